@@ -7,7 +7,7 @@ MINUTES ?= 2
 EXTRAS := --extra demo --extra pictures
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-rest test-all bench chaos simulate-protocol lint format lock clean
+.PHONY: help install demo run test test-rest test-all bench chaos simulate-protocol pictures lint format lock clean
 
 # The tests start many processes: without compiled modules each of them spends seconds on compiling.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +28,7 @@ run: .venv/.runtime ## web, worker and qcluster of an installation of your own
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start
 
 test: .venv/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
-	$(PYTEST) -n 3 -m "not slow or promise" $(ARGS)
+	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)
 
 test-rest: .venv/.dev ## what `make test` leaves out: more processes, browsers, peers, tools
 	$(PYTEST) -n 6 -m "slow and not promise" $(ARGS)
@@ -43,6 +43,9 @@ chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then a
 
 simulate-protocol: .venv/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
 	@$(BIN)/python -m chaos.protocol $(ARGS)
+
+pictures: .venv/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
+	@$(BIN)/python docs/pictures.py $(ARGS)
 
 lint: .venv/.dev ## ruff, mypy, import-linter, deptry, missing migrations
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ auth, agent_auth, tokens        who asks: a person, a program, an agent; and how
 bodies, wording                 which bodies are read, and what is said
 schedules, triggers, throttles, endpoints, retry_policies    what people edit
 sources, policies, assignments, repositories, backups        what is protected
-records, events, attempts, dead_letters, queues, breakers, workers   what machines write
+records, events, attempts, dead_letters, queues, breakers, workers, alerts   what machines write
 enrolment, agents               codes, tokens, check-in
 retrying, choosing              verbs for records, and which of them are meant
 """

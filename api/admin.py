@@ -19,6 +19,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminI
 from api import tokens
 from api.models import ApiToken, Scope
 from jobs.clock import database_clock
+from jobs.formatting import several
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, ago, moment
 
@@ -100,7 +101,7 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
         for token in found:
             self.log_change(request, token, "Revoked.")
         ended = sum(tokens.revoke(token.pk) for token in found)
-        text = f"{ended} token{'s' if ended != 1 else ''} revoked" if ended else "it was revoked before"
+        text = f"{several(ended, 'token')} revoked" if ended else "it was revoked before"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if ended else messages.WARNING)
         return None
 

@@ -1,12 +1,23 @@
+from importlib.util import find_spec
+from pathlib import Path
+
 from django.apps import AppConfig
 
 
 class ApiConfig(AppConfig):
+    default = True
     name = "api"
     verbose_name = "API"
 
     def ready(self) -> None:
-        from api import pruning
-        from jobs.handlers import registry
+        from jobs.handlers import later, registry
 
-        registry.add_periodic(pruning.prune)
+        registry.add_periodic(later("api.pruning:prune"))
+
+
+class FilesOfNinja(AppConfig):
+    """The templates and static files of django-ninja, without loading it: no command but the web needs it."""
+
+    name = "api.apps"
+    label = "ninja"
+    path = str(Path(getattr(find_spec("ninja"), "origin", "")).parent)

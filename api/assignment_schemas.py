@@ -19,6 +19,7 @@ from pydantic import (
 
 from api.fields import DURATION, Instant, printable, written_out
 from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
+from sources.domain.status import Status
 from sources.previews import LARGEST_COUNT
 
 LONGEST_SNOOZE_SECONDS = 7 * 86_400
@@ -79,22 +80,24 @@ class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does f
 
 
 class AgentsAssignmentAnswer(Schema):
-    """One policy of the source. `backlog`: the status of its unfinished record, null when there is none."""
+    """One policy of the source. `backlog`: the status of its unfinished record, null when there is none; `proved_at`:
+    when a drill last proved that it can be restored."""
 
     policy: str
-    state: Literal["never", "protected", "due", "overdue"]
+    status: Status
     last_backup_at: datetime | None
+    proved_at: datetime | None
     next_backup_at: datetime | None
     backlog: Literal["waiting", "ready", "running"] | None
 
 
 class StatusAnswer(Schema):
-    """How the source stands. `state` is the worst of its assignments', null when it has none."""
+    """How the source stands. `status` is the worst of its assignments'."""
 
     source: str
     server_time: datetime
     interval: float
-    state: Literal["never", "protected", "due", "overdue"] | None
+    status: Status
     assignments: list[AgentsAssignmentAnswer]
     snoozed_until: datetime | None
     paused: bool
@@ -162,6 +165,13 @@ class PeriodAnswer(Schema):
     warning: str
 
 
+class HolidayAnswer(Schema):
+    """A public holiday, on which no range of a window begins."""
+
+    date: str
+    name: str
+
+
 class PolicyPreviewAnswer(Schema):
     """The coming periods of a policy with their openings."""
 
@@ -171,5 +181,6 @@ class PolicyPreviewAnswer(Schema):
     zone: str
     window: Any
     excluded_dates: Any
+    holidays: list[HolidayAnswer] = Field(description="The next ones among the excluded dates: ten at most")
     not_kept: dict[str, list[str]] = Field(description="Of its sources, by their kind: what no backup keeps of them")
     periods: list[PeriodAnswer]

@@ -1,12 +1,13 @@
 """Assignments: a source under a policy, with what the next decision about it knows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Field, Schema
 from pydantic import BaseModel
 
@@ -19,15 +20,15 @@ from api.models import Scope
 from api.resources import Resource
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
+from jobs import states
 from jobs.models import BacklogRecord
-from jobs.states import Status, WaitingFor
+from jobs.states import WaitingFor
 from sources import edits, held_back, planning, repository_edits
-from sources.backups import retention
-from sources.models import Assignment, Policy, Source
-from sources.protection import present, with_alert_state
+from sources.backups import check, copies, retention
+from sources.domain.status import Status
+from sources.models import Assignment, Copy, Policy, Source
 from sources.restores import drills
-
-StateName = Literal["never", "protected", "due", "overdue"]
+from sources.status import with_assignment_status
 
 
 class AssignmentBody(BaseModel):
@@ -52,12 +53,24 @@ class RecordOfAssignment(Schema):
 
 
 class DamageAnswer(Schema):
-    """A file of a point that is not what its manifest says, and why. `place`: where it lies in its folder."""
+    """A file of a point that is not what its manifest says, and why. `place`: where it lies in its folder;
+    `repository`: the id of the one that holds it."""
 
     point: str
     path: str
     place: str
     why: str
+    repository: int | None = None
+
+
+class CopyAnswer(Schema):
+    """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
+    failed, or what is wrong with what it copied."""
+
+    repository: int
+    copied_at: datetime | None
+    points: list[str]
+    error: str
 
 
 class AssignmentAnswer(Schema):
@@ -68,7 +81,7 @@ class AssignmentAnswer(Schema):
     source_name: str
     policy: int
     policy_name: str
-    state: StateName
+    status: Status
     next_backup_at: datetime | None = Field(description="Null: never backed up, so it is due")
     last_backup_at: datetime | None
     last_backup_for: float | None = Field(description="Seconds")
@@ -89,6 +102,8 @@ class AssignmentAnswer(Schema):
     checked_at: datetime | None = Field(description="When it was last read in its repository, and compared")
     checked_whole_at: datetime | None = Field(description="When all of it had been read for the last time")
     damage: list[DamageAnswer] = Field(description="What was not as its manifest says")
+    to_copy_since: datetime | None = Field(description="Since when a point of it is not in its copy; null: all are")
+    copies: list[CopyAnswer]
     inserted_at: datetime
     record: RecordOfAssignment | None
 
@@ -98,8 +113,7 @@ class AssignmentFilters(Schema):
 
     source: Annotated[int, Field(ge=1)] | None = None
     policy: Annotated[int, Field(ge=1)] | None = None
-    state: StateName | None = None
-    failing: bool | None = None
+    status: Status | None = None
     held_back: bool | None = None
 
 
@@ -140,14 +154,13 @@ class Assignments(Resource[Assignment]):
     moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
 
     def rows(self) -> QuerySet[Any]:
-        return with_alert_state(
-            Assignment.objects.select_related("source", "policy__schedule", "check_round"), present()
+        return with_assignment_status(
+            Assignment.objects.select_related("source", "policy__schedule", "check_round").prefetch_related("copies"),
+            timezone.now(),
         )
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        failing, held = asked.pop("failing", None), asked.pop("held_back", None)
-        if failing is not None:
-            rows = rows.filter(failures__gt=0) if failing else rows.filter(failures=0)
+        held = asked.pop("held_back", None)
         if held is not None:
             rows = rows.filter(held_back_since__isnull=not held)
         return rows.filter(**asked)
@@ -162,6 +175,7 @@ class Assignments(Resource[Assignment]):
                 "record": records.get(planning.subject_of(row.pk)),
             }
             | _check_of(row)
+            | {"copies": [_copy(each) for each in row.copies.all()]}
             for row in rows
         ]
 
@@ -172,6 +186,10 @@ def _check_of(row: Assignment) -> dict[str, Any]:
     return {name: getattr(found, column, [] if name == "damage" else None) for name, column in names.items()}
 
 
+def _copy(row: Copy) -> dict[str, Any]:
+    return {"repository": row.repository_id} | {name: getattr(row, name) for name in ("copied_at", "points", "error")}
+
+
 def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:
     """By subject: at most one each, found by the index of that promise."""
     subjects = [planning.subject_of(assignment.pk) for assignment in assignments]
@@ -179,7 +197,7 @@ def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str
     return {
         record.subject: {
             "id": record.pk,
-            "status": Status(record.status).name.lower(),
+            "status": states.Status(record.status).name.lower(),
             "queue": record.queue,
             "waiting_for": None if record.waiting_for is None else WaitingFor(record.waiting_for).label,
             "run_after": record.run_after,
@@ -201,6 +219,8 @@ router = assignments.router()
 def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
     assignment = assignments.get(assignment_id)
+    if assignment.source.retired:
+        raise ApiError(409, "its source is retired", 'first PATCH the source with {"retired": false}')
     if assignment.source.paused_at is not None:
         raise ApiError(409, "its source is paused", f"resume it first: POST /api/sources/{assignment.source_id}/resume")
     if not assignment.policy.schedule.enabled:
@@ -240,31 +260,33 @@ def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any
     return retention.facts_of(assignments.get(assignment_id))
 
 
-@router.post(
-    f"{assignments.one_path}/drill",
-    auth=operating(),
-    response=MovedAnswer,
-    operation_id="drill_assignment",
-    summary="Drill now",
-    openapi_extra={"x-has": ["conflict"]},
-)
+@assignments.verb(router, "drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"])
 def drill(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     """Restore its newest point into scratch space and compare, whatever its window."""
+    return _asked(request, assignment_id, "drill", "drilled", drills.drill_now)
+
+
+@assignments.verb(router, "check", operating(), "Check now", answer=MovedAnswer, has=["conflict"])
+def check_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+    """Read all that its round has left, and compare it with the manifests, whatever its window."""
+    return _asked(request, assignment_id, "check", "checked", check.check_now)
+
+
+@assignments.verb(router, "copy", operating(), "Copy now", answer=MovedAnswer, has=["conflict"])
+def copy(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+    """Bring what is not there yet into the second repository of its policy, whatever the window of copies."""
+    return _asked(request, assignment_id, "copy", "copied", copies.copy_now)
+
+
+def _asked(request: HttpRequest, assignment_id: int, verb: str, done: str, do: Callable[..., int]) -> dict[str, int]:
     assignment = assignments.get(assignment_id)
-    if not (moved := drills.drill_now([assignment_id], by=user_of(request).get_username())):
-        raise ApiError(409, "there is nothing to drill, or it is drilled already", "see its backups, and its records")
-    history.noted(request, assignment, "Drill now")
+    if not (moved := do([assignment_id], by=user_of(request).get_username())):
+        raise ApiError(409, f"there is nothing to {verb}, or it is {done} already", "see its policy, and its records")
+    history.noted(request, assignment, f"{verb.capitalize()} now")
     return {"moved": moved}
 
 
-@router.post(
-    f"{assignments.one_path}/accept",
-    auth=operating(),
-    response=AssignmentAnswer,
-    operation_id="accept_assignment",
-    summary="Its backup is meant so",
-    openapi_extra={"x-has": ["conflict"]},
-)
+@assignments.verb(router, "accept", operating(), "Its backup is meant so", has=["conflict"])
 def accept(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """A person has looked at a backup that looked wrong: what is kept is removed again as its policy says."""
     assignment = assignments.get(assignment_id)

@@ -24,7 +24,10 @@ class BackupAnswer(Schema):
     policy: int
     policy_name: str
     repository: int
-    record_id: int = Field(description="The backlog record it ran as; that may have been pruned since")
+    record_id: int | None = Field(
+        description="The backlog record it ran as; that may have been pruned since. None: its result was lost, and its "
+        "point was found in the repository"
+    )
     attempt: int
     engine: str
     started_at: datetime

@@ -4,7 +4,7 @@ What they do is in `api/steps.py`. Their signatures are made here, since each re
 """
 
 import inspect
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
@@ -17,6 +17,18 @@ from declarations.service import article
 
 if TYPE_CHECKING:
     from api.resources import Resource
+
+
+OF_BACKUPS = "What becomes of the files of its backups; left out, what has backups is not deleted"
+
+
+class RemovalAnswer(Schema):
+    """What goes: `backups`, the bytes that were written for them, and the record of the backlog that deletes it."""
+
+    record: int
+    backups: int
+    size: int
+    repositories: list[str]
 
 
 def router_of(resource: "Resource[Any]") -> Router:
@@ -64,7 +76,17 @@ def router_of(resource: "Resource[Any]") -> Router:
             {"body": partial(body), **one},
             has=["etag", "if-match", "conflict"], description="What is left out stays.",
         )  # fmt: skip
-    if resource.deletes:
+    if resource.deletes and resource.removes:
+        backups = Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]
+        add(
+            "delete", "delete", f"delete_{word}", f"Delete {an}",
+            lambda request, backups, **path: steps.delete(resource, request, path[row], backups),
+            one | {"backups": backups},
+            response={202: RemovalAnswer, 204: None}, has=["if-match", "conflict"],
+            description="202: it has backups, and is deleted in the background. 409: something uses it; `detail` says "
+            "what.",
+        )  # fmt: skip
+    elif resource.deletes:
         add(
             "delete", "delete", f"delete_{word}", f"Delete {an}",
             lambda request, **path: steps.delete(resource, request, path[row]), one,

@@ -18,8 +18,8 @@ from api.models import Scope
 from api.resources import Resource
 from schedules import rollouts
 from sources import models, planning, previews
-from sources.declarations import Policy
 from sources.edits import Policies
+from sources.policy_declaration import Policy
 
 COLUMN = {
     "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",

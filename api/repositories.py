@@ -45,6 +45,7 @@ class RepositoriesOfTheApi(Resource[models.Repository]):
     answer, filters = RepositoryAnswer, RepositoryFilters
     orderings = ("id", "name")
     moving = ("breaker",)
+    removes = True
     creates = False  # see create
 
     def rows(self) -> QuerySet[Any]:

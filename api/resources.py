@@ -80,6 +80,9 @@ class Resource(Generic[Row]):
     detail: ClassVar[type[BaseModel] | None] = None
     """What the answer about one row is, where it tells more than the list: see `detailed`."""
 
+    removes: ClassVar[bool] = False
+    """Whether a row may have backups, and is deleted in the background then."""
+
     creates: ClassVar[bool] = True
     changes: ClassVar[bool] = True
     deletes: ClassVar[bool] = True

@@ -7,11 +7,14 @@ from ninja import Router
 
 from api import (
     agents,
+    alert_routes,
+    alerts,
     assignments,
     backups,
     breakers,
     endpoints,
     enrolment,
+    hold,
     policies,
     queues,
     records,
@@ -44,7 +47,7 @@ api = Api(
 PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
 BACKLOG = (
     schedules, triggers, throttles, endpoints, retry_policies, records, queues,
-    breakers, workers,
+    hold, breakers, workers, alerts, alert_routes,
 )  # fmt: skip
 me = Router(tags=["who asks"])
 

@@ -1,18 +1,17 @@
 """What a source looks like in the API, and what is sent about it."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ninja import Field, Schema
 from pydantic import model_validator
 
 from api.fields import DURATION, Body, Instant, Name
 from sources.declarations import KindOfSource, Source
+from sources.domain.status import Status
 
 LONGEST_SNOOZE_SECONDS = 366 * 86_400
 """A person may mean a year; who means longer pauses the source."""
-
-StatusOfSource = Literal["protected", "due", "failing", "never", "overdue", "snoozed", "paused", "no policy"]
 
 
 class SourceAnswer(Source):
@@ -20,7 +19,8 @@ class SourceAnswer(Source):
 
     id: int
     inserted_at: datetime
-    status: StatusOfSource = Field(description="Over all its assignments, worst first")
+    status: Status = Field(description="Over all its assignments, worst first")
+    reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
     policies: list[str] = Field(description="Names of the policies that it is under")
     paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
     snoozed_until: datetime | None = Field(description="No backups of it before; null or past: no snooze")
@@ -35,8 +35,8 @@ class SourceAnswer(Source):
 
 
 MOVING = (
-    "status", "policies", "paused_at", "snoozed_until", "checked_in_at", "hostname", "addresses", "on_battery",
-    "metered", "clock_skew", "last_woken_at", "wakes",
+    "status", "reason", "policies", "paused_at", "snoozed_until", "checked_in_at", "hostname", "addresses",
+    "on_battery", "metered", "clock_skew", "last_woken_at", "wakes",
 )  # fmt: skip
 """No part of a source's ETag."""
 
@@ -46,7 +46,7 @@ class SourceFilters(Schema):
 
     name: Name | None = None
     kind: KindOfSource | None = None
-    status: StatusOfSource | None = None
+    status: Status | None = None
     paused: bool | None = None
     policy: Name | None = Field(None, description="Name of a policy that it is under")
 

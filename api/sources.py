@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Status
 
 from api import history
@@ -29,7 +30,7 @@ from sources import planning
 from sources.agents import checkins, tokens
 from sources.edits import Sources, policies_of
 from sources.models import Assignment, Source
-from sources.protection import present, with_status
+from sources.status import reasons_of, with_status
 
 OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
@@ -40,10 +41,11 @@ class SourcesOfTheApi(Resource[Source]):
     answer, filters = SourceAnswer, SourceFilters
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     moving = MOVING
+    removes = True
 
     def rows(self) -> QuerySet[Any]:
         protected = Source.objects.order_by().with_protection()
-        return with_status(protected, present()).prefetch_related("assignments__policy__schedule")
+        return with_status(protected, timezone.now()).prefetch_related("assignments__policy__schedule")
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
         if "paused" in asked:
@@ -55,7 +57,8 @@ class SourcesOfTheApi(Resource[Source]):
         return rows.filter(**{name: asked[name] for name in ("name", "kind", "status") if name in asked})
 
     def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
-        return [self.own_facts(row) | {"policies": policies_of(row)} for row in rows]
+        reasons = reasons_of(rows, timezone.now())
+        return [self.own_facts(row) | {"policies": policies_of(row), "reason": reasons[row.pk]} for row in rows]
 
 
 sources = SourcesOfTheApi()
@@ -71,6 +74,8 @@ def back_up_now(request: HttpRequest, source_id: int) -> dict[str, int]:
     What is copied already is left alone.
     """
     source = sources.get(source_id)
+    if source.retired:
+        raise ApiError(409, "the source is retired", 'first PATCH it with {"retired": false}')
     if source.paused_at is not None:
         raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source_id}/resume")
     moved = planning.back_up_now(source.assignments.all(), asked_by=user_of(request).get_username())
@@ -101,7 +106,7 @@ def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
 def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpResponse:
     """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
     source = sources.get(source_id)
-    planning.pause([source], stop=stop)
+    planning.pause([source], stop=stop, by=user_of(request).get_username())
     return _done(request, source, "Paused and stopped" if stop else "Paused")
 
 
@@ -109,7 +114,7 @@ def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpRespo
 def resume(request: HttpRequest, source_id: int) -> HttpResponse:
     """What is due is on the backlog at once."""
     source = sources.get(source_id)
-    planning.resume([source])
+    planning.resume([source], by=user_of(request).get_username())
     return _done(request, source, "Resumed")
 
 

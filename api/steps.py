@@ -10,6 +10,7 @@ been taken before.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -26,6 +27,7 @@ from api.etags import check_if_match, etag_of
 from api.idempotency import once
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
+from sources import removing
 
 if TYPE_CHECKING:
     from api.resources import Resource
@@ -118,10 +120,15 @@ def change(resource: "Resource[Any]", request: HttpRequest, row_id: int, body: B
 
 
 @transaction.atomic
-def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> HttpResponse:
-    """Raises: ApiError (403, 404, 409, 412)."""
+def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int, backups: str | None = None) -> HttpResponse:
+    """`backups`: of what `removes` in the background, what becomes of them: *delete* or *keep*.
+
+    Raises: ApiError (403, 404, 409, 412).
+    """
     service = resource.edits(request)
     row = _locked(resource, request, service, row_id)
+    if backups and resource.removes:
+        return _remove(resource, request, row, service, backups)
     if uses := service.uses(row):
         raise _in_use(resource, f"{'. '.join(uses)}.", DO_WHAT_IT_SAYS)
     history.deleted(request, row)
@@ -137,6 +144,16 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
     except IntegrityError as error:
         raise _in_use(resource, "it came into use meanwhile", "delete it again, to read what uses it") from error
     return HttpResponse(status=204)
+
+
+def _remove(resource: "Resource[Any]", request: HttpRequest, row: Any, service: Any, backups: str) -> HttpResponse:
+    """Raises: ApiError (409)."""
+    if users := service.users(row):
+        raise _in_use(resource, f"{'. '.join(users)}.", DO_WHAT_IT_SAYS)
+    goes = removing.contents([row])
+    history.deleted(request, row)
+    record = removing.start(row, with_backups=backups == "delete", by=service.by)
+    return JsonResponse({"record": record.pk, **asdict(goes)}, status=202)
 
 
 def _locked(resource: "Resource[Any]", request: HttpRequest, service: Service[Any], row_id: int) -> Any:

@@ -26,6 +26,8 @@ RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     """Who may log in."""
 
+    filter_horizontal = ()  # Django's pair of lists cannot be read aloud, and is wider than a phone
+
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -52,6 +54,8 @@ def _may_act_as(request: HttpRequest, account: User | None) -> bool:
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
     """What groups of accounts may do."""
+
+    filter_horizontal = ()
 
     def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)

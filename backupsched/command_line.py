@@ -1,5 +1,6 @@
 """The command line: `backupsched` of an installed package, `manage.py` of a checkout, `python -m backupsched`."""
 
+import gc
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -12,7 +13,10 @@ def main() -> int:
         from sources.storage.recovering import main as recover
 
         return recover(sys.argv[2:])
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = sys.argv[1].replace("-", "_")  # `backup-now`: a module has no hyphen in its name
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
+    gc.disable()  # modules are loaded, nothing is garbage, and a seventh of a start went by on looking for it
     from operations.printable import PrintableStream
 
     out, errors = (cast(TextIO, PrintableStream(stream)) for stream in (sys.stdout, sys.stderr))
@@ -22,11 +26,22 @@ def main() -> int:
 
 def _run() -> int:
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+    from django.core.management import BaseCommand, ManagementUtility
     from django.db.utils import Error
 
+    from backupsched import places
+
+    class Started(ManagementUtility):
+        def fetch_command(self, subcommand: str) -> BaseCommand:
+            command = super().fetch_command(subcommand)
+            gc.freeze()
+            gc.enable()
+            return command
+
     try:
-        execute_from_command_line(sys.argv)
+        if sys.argv[1:2] == ["demo"]:
+            places.enter_the_demo(os.environ)
+        Started(sys.argv).execute()
     except ImproperlyConfigured as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2

@@ -6,6 +6,8 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
+from jobs import durations
+
 
 def number(name: str, default: float) -> float:
     """The variable `name` as a number. Raises: SystemExit naming variable and value."""
@@ -21,12 +23,28 @@ def number(name: str, default: float) -> float:
     return found
 
 
+def seconds(name: str, default: float) -> float:
+    """The variable `name` as a duration in seconds, which may be written as `15m`. Raises: SystemExit likewise."""
+    try:
+        return durations.parse(os.environ.get(name, "").strip())
+    except ValueError:
+        return number(name, default)
+
+
 def whole(name: str, default: int) -> int:
     """The same, for a whole number."""
     found = number(name, default)
     if found != int(found):
         raise SystemExit(f"{name} must be a whole number, as {default}, not {found:g}: correct it, or leave it out")
     return int(found)
+
+
+def one_of(name: str, usual: str, *others: str) -> str:
+    """The variable `name`, one of a few words. Raises: SystemExit naming variable, value and words."""
+    written = os.environ.get(name, "").strip() or usual
+    if written not in (usual, *others):
+        raise SystemExit(f"{name} must be {' or '.join((usual, *others))}, not {written!r:.50}: correct it")
+    return written
 
 
 def umask(name: str, default: int) -> int:

@@ -1,7 +1,7 @@
 """Where an installation keeps what it writes, and what came with it beside the code."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -19,7 +19,7 @@ def checkout_of(package: Path) -> Path | None:
 CHECKOUT = checkout_of(PACKAGE)
 PROGRAM = "manage.py" if CHECKOUT else "backupsched"
 SHIPPED = CHECKOUT or PACKAGE
-"""Holds `agent/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
+"""Holds `agent/`, `docs/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
 
 
 def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: Path | None = CHECKOUT) -> Path:
@@ -41,3 +41,20 @@ def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: 
                 "this account has no home directory to keep data in: name a directory in BACKUPSCHED_VAR"
             ) from error
     return Path(state) / "backupsched"
+
+
+OF_AN_INSTALLATION = (
+    "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "DATABASE_URL", "DEBUG", "SECRET_KEY", "SECRET_KEY_FALLBACKS",
+)  # fmt: skip
+
+
+def enter_the_demo(environment: MutableMapping[str, str]) -> None:
+    """Leave the demo nothing of an installation: it has a var directory and a database of its own, and usual settings.
+
+    Raises: ImproperlyConfigured as `usual_var_directory`.
+    """
+    outer = Path(environment.get("BACKUPSCHED_VAR") or usual_var_directory(environment, os.geteuid()))
+    for name in list(environment):
+        if name in OF_AN_INSTALLATION or name.startswith(("BACKUPSCHED_", "PG")):
+            del environment[name]
+    environment["BACKUPSCHED_VAR"] = str(outer.resolve() / "demo")

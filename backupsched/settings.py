@@ -7,13 +7,14 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import listed, networks, number, paths, umask, whole
+from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, whole
 from backupsched.places import PACKAGE, PROGRAM, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
 BASE_DIR = PACKAGE.parent
 VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
 AGENT = SHIPPED / "agent" / "backupsched-agent"
+DOCS = SHIPPED / "docs"
 
 DEBUG = os.environ.get("DEBUG") == "1"
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(VAR_DIR)
@@ -22,20 +23,22 @@ ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").spl
 CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if o]
 
 INSTALLED_APPS = [
-    "unfold",
-    "backupsched",
+    "backupsched",  # before the theme, whose pages it extends
+    "backupsched.theme.Theme",
     "demo",
+    "dashboard",
+    "alerting",
     "sources",
     "jobs",
     "delivery",
     "schedules",
     "operations",
     "api",
-    "ninja",
+    "api.apps.FilesOfNinja",
     "django_q",
     "axes",
     "csp",
-    "django.contrib.admin",
+    "backupsched.theme.Pages",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -44,6 +47,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "backupsched.monitoring.Monitoring",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "api.errors.JsonErrors",
@@ -69,6 +73,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "operations.hold.in_pages",
             ]
         },
     }
@@ -83,7 +88,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
-LOGIN_REDIRECT_URL = "admin:index"
+LOGIN_REDIRECT_URL = "home"
 WHITENOISE_USE_FINDERS = True
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
@@ -138,6 +143,9 @@ Q_CLUSTER = {
     "label": "Periodic tasks",
 }
 
+# where the round of each minute in which the scheduler was seen to work is reported: a dead-man ping
+PING_URL = os.environ.get("BACKUPSCHED_PING_URL", "")
+
 SECRETS_DIRECTORIES = paths(
     "BACKUPSCHED_SECRETS_DIRECTORIES",
     "/etc/backupsched",
@@ -157,10 +165,13 @@ RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
+# what policies may have run before and after backups: of the host, and root's
+HOOKS_FILE = Path(os.environ.get("BACKUPSCHED_HOOKS") or "/etc/backupsched/hooks.toml")
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")
+METRICS_NETWORKS = networks("BACKUPSCHED_METRICS_NETWORKS")
 
-CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
+CHECK_IN_EVERY = seconds("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
@@ -184,15 +195,15 @@ JOBS = {
         "default": {"concurrency": 4},
     },
     "PROGRAM": PROGRAM,
-    "LEASE_SECONDS": number("BACKUPSCHED_LEASE", 60),
+    "LEASE_SECONDS": seconds("BACKUPSCHED_LEASE", 60),
     "WAKE": WAKE,
     "KEEP_FINISHED_DAYS": number("BACKUPSCHED_KEEP_DAYS", 90),
     "CONSIDERING": os.environ.get("BACKUPSCHED_CONSIDERING") == "1",
     "KEEP_LOG_DAYS": number("BACKUPSCHED_KEEP_LOG_DAYS", 14),
     "SWEEP_MAX_RECORDS": whole("BACKUPSCHED_SWEEP_MAX_RECORDS", 10000),
     "BREAKER_AFTER": whole("BACKUPSCHED_BREAKER_AFTER", 3),
-    "BREAKER_PROBE_SECONDS": number("BACKUPSCHED_BREAKER_PROBE", 60),
-    "BREAKER_LONGEST_SECONDS": number("BACKUPSCHED_BREAKER_LONGEST", 900),
+    "BREAKER_PROBE_SECONDS": seconds("BACKUPSCHED_BREAKER_PROBE", 60),
+    "BREAKER_LONGEST_SECONDS": seconds("BACKUPSCHED_BREAKER_LONGEST", 900),
 }
 
 # where matplotlib keeps what it has found out about fonts: a service may have no home directory
@@ -201,7 +212,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
-    "SITE_SUBHEADER": "All times are UTC",
+    "SITE_SUBHEADER": "UTC, and your time beside it",
     "SITE_SYMBOL": "backup",
     "SIDEBAR": {"navigation": "backupsched.sidebar.sidebar"},
     "SITE_FAVICONS": [
@@ -213,19 +224,25 @@ UNFOLD = {
         lambda request: static("backupsched/colours.css"),
         lambda request: static("operations/pages.css"),
     ],
-    "SCRIPTS": [lambda request: static("backupsched/htmx.js")],
+    "SCRIPTS": [
+        lambda request: static("backupsched/htmx.js"),
+        lambda request: static("dashboard/local_time.js"),
+    ],
 }
 
+LINES = {
+    "text": {
+        "()": "operations.printable.PrintableFormatter",
+        "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s",
+    },
+    "json": {"()": "operations.json_lines.JsonLines"},
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {
-            "()": "operations.printable.PrintableFormatter",
-            "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s",
-        }
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"line": LINES[one_of("LOG_FORMAT", "text", "json")]},
+    "filters": {"of_record": {"()": "jobs.log_fields.OfRecord"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["of_record"]}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {"matplotlib": {"level": "WARNING"}},
 }

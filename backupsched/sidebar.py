@@ -1,53 +1,132 @@
-"""The menu of the admin: every table that a person may see, and the pages that belong to none."""
+"""The menu of the admin: three groups, in which each person sees what he may look at.
 
+What machines write, and is empty in most installations, appears when it holds something.
+"""
+
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin
+from django.db import connection
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from operations.web.permissions import may_look
 
-ICONS = {
-    "source": "devices", "policy": "event_repeat", "assignment": "verified_user", "repository": "database",
-    "backup": "backup", "restore": "settings_backup_restore",
-    "agenttoken": "key", "enrolmentcode": "qr_code", "backlogrecord": "list_alt",
-    "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
-    "breaker": "electric_bolt", "sweep": "cleaning_services", "retrypolicy": "replay", "schedule": "schedule",
-    "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "endpoint": "webhook",
-    "storedsecret": "password",
-    "apitoken": "vpn_key", "user": "person", "group": "group",
-}  # fmt: skip
-OTHER_ICON = "table_rows"
+Link = dict[str, Any]
 
-PLACES = {"sources": 0, "schedules": 1, "jobs": 2, "delivery": 3, "api": 4, "django_q": 5}
-"""What is looked at daily comes first; accounts come last."""
+BACKUPS = (
+    ("Home", "home", "home"),
+    ("Calendar", "matrix", "calendar_month"),
+    ("Sources", "sources.source", "devices"),
+    ("Policies", "sources.policy", "event_repeat"),
+    ("Repositories", "sources.repository", "database"),
+    ("Backups", "sources.backup", "backup"),
+    ("Restores", "sources.restore", "settings_backup_restore"),
+)
+EVENTS = (
+    ("Schedules", "schedules.schedule", "schedule"),
+    ("Events", "events", "outbox"),
+    ("Endpoints", "delivery.endpoint", "webhook"),
+    ("Triggers", "schedules.trigger", "alarm"),
+)
+SYSTEM = (
+    ("Alerts", "alerting.alert", "notifications"),
+    ("Alert routes", "alerting.alertroute", "campaign"),
+    ("Backlog", "jobs.backlogrecord", "list_alt"),
+    ("Dead letters", "dead letters", "mail_off"),
+    ("Workers", "jobs.worker", "memory"),
+    ("Queues", "jobs.pausedqueue", "low_priority"),
+    ("Throttles", "jobs.throttle", "speed"),
+    ("Retry policies", "jobs.retrypolicy", "replay"),
+    ("Pictures of backoff", "backoff", "scatter_plot"),
+    ("Stored secrets", "delivery.storedsecret", "password"),
+    ("API tokens", "api.apitoken", "vpn_key"),
+    ("Users", "auth.user", "person"),
+    ("Groups", "auth.group", "group"),
+)
+"""Title, what it leads to (a table, or the name of a page), and icon. What is in none of them comes last in System."""
+LAST = (("Documentation", "docs", "menu_book"), ("The API", "api-docs", "api"))
+
+ALWAYS = {
+    "alerting.alert", "sources.source", "sources.policy", "sources.repository", "sources.backup", "schedules.schedule",
+    "jobs.backlogrecord", "jobs.worker", "jobs.pausedqueue", "jobs.decision",
+}  # fmt: skip
+"""Tables that are looked for even while they are empty, by people who may add nothing to them, too."""
+OTHER_ICON = "table_rows"
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """The groups of links, in the form that django-unfold's SIDEBAR takes. Each person sees what he may look at."""
-    apps = sorted(admin.site.get_app_list(request), key=lambda app: PLACES.get(app["app_label"], len(PLACES)))
-    return [_group(app, request) for app in apps]
+    """The groups of links, in the form that django-unfold's SIDEBAR takes."""
+    tables = _tables(request)
+    named = {target for _, target, _ in (*BACKUPS, *EVENTS, *SYSTEM)}
+    others = [(each["name"], label, OTHER_ICON) for label, each in tables.items() if label not in named]
+    groups = (("Backups", BACKUPS), ("Events", EVENTS), ("System", (*SYSTEM, *others, *LAST)))
+    return [
+        {"title": title, "separator": True, "collapsible": title == "System", "items": items}
+        for title, entries in groups
+        if (items := list(_links(request, entries, tables)))
+    ]
 
 
-def _group(app: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
-    links = []
-    for model in app["models"]:
-        if not model["admin_url"]:
-            continue
-        name = model["object_name"].lower()
-        links.append(_link(model["name"], model["admin_url"], ICONS.get(name, OTHER_ICON)))
-        if name == "backlogrecord" and may_look(request):
-            dead_letters = reverse("admin:jobs_backlogrecord_dead_letters")
-            events = _link("Events", f"{model['admin_url']}?events=yes", "outbox")
-            events["active"] = request.path == model["admin_url"] and request.GET.get("events") == "yes"
-            here = request.path.startswith(model["admin_url"]) and not request.path.startswith(dead_letters)
-            links[-1]["active"] = here and not events["active"]  # its address is how theirs begin
-            links += [_link("Dead letters", dead_letters, "mail_off"), events]
-        if name == "retrypolicy":
-            links.append(_link("Pictures of backoff", reverse("backoff"), "scatter_plot"))
-    return {"title": app["name"], "separator": True, "collapsible": False, "items": links}
+def _tables(request: HttpRequest) -> dict[str, Any]:
+    """Label → table, of those that this person may look at and that hold something, or could be added to."""
+    found = {
+        model["model"]._meta.label_lower: model
+        for app in admin.site.get_app_list(request)
+        for model in app["models"]
+        if model["admin_url"]
+    }
+    unsure = {label: each["model"] for label, each in found.items() if label not in ALWAYS and not each["add_url"]}
+    empty = {label for label, holds in zip(unsure, _hold(request, list(unsure.values())), strict=True) if not holds}
+    return {label: each for label, each in found.items() if label not in empty}
 
 
-def _link(title: str, link: str, icon: str) -> dict[str, Any]:
-    return {"title": title, "link": link, "icon": icon}
+def _hold(request: Any, models: list[Any]) -> list[bool]:
+    """Which of these tables have a row: one statement a page, for which the theme makes the menu several times."""
+    if not models:
+        return []
+    if not hasattr(request, "menu_holds"):
+        asked = [model._default_manager.order_by().values("pk").query.sql_with_params() for model in models]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT {', '.join(f'EXISTS ({sql})' for sql, _ in asked)}",
+                [value for _, values in asked for value in values],
+            )
+            request.menu_holds = cursor.fetchone()
+    return list(request.menu_holds)
+
+
+def _links(request: HttpRequest, entries: Any, tables: dict[str, Any]) -> Iterator[Link]:
+    for title, target, icon in entries:
+        if address := _address(request, target, tables):
+            yield {"title": title, "link": address, "icon": icon, "active": _is_open(request, address)}
+
+
+def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
+    """Where an entry leads; empty: nowhere, for this person or in this installation."""
+    records = reverse("admin:jobs_backlogrecord_changelist")
+    match target:
+        case "dead letters":
+            return reverse("admin:jobs_backlogrecord_dead_letters") if may_look(request) else ""
+        case "events":
+            return f"{records}?events=yes" if may_look(request) else ""
+        case "api-docs":
+            return reverse("api:openapi-view")
+    if "." in target:
+        return str(tables[target]["admin_url"]) if target in tables else ""
+    try:
+        return reverse(target)
+    except NoReverseMatch:
+        return ""
+
+
+def _is_open(request: HttpRequest, address: str) -> bool:
+    """Whether the page is that of this entry: of those that lead to it, or to a part of it, the longest one."""
+    records = reverse("admin:jobs_backlogrecord_changelist")
+    events, letters = f"{records}?events=yes", reverse("admin:jobs_backlogrecord_dead_letters")
+    if request.path == records and request.GET.get("events") == "yes":
+        return address == events
+    if request.path.startswith(letters):
+        return address == letters
+    return request.path == address or (address != "/" and request.path.startswith(address))

@@ -1,4 +1,4 @@
-"""URLs of the project: the admin, which is also the front page, the API, and the pictures of retry policies."""
+"""URLs of the project: the dashboard with the front page, the admin, the API, and the pictures of retry policies."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -6,9 +6,12 @@ from django.views.generic import RedirectView
 
 from api.root import api
 
+admin.autodiscover()
+
 urlpatterns = [
+    path("admin/", admin.site.admin_view(RedirectView.as_view(pattern_name="home")), name="no-list-of-tables"),
     path("admin/", admin.site.urls),
     path("api/", api.urls),
     path("backoff/", include("operations.backoff.views")),
-    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("", include("dashboard.urls")),
 ]

@@ -61,7 +61,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="little of everything, in three minutes; no figures to quote"
     )
-    parser.add_argument("--full", action="store_true", help="100,000 capped jobs; every peer beside the million")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="100,000 capped jobs; every peer beside the million; many small and few large files",
+    )
     parsed = parser.parse_args(arguments)
     if unknown := set(parsed.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
@@ -87,7 +91,7 @@ def options_of(parsed: argparse.Namespace) -> Options:
     options = QUICK if parsed.quick else Options()
     given = {name: value for name in NUMBERS if (value := getattr(parsed, name)) is not None}
     if parsed.full:
-        given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True)
+        given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True, all_shapes=True)
     return replace(options, only=parsed.only, **given)
 
 

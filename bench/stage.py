@@ -51,6 +51,8 @@ class Options:
     """That need a service which is away."""
     files: int = 10_000
     """Of 100 kB each, in one backup."""
+    all_shapes: bool = False
+    """Copies also of many small files, and of few large ones."""
     hardest_only: bool = False
     """Of the cases of a part on backups only the one that costs most."""
     only: frozenset[str] = frozenset()

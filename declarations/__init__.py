@@ -9,3 +9,18 @@ Retry policies and throttles are declared in operations/declarations.py: `jobs` 
 The API takes a declaration as its body and answers it; the fleet file is lists of them; commands take options from
 it (operations/management/declared.py), forms of the admin their help texts and checks (operations/admin/declared.py).
 """
+
+from collections.abc import Callable
+
+from django.db.models import Model
+
+
+class InUse(ValueError):
+    """A row is not deleted. Its text says what keeps it, and what to do."""
+
+
+uses: list[Callable[[Model], str]] = []
+"""What apps above say of a row that a person wants to delete: in a sentence, what else uses it; empty: nothing."""
+
+fleet_sections: dict[str, str] = {}
+"""Lists of a fleet file that apps above `sources` add: name → path of the service, which may refer to all before it."""

@@ -17,18 +17,15 @@ from django.db import connection, transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from pydantic import BaseModel
 
+import declarations
+from declarations import InUse as InUse
 from declarations.problems import validated
-from jobs.handlers import registry
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
 MOST_KNOWN = 20
 MOST_NAMED = 5
-
-
-class InUse(ValueError):
-    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 class Edit(NamedTuple):
@@ -101,7 +98,7 @@ class Service(Generic[Row]):
 
     def uses(self, row: Row) -> list[str]:
         """What keeps a row from being deleted, in sentences with what to do, without full stop."""
-        return [text for use_of in registry.uses if (text := use_of(row))]
+        return [text for use_of in declarations.uses if (text := use_of(row))]
 
     def delete(self, row: Row) -> None:
         """Delete a row that nothing uses, with those that are one thing with it."""
@@ -220,8 +217,8 @@ class Service(Generic[Row]):
     @staticmethod
     def _reference(model: Any, name: str) -> Any:
         """The model that a field refers to; None: it is no reference."""
-        field = model._meta.get_field(name)
-        return field.related_model if isinstance(field, ForeignKey) else None
+        fields = (each for each in model._meta.concrete_fields if each.name == name and isinstance(each, ForeignKey))
+        return next((each.related_model for each in fields), None)
 
 
 def article(title: str) -> str:

@@ -9,7 +9,9 @@ from jobs import durations
 from jobs.priorities import MAX_PRIORITY
 from jobs.retries import LONGEST
 
-STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, validate_default=True, hide_input_in_errors=True)
+STRICT = ConfigDict(
+    extra="forbid", strict=True, allow_inf_nan=False, validate_default=True, hide_input_in_errors=True, defer_build=True
+)
 """Of every declaration: `"5"` is no number, `1` is not true, unknown fields are refused, and no traceback shows what
 was sent, which may be a secret."""
 

@@ -7,57 +7,28 @@ metadata service of a cloud, a database, an admin page on loopback (server-side 
 4. A name is looked up by us (`delivery/http/resolving.py`), every address that it has is checked, and one of those very
    addresses is connected to. One that is not allowed refuses the name: half a public host is an attack or a mistake.
 5. Each redirect begins again at 1.
-
-IANA's registries of special-purpose addresses, as of 2026: https://www.iana.org/assignments/iana-ipv4-special-registry
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from yarl import URL
 
-from delivery.models import LONGEST_URL
+from delivery.public import Address, is_public, unmapped
 
-Address = IPv4Address | IPv6Address
+if TYPE_CHECKING:
+    from yarl import URL
+
 Network = IPv4Network | IPv6Network
 
 SCHEMES = ("http", "https")
 LONGEST_NAME = 253
-
-NOT_PUBLIC = tuple(
-    ip_network(each)
-    for each in (
-        "0.0.0.0/8",  # this host
-        "10.0.0.0/8",
-        "100.64.0.0/10",  # carriers' shared addresses; 100.100.100.200 is a metadata service
-        "127.0.0.0/8",
-        "168.63.129.16/32",  # public by number, but every Azure machine's own host
-        "169.254.0.0/16",  # link-local; 169.254.169.254 is most clouds' metadata service
-        "172.16.0.0/12",
-        "192.0.0.0/24",  # 192.0.0.192 is Oracle's metadata service
-        "192.0.2.0/24",
-        "192.88.99.0/24",  # relays of 6to4, retired
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",  # multicast: Python calls it global
-        "240.0.0.0/4",
-        # within 2000::/3; outside it no IPv6 address is public, but for NAT64
-        "2001::/23",  # Teredo, benchmarks, ORCHID
-        "2001:db8::/32",
-        "2002::/16",  # 6to4: any IPv4 address may hide in it
-        "3fff::/20",  # documentation, newer than Python's list
-    )
-)
-PUBLIC_IPV6 = IPv6Network("2000::/3")
-NAT64 = IPv6Network("64:ff9b::/96")
-"""Its last 32 bits are the IPv4 address that a translator connects to."""
+LONGEST_URL = 2000
 
 ODD_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?$")
 """A last label of which resolvers make an IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1."""
@@ -73,7 +44,7 @@ class Refused(Exception):
 class Place:
     """A URL that was read. `host`: lower case, ASCII, without a trailing dot. `address`: None of a name."""
 
-    url: URL
+    url: "URL"
     host: str
     address: Address | None
 
@@ -117,6 +88,8 @@ def read(url: str) -> Place:
     """Read a URL. Raises: Refused when nothing is ever delivered to such a one."""
     if len(url) > LONGEST_URL or UNPRINTABLE.search(url):
         raise Refused(f"the URL is longer than {LONGEST_URL} characters, or has spaces or backslashes in it")
+    from yarl import URL  # the models need the length of a URL alone
+
     try:
         parsed = URL(url)
         port = parsed.port
@@ -171,26 +144,10 @@ def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
     if host.lower().rstrip(".") in allowed().names:
         return
     for address in map(ip_address, addresses):
-        plain = _unmapped(address)
+        plain = unmapped(address)
         if not (is_public(plain) or any(plain in network for network in allowed().networks)):
             which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
             raise Refused(f"{which} is not public{_HINT}")
-
-
-def is_public(address: Address) -> bool:
-    """Whether the whole internet reaches the same host by it."""
-    plain = _unmapped(address)
-    if isinstance(plain, IPv6Address):
-        if plain in NAT64:
-            return is_public(IPv4Address(int(plain) & 0xFFFFFFFF))
-        if plain not in PUBLIC_IPV6:
-            return False
-    return plain.is_global and not any(plain in network for network in NOT_PUBLIC)
-
-
-def _unmapped(address: Address) -> Address:
-    """::ffff:127.0.0.1 is 127.0.0.1."""
-    return getattr(address, "ipv4_mapped", None) or address
 
 
 def allowed() -> Allowed:
@@ -215,6 +172,8 @@ def _allowed(entries: tuple[str, ...]) -> Allowed:
 
 
 def _as_name(entry: str) -> str:
+    from yarl import URL
+
     try:
         name = (URL.build(scheme="http", host=entry.rstrip(".")).raw_host or "").lower()
     except ValueError:

@@ -8,16 +8,14 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 
 from declarations.types import DURATION, PRINTABLE, STORABLE, STRICT, Choice, Title
 from delivery import addresses
-from delivery.models import LONGEST_URL, EndpointKind
+from delivery.addresses import LONGEST_URL
+from delivery.models import EndpointKind
+from delivery.references import LONGEST_SECRET, SECRET_NAME
 from delivery.sqs.queues import LONGEST_GROUP, REGION, queue_at
 from delivery.targets import NOT_TO_BE_SET
 from jobs.conf import PROGRAM
 
 LONGEST_AUTHORIZATION = 8000
-LONGEST_SECRET = 65_536
-"""Bytes, or characters, of a secret: a private key has a few thousand."""
-
-SECRET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # noqa: S105 - a pattern
 MOST_HEADERS = 50
 LONGEST_HEADER = 2000
 

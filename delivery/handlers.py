@@ -28,7 +28,7 @@ def register() -> None:
     for kind in EndpointKind.values:
         registry.add(Kind(kind, home_queue=QUEUE, max_seconds=LONGEST_SECONDS, warm_up=prepare))
     registry.handler(EndpointKind.HTTP_CALLBACK.value, queue=QUEUE)(post_callback)
-    registry.handler(EndpointKind.SQS_MESSAGE.value, queue=QUEUE)(send_message)
+    registry.handler(EndpointKind.SQS_MESSAGE.value, queue=QUEUE, is_sharing=True)(send_message)
 
 
 def prepare() -> None:

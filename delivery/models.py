@@ -1,9 +1,8 @@
 from django.db import models
 from django.db.models.functions import Now
 
+from delivery.addresses import LONGEST_URL
 from delivery.sealed_fields import SealedField
-
-LONGEST_URL = 2000
 
 
 class EndpointKind(models.TextChoices):

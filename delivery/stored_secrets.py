@@ -4,40 +4,25 @@
     read           when it is needed
     StoredSecrets  store, replace and delete: the API, the admin, a command, `store`; the log names each, never a secret
 
-A table whose rows may refer to one is named in `referring`: a secret is not deleted while one of them does.
+A table whose rows may refer to one is named in `references.referring`: a secret is not deleted while one of them does.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import close_old_connections, connection, transaction
-from django.db.models import JSONField, Model
+from django.db.models import JSONField
 
 from declarations.problems import lines_of, validated
 from declarations.service import Service, used_by
 from delivery import declarations
 from delivery.encryption import Unsealable, seal, unseal
 from delivery.models import StoredSecret
+from delivery.references import PREFIX, Referring, referring
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-
-PREFIX = "stored:"
-
-
-class Referring(NamedTuple):
-    """A field of rows with a name that may hold a reference, or an object of which each value may be one.
-
-    `stays`: a secret that one of these rows refers to is not replaced: it opens what was written with it.
-    """
-
-    model: type[Model]
-    field: str
-    stays: bool = False
-
-
-referring: list[Referring] = []
 
 
 class NotStored(ValueError):
@@ -87,10 +72,10 @@ def users_of(names: Collection[str], *, that_stay: bool = False) -> dict[str, di
 
 def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
     """Reference and name of each row that has one of those."""
-    rows = each.model._default_manager.order_by("name")
+    rows = each.model._default_manager.order_by(each.named_by)
     if not isinstance(each.model._meta.get_field(each.field), JSONField):
         rows = rows.filter(**{f"{each.field}__in": wanted})
-    for value, user in rows.values_list(each.field, "name"):
+    for value, user in rows.values_list(each.field, each.named_by):
         held = list(value.values()) if isinstance(value, dict) else [value]
         yield from ((reference, user) for reference in wanted if reference in held)
 

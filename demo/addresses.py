@@ -2,6 +2,9 @@
 
 import socket
 from functools import cache
+from zlib import crc32
+
+from django.conf import settings
 
 SFTP_PORT = 2022
 
@@ -18,9 +21,11 @@ def has_loopback_network() -> bool:
 
 
 def address_of(number: int) -> tuple[str, int]:
-    """Address and port for host `number` (from 1): free at this moment."""
+    """Address and port for host `number` (from 1): free at this moment. Demos of two directories, which may be started
+    at the same moment, have addresses of their own."""
     if has_loopback_network():
-        address = f"127.77.{number // 250}.{number % 250 + 1}"
+        block = crc32(str(settings.VAR_DIR).encode()) % 256
+        address = f"127.{77 + number // 250}.{block}.{number % 250 + 1}"
         return address, free_port(address, SFTP_PORT)
     return "127.0.0.1", free_port("127.0.0.1", 0)
 

@@ -40,16 +40,16 @@ class Comings:
     def _vanish(self, host: Host, elapsed: float) -> None:
         """As a lid that is closed: nothing of it says goodbye."""
         self.say(f"{host.name} vanishes in the middle of its backup")
-        for process in filter(None, (host.process, host.agent)):
+        for process in filter(None, (host.process, host.enrolment, host.agent)):
             process.kill()
             process.wait()
-        host.process = host.agent = None
+        host.process = host.enrolment = host.agent = None
         host.vanishes, host.up_after = False, elapsed + AWAY_SECONDS
 
     def end(self) -> None:
         """End all hosts and agents."""
-        started = [process for host in self.hosts for process in (host.agent, host.process) if process is not None]
-        processes.end(started, grace=3.0)
+        started = (process for host in self.hosts for process in (host.enrolment, host.agent, host.process))
+        processes.end([process for process in started if process is not None], grace=3.0)
 
 
 def _has_copied(host: Host, size: int) -> bool:

@@ -25,10 +25,9 @@ def _relative_files(root: Path) -> set[str]:
     return {os.path.relpath(os.path.join(folder, file), root) for folder, _, files in os.walk(root) for file in files}
 
 
-def database_differences(dump: Path, where: shop.Place, administration_database: str, pg_restore: Path) -> list[str]:
+def database_differences(dump: Path, where: shop.Place, pg_restore: Path) -> list[str]:
     """What differs between the shop and a restore of `dump` into a scratch database, which is dropped again."""
-    shop.drop(where, administration_database, shop.SCRATCH)
-    with where.connect(administration_database) as server:
+    with where.connect(shop.ADMINISTRATION) as server:
         server.execute(f"CREATE DATABASE {shop.SCRATCH} TEMPLATE template0")
     try:
         restored = subprocess.run(
@@ -51,4 +50,5 @@ def database_differences(dump: Path, where: shop.Place, administration_database:
             if originals.get(table) != copies.get(table)
         ]
     finally:
-        shop.drop(where, administration_database, shop.SCRATCH)
+        with where.connect(shop.ADMINISTRATION) as server:
+            server.execute(f"DROP DATABASE {shop.SCRATCH} WITH (FORCE)")

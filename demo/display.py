@@ -8,6 +8,7 @@ from rich.text import Text
 
 from demo.state import Picture, Row
 from demo.summary import Summary
+from jobs.formatting import several
 
 COLOURS = {"protected": "green", "copying": "cyan", "waiting": "yellow"}
 
@@ -15,16 +16,17 @@ COLOURS = {"protected": "green", "copying": "cyan", "waiting": "yellow"}
 def live_table(picture: Picture, footer: str) -> RenderableType:
     """The fleet at one moment."""
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
-    columns = (("source", 3, 0), ("kind", 1, 10), ("now", 3, 0), ("", 2, 0), ("failures", 1, 8), ("next", 6, 0))
+    columns = (("source", 3, 21), ("kind", 1, 10), ("now", 3, 20), ("", 2, 0), ("failed", 1, 6), ("next", 3, 7))
     for heading, ratio, least in columns:
         table.add_column(heading, ratio=ratio, min_width=least, no_wrap=True, overflow="ellipsis")
     for row in picture.rows:
         table.add_row(row.name, row.kind, _doing(row), _bar(row), str(row.failures or ""), _next(row))
     headline = Text.assemble(
         (f"{picture.protected} of {len(picture.rows)} sources protected", "bold"),
-        f"   {picture.busy} of {picture.units} execution units at work   {picture.workers} workers",
+        f"   {picture.busy} of {picture.units} execution units at work   {several(picture.workers, 'worker')}",
     )
-    return Group(headline, table, Text(footer, style="dim"))
+    errors = [Text(f"{row.name}: {row.error}", style="yellow") for row in picture.rows if row.error]
+    return Group(headline, table, *errors, Text(footer, style="dim"))
 
 
 def _doing(row: Row) -> Text:
@@ -40,7 +42,7 @@ def _bar(row: Row) -> RenderableType:
 def _next(row: Row) -> str:
     if row.next:
         return row.next
-    return f"due {row.next_backup_at:%Y-%m-%d %H:%M} UTC" if row.next_backup_at else ""
+    return f"due {row.next_backup_at:%a %H:%M} UTC" if row.next_backup_at else ""
 
 
 def summary_table(summary: Summary) -> RenderableType:
@@ -52,7 +54,7 @@ def summary_table(summary: Summary) -> RenderableType:
         table.add_row(
             source.name,
             source.kind,
-            source.outcome[:60],
+            source.outcome,
             str(source.attempts),
             "" if source.bytes is None else f"{source.bytes:,}",
             "" if source.seconds is None else f"{source.seconds:.1f}",

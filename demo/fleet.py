@@ -1,21 +1,12 @@
-"""The demo fleet as a fleet file, and the removal of what an earlier demo left."""
+"""The demo fleet as a fleet file."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from django.db import transaction
-
-from delivery.models import StoredSecret
 from demo import shop
-from demo.hosts import Host, secrets_directory
-from jobs.models import BacklogRecord, RetryPolicy
-from schedules.models import Schedule
-from sources.models import Assignment, Backup, Policy, Repository, Source
-from sources.planning import subject_of
+from demo.hosts import Host
 
-PREFIX = "demo-"
 POLICY, DATABASE_POLICY = "demo-daily", "demo-nightly-dump"
 ENCRYPTED_POLICY = "demo-encrypted"
 RETRY, REPOSITORY, ENCRYPTED = "demo-fibonacci", "demo-repository", "demo-encrypted"
@@ -30,26 +21,6 @@ WAITS = {
     "wake_wait": 2,
 }
 """Seconds, not minutes: a demo is watched. Who checks in is not left waiting for its re-check."""
-
-
-def clear(home: Path) -> None:
-    """Delete the rows and files of earlier demos, and nothing else."""
-    with transaction.atomic():
-        sources = Source.objects.filter(name__startswith=PREFIX)
-        assignments = Assignment.objects.filter(source__in=sources)
-        subjects = [subject_of(pk) for pk in assignments.values_list("pk", flat=True)]
-        BacklogRecord.objects.filter(subject__in=subjects).delete()
-        Backup.objects.filter(assignment__in=assignments).delete()
-        sources.delete()
-        names = [POLICY, ENCRYPTED_POLICY, DATABASE_POLICY]
-        policies = Policy.objects.filter(schedule__name__in=names)
-        policies.delete()
-        Schedule.objects.filter(name__in=names).delete()
-        Repository.objects.filter(name__in=[REPOSITORY, ENCRYPTED]).delete()
-        StoredSecret.objects.filter(name__startswith=f"repository-{ENCRYPTED}").delete()
-        RetryPolicy.objects.filter(name=RETRY).delete()
-    for folder in (home, secrets_directory()):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:

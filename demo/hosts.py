@@ -49,6 +49,7 @@ class Host:
     has_agent: bool = False
     vanishes: bool = False
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    enrolment: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     agent: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     command: Callable[["Host"], list[str]] | None = field(default=None, repr=False)
 
@@ -148,7 +149,7 @@ def _write(host: Host, *, total_bytes: int, below: str = "") -> None:
 
 def secrets_directory() -> Path:
     """Of the demo's sources, below a directory that the workers take secrets from."""
-    return Path(settings.VAR_DIR) / "secrets" / "demo"
+    return Path(settings.VAR_DIR) / "secrets"
 
 
 def write_secret(path: Path, secret: str) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +15,19 @@ PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 20.0
 
 
-def start(argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own; what it prints goes to `log`. On Linux it dies with this thread."""
-    with log.open("ab") as output:
+def start(
+    argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None, given: bytes = b""
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; what it prints goes to `log`. On Linux it dies with this thread.
+
+    `given`: its standard input, of a few hundred bytes at most.
+    """
+    with log.open("ab") as output, tempfile.TemporaryFile() as standard_input:
+        standard_input.write(given)
+        standard_input.seek(0)
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=standard_input,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},

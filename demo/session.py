@@ -2,17 +2,21 @@
 
 import fcntl
 import json
+import os
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.db import connection
 
 from demo import compare, fleet, processes, restores, services, shop
 from demo.comings import Comings
@@ -20,7 +24,6 @@ from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.restores import Restored
 from demo.summary import Summary, copy_of, refused_attempts, summarise, unprotected
-from jobs.conf import PROGRAM
 from sources.fleet import import_fleet
 from sources.models import Backup
 from sources.processes import programs
@@ -45,36 +48,34 @@ class Session:
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
         self.options = options
         self.say = say
-        self.home = Path(settings.VAR_DIR) / "demo"
+        self.home = Path(settings.VAR_DIR)
         self.repository = self.home / "repository"
         self.hosts: list[Host] = []
         self.services: subprocess.Popen[bytes] | None = None
-        self.started_database = False
+        self.login = ""
+        self.lock: int | None = None
         self.began = time.monotonic()
         self.comings = Comings([], "", say)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.options.port}/admin/"
+        return f"http://127.0.0.1:{self.options.port}/"
 
     def prepare(self) -> None:
         """Database, account, hosts, fleet. Raises: DemoError and what the commands raise."""
         self._take_lock()
-        self._start_database()
+        self._make_home()
         call_command("migrate", verbosity=0)
         call_command("install_schedules", stdout=StringIO())
         self._make_admin()
         self.say("preparing the demo fleet")
-        fleet.clear(self.home)
-        self.home.mkdir(parents=True)
-        self.repository.mkdir()
         count = self.options.hosts
         self.hosts = [
             *make_sftp_hosts(self.home / "hosts", count),
             *make_other_hosts(self.home / "hosts", count + 2),
         ]
         self.where = shop.place()
-        shop.create(self.where, self._administration_database)
+        shop.create(self.where)
         secret = secrets_directory() / "shop"
         write_secret(secret, self.where.password or "")
         description = fleet.describe(self.hosts, self.where, secret, self.repository)
@@ -83,9 +84,9 @@ class Session:
 
     def start(self) -> None:
         """Bring up the hosts that are there from the start, and the services."""
-        self.comings = Comings(self.hosts, self.url.removesuffix("admin/"), self.say)
+        self.comings = Comings(self.hosts, self.url, self.say)
         self.comings.look()
-        self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}")
+        self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}, {self.login}")
         self.services = services.start(
             self.home,
             workers=self.options.workers,
@@ -98,11 +99,6 @@ class Session:
         self.comings.look()
         if self.services is not None and self.services.poll() is not None:
             raise DemoError(f"a service ended by itself: see {self.home / 'services.log'}")
-
-    @property
-    def names(self) -> list[str]:
-        """All sources of the demo."""
-        return [*(host.name for host in self.hosts), "demo-shop-database"]
 
     @property
     def reachable(self) -> dict[str, bool]:
@@ -131,7 +127,7 @@ class Session:
 
     def _database_differences(self, dump: Path) -> list[str]:
         pg_restore = Path(programs.find_postgresql_program("pg_restore"))
-        return compare.database_differences(dump, self.where, self._administration_database, pg_restore)
+        return compare.database_differences(dump, self.where, pg_restore)
 
     def stop(self, *, force: bool = False) -> None:
         """End everything that this run started, and nothing else."""
@@ -142,37 +138,46 @@ class Session:
             else:
                 processes.end([self.services])
         self.comings.end()
-        if self.started_database:
-            call_command("database", "stop", stdout=StringIO())
+        if self.lock is not None:
+            self._stop_database()
 
-    @property
-    def _administration_database(self) -> str:
-        return str(settings.DATABASES["default"]["NAME"])
+    def clear(self) -> None:
+        """Delete all that a demo wrote, its database too."""
+        facts = self._stop_database()
+        for path in (Path(facts["data"]).parent, Path(facts["socket_directory"]), self.home):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _stop_database(self) -> dict[str, Any]:
+        connection.close()
+        output = StringIO()
+        call_command("database", "stop", "--json", stdout=output)
+        facts: dict[str, Any] = json.loads(output.getvalue())
+        return facts
+
+    def _make_home(self) -> None:
+        """With the secret key that this process has: its children read it there."""
+        self.clear()
+        self.home.mkdir()
+        (key := self.home / "secret_key").touch(mode=0o600)
+        key.write_text(settings.SECRET_KEY)
+        self.repository.mkdir()
 
     def _take_lock(self) -> None:
         """One demo at a time in a var directory: a second would delete what the first one uses."""
-        var_dir = Path(settings.VAR_DIR)
-        var_dir.mkdir(parents=True, exist_ok=True)
-        self._lock = (var_dir / "demo.lock").open("w")
+        if self.home.name != "demo":
+            raise DemoError("the demo needs a directory of its own: start it by its command")
+        folder = os.open(self.home.parent, os.O_RDONLY)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"another demo runs in {var_dir}; end it, or name another BACKUPSCHED_VAR") from None
-
-    def _start_database(self) -> None:
-        if "EMBEDDED_IN" in settings.DATABASES["default"]:
-            output = StringIO()
-            call_command("database", "start", "--json", stdout=output)
-            self.started_database = json.loads(output.getvalue())["changed"]
+            where = self.home.parent
+            raise DemoError(f"another demo runs in {where}; end it, or name another BACKUPSCHED_VAR") from None
+        self.lock = folder
 
     def _make_admin(self) -> None:
-        users = get_user_model().objects
-        if users.filter(is_superuser=True).exists():
-            self.say(f"the admin account exists already ({self.url}); `{PROGRAM} changepassword` sets a new password")
-            return
         password = secrets.token_urlsafe(12)
-        users.create_superuser(ADMIN, "", password)
-        self.say(f"admin account: {ADMIN}, password {password} (shown only now)")
+        get_user_model().objects.create_superuser(ADMIN, "", password)
+        self.login = f"log in as {ADMIN} with the password {password}"
 
     def _identical(self, name: str, backup: Backup) -> bool:
         if name == "demo-shop-database":

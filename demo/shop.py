@@ -1,4 +1,4 @@
-"""The demo's PostgreSQL database: a small shop, generated, on the server that the project itself uses."""
+"""The demo's PostgreSQL database: a small shop, generated, on the server of the demo."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +9,7 @@ from psycopg import sql
 
 NAME = "demo_shop"
 SCRATCH = "demo_shop_restored"
+ADMINISTRATION = "postgres"
 
 TABLES = """
 CREATE TABLE customer (
@@ -31,7 +32,7 @@ SELECT n, 1 + n * 7919 % 4000, (n * 31 % 100000) / 100.0, timestamptz '2026-01-0
 
 @dataclass(frozen=True)
 class Place:
-    """How the project's own server is reached."""
+    """How the demo's server is reached."""
 
     host: str
     port: int
@@ -46,7 +47,7 @@ class Place:
 
 
 def place() -> Place:
-    """Where the project's database is, from Django's connection."""
+    """Where the demo's database is, from Django's connection."""
     params = connection.get_connection_params()
     return Place(
         host=str(params.get("host") or "/var/run/postgresql"),
@@ -56,19 +57,12 @@ def place() -> Place:
     )
 
 
-def create(where: Place, administration_database: str) -> None:
-    """Create the shop anew. Raises: psycopg.Error, as when the user may not create databases."""
-    drop(where, administration_database, NAME)
-    with where.connect(administration_database) as server:
+def create(where: Place) -> None:
+    """Create the shop. Raises: psycopg.Error."""
+    with where.connect(ADMINISTRATION) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
     with where.connect(NAME) as shop:
         shop.execute(TABLES)
-
-
-def drop(where: Place, administration_database: str, name: str) -> None:
-    """Drop one of the demo's databases, if it exists."""
-    with where.connect(administration_database) as server:
-        server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def contents(where: Place, database: str) -> dict[str, tuple[int, str]]:

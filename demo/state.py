@@ -14,12 +14,13 @@ from sources.planning import BACKUPS, subject_of
 
 @dataclass(frozen=True)
 class Row:
-    """One source: what it does now, and what happens next. `share` of its bytes that are copied, 0 to 1."""
+    """One source: what it does, what is next, and why it waits. `share` of its bytes that are copied, 0 to 1."""
 
     name: str
     kind: str
     doing: str
     next: str
+    error: str
     share: float | None
     failures: int
     last_backup_at: datetime | None
@@ -40,17 +41,15 @@ class Picture:
         return sum(row.last_backup_at is not None for row in self.rows)
 
 
-def picture(names: list[str]) -> Picture:
-    """Look at the sources of these names, in their order."""
+def picture() -> Picture:
+    """Look at all sources, in the order of the fleet file."""
     now = timezone.now()
-    assignments = Assignment.objects.filter(source__name__in=names).select_related("source")
-    subjects = [subject_of(assignment.pk) for assignment in assignments]
-    records = {r.subject: r for r in BacklogRecord.objects.filter(kind="backup", subject__in=subjects).unfinished()}
+    records = {record.subject: record for record in BacklogRecord.objects.filter(kind="backup").unfinished()}
     progress = Progress.objects.in_bulk([record.pk for record in records.values()])
-    by_name = {a.source.name: _row(a, records.get(subject_of(a.pk)), progress, now) for a in assignments}
+    assignments = Assignment.objects.select_related("source").order_by("source_id")
     workers = list(Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=LEASE_SECONDS)))
     return Picture(
-        rows=[by_name[name] for name in names if name in by_name],
+        rows=[_row(each, records.get(subject_of(each.pk)), progress, now) for each in assignments],
         units=sum(worker.queues.get(BACKUPS, 0) for worker in workers),
         busy=sum(r.status == Status.RUNNING and r.queue == BACKUPS for r in records.values()),
         workers=len(workers),
@@ -58,24 +57,24 @@ def picture(names: list[str]) -> Picture:
 
 
 def _row(assignment: Assignment, record: BacklogRecord | None, progress: dict[int, Progress], now: datetime) -> Row:
-    doing, following, share = "", "", None
+    doing, following, error, share = "", "", "", None
     if record is None:
         doing = "protected" if assignment.last_backup_at else "not due"
     elif record.status == Status.RUNNING:
-        doing = "copying" if record.queue == BACKUPS else "asking whether it is there"
+        doing = "copying" if record.queue == BACKUPS else "checking"
         if (found := progress.get(record.pk)) and found.bytes_total:
             share = min(1.0, found.bytes_done / found.bytes_total)
     elif record.status == Status.READY:
         doing = "next for a unit" if record.queue == BACKUPS else "next to be asked"
     else:
         doing = f"waiting for {record.get_waiting_for_display()}"
-        seconds = max(0.0, (record.run_after - now).total_seconds())
-        following = f"in {seconds:.0f} s — {record.last_error}" if record.last_error else f"in {seconds:.0f} s"
+        following, error = f"in {max(0.0, (record.run_after - now).total_seconds()):.0f} s", record.last_error
     return Row(
         assignment.source.name,
         assignment.source.kind,
         doing,
         following,
+        error,
         share,
         assignment.failures,
         assignment.last_backup_at,

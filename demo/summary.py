@@ -65,9 +65,7 @@ def summarise(
     reachable: dict[str, bool], compare: Callable[[str, Backup], bool], restored: list[Restored], seconds: float
 ) -> Summary:
     """Describe every source of the demo (name → whether it is reachable). `compare` tells if a copy is identical."""
-    assignments = (
-        Assignment.objects.filter(source__name__in=reachable).select_related("source").order_by("source__name")
-    )
+    assignments = Assignment.objects.select_related("source").order_by("source__name")
     rows = [_summary_of(assignment, reachable[assignment.source.name], compare) for assignment in assignments]
     return Summary(
         sources=rows,

@@ -19,7 +19,7 @@ worker/          run by its handler (`handlers`), which returns an outcome (`out
 settling         written, fenced by its lease: what it becomes say `transitions`, `retries/`, `exclusivity`, `breakers/`
 rescuing         taken over when its worker was lost
 decisions        explained afterwards
-periodic         done every minute; at last pruned, its history (`attempts`) too
+periodic         done every minute; at last pruned, its history too
 
 `manage.py migrate` makes the tables, `manage.py worker` works, on any number of hosts. No other process is needed, but
 the project calls `jobs.periodic.prune` now and then: it deletes what was finished long ago. `jobs/conf.py` has the

@@ -56,6 +56,7 @@ UPDATE jobs_backlogrecord
         LIMIT %(limit)s::int
           FOR UPDATE SKIP LOCKED))
    AND NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)
+   AND NOT EXISTS (SELECT FROM jobs_hold WHERE id = 1)
    AND (SELECT lane
           FROM jobs_backlogrecord
          WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane > 0
@@ -102,7 +103,8 @@ class Renewed:
 
 
 def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
-    """Take up to `limit` ready records of `queue`, in claim order, with a lease each. From a paused queue: none.
+    """Take up to `limit` ready records of `queue`, in claim order, with a lease each. From a paused queue, and
+    while everything is held: none.
 
     Returns them in claim order. `now` (aware) replaces the database's clock in tests.
     """

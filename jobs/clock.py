@@ -20,6 +20,9 @@ def database_clock() -> datetime:
         return clock
 
 
+skew = 0.0
+"""Seconds by which this machine's clock is ahead of the database's, as of the worker's last heartbeat."""
+
 MAX_SKEW_SECONDS = 5.0
 """How far a host's clock may be off the database's before log and doctor say so. With NTP it is milliseconds."""
 

@@ -1,6 +1,8 @@
 """How people write durations, as `90s`, `15m`, `2h` or `7d`, and how they read them. Stored they are seconds. Pure."""
 
 import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
@@ -21,6 +23,24 @@ def parse(text: str, least: float = 0, most: float = LONGEST) -> float:
     if not least <= seconds <= most:
         raise ValueError(f"{text!r} is no duration from {least:,} to {most:,} seconds; {WRITE}")
     return int(seconds) if seconds.is_integer() else seconds
+
+
+def duration(least: float = 0, most: float = LONGEST) -> Callable[[str], float]:
+    """The type of a command's option: argparse says what is wrong, beside the name of the option."""
+
+    def read(text: str) -> float:
+        try:
+            return parse(text, least, most)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def write(seconds: float) -> str:
+    """As people type it, in the largest unit of which it is a whole number: what `parse` reads as so many seconds."""
+    unit = next((each for each in "dhm" if seconds and seconds % UNITS[each] == 0), "s")
+    return f"{seconds / UNITS[unit]:.6f}".rstrip("0").rstrip(".") + unit
 
 
 def instant(written: str, now: datetime) -> datetime:

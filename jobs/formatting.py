@@ -13,6 +13,16 @@ def moment(instant: datetime | None) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}" if instant else ""
 
 
+def several(count: int, word: str) -> str:
+    """As “1 worker” or “1,200 workers”."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def first_line(text: str) -> str:
+    """Of an error, as a sentence quotes it."""
+    return next(iter(text.strip().splitlines()), "no reason was given")
+
+
 def storable(text: str) -> str:
     """`text` as PostgreSQL can keep it: programs quote file names with NUL or half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode().replace("\0", "�")

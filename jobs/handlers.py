@@ -13,14 +13,13 @@ from asyncio import Task
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Event, Lock
 from typing import Any, Protocol
 
-from django.db.models import Model
-
 from jobs.outcomes import Claimed, Outcome, Postponed
-from jobs.states import WaitingFor
+from jobs.states import AttemptOutcome, WaitingFor
 
 
 class Run:
@@ -125,12 +124,35 @@ class Batches(Protocol):
         """These records, which are held, are unfinished again: so are their batches."""
 
 
+def later(name: str) -> Callable[..., Any]:
+    """The function `module:function`, imported at its first call: a command need not wait for what it does not do."""
+    module, _, function = name.partition(":")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module), function)(*args, **kwargs)
+
+    call.__module__, call.__qualname__ = module, function
+    return call
+
+
+def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:
+    """The same, of an async handler."""
+    find = later(name)
+
+    async def call(run: Run) -> Outcome:
+        outcome: Outcome = await find(run)
+        return outcome
+
+    return call
+
+
 class Registry:
     """Kinds, their handlers by queue, and what other apps do with the queue at its own moments.
 
     `steps`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
-    every hour, `(now)`. `batches`: what hears of records that are opened again. `uses(row)`: in a sentence, what else
-    uses a row that a person wants to delete; empty: nothing.
+    every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim.
+    `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now). `batches`:
+    what hears of records that are opened again.
     """
 
     def __init__(self) -> None:
@@ -139,10 +161,13 @@ class Registry:
         self.at_start: list[Callable[[datetime], int]] = []
         self.periodic: list[Callable[[], int]] = []
         self.prunes: list[Callable[[datetime], int]] = []
+        self.at_heartbeat: list[Callable[[], None]] = []
+        self.at_claim: list[Callable[[str, Sequence[Claimed], int, int], None]] = []
+        self.at_end: list[Callable[[Sequence[Claimed], AttemptOutcome, datetime | None], None]] = []
         self.batches: list[Batches] = []
-        self.uses: list[Callable[[Model], str]] = []
-        self._handlers: dict[tuple[str, str], Handler] = {}
-        self._async_ones: dict[Handler, bool] = {}
+        self._handlers: dict[tuple[str, str], tuple[Handler, bool]] = {}
+        self.sharing: set[tuple[str, str]] = set()
+        """Handlers (kind, queue) in threads of which one at a time has a connection to the database."""
 
     def add(self, kind: Kind) -> None:
         """Register a kind. Registering it again replaces it (a reload, a test)."""
@@ -154,30 +179,38 @@ class Registry:
             if kind.warm_up and kind.home_queue in queues:
                 kind.warm_up()
 
-    def handler(self, kind: str, *, queue: str) -> Callable[[Handler], Handler]:
+    def ended(self, records: Sequence[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
+        """What is done when attempts have ended."""
+        for each in self.at_end:
+            each(records, outcome, ended_at)
+
+    def beat(self) -> None:
+        """What is done at a heartbeat."""
+        for each in self.at_heartbeat:
+            each()
+
+    def handler(self, kind: str, *, queue: str, is_sharing: bool = False) -> Callable[[Handler], Handler]:
         """Register the decorated function to run records of `kind` that are claimed from `queue`."""
 
         def register(function: Handler) -> Handler:
-            self._handlers[kind, queue] = function
+            self._handlers[kind, queue] = function, iscoroutinefunction(function)
+            if is_sharing:
+                self.sharing.add((kind, queue))
             return function
 
         return register
 
     def find(self, kind: str, queue: str) -> Handler:
         """The handler of `kind` in `queue`: for an unknown kind, one that puts it off and says so."""
-        return self._handlers.get((kind, queue), _unknown)
+        return self._handlers.get((kind, queue), (_unknown, False))[0]
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
         """The registered handlers by (kind, queue)."""
-        return dict(self._handlers)
+        return {where: function for where, (function, _) in self._handlers.items()}
 
     def is_async(self, kind: str, queue: str) -> bool:
         """Whether that handler runs on the event loop."""
-        handler = self.find(kind, queue)
-        known = self._async_ones.get(handler)
-        if known is None:
-            known = self._async_ones[handler] = iscoroutinefunction(handler)
-        return known
+        return self._handlers.get((kind, queue), (_unknown, False))[1]
 
     def kind(self, name: str) -> Kind:
         """The kind of that name: for an unknown name, one without hooks."""

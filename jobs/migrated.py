@@ -1,11 +1,15 @@
 """Whether the tables are those of this version. A worker refuses to start when they are not; the doctor shows it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from django.apps import apps
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 
 from jobs.conf import PROGRAM
+from jobs.formatting import several
 
 MOST_NAMED = 5
 
@@ -33,7 +37,12 @@ class Differences:
 
 
 def differences() -> Differences:
-    """Ask the database. Raises: django.db.Error."""
+    """Ask the database. Raises: django.db.Error.
+
+    Where the names are the same on both sides, no migration is loaded: that takes a tenth of a second.
+    """
+    if _names_here() == MigrationRecorder(connection).applied_migrations().keys():
+        return Differences((), ())
     executor = MigrationExecutor(connection)
     loader = executor.loader
     missing = [each for each, _ in executor.migration_plan(loader.graph.leaf_nodes())]
@@ -44,8 +53,18 @@ def differences() -> Differences:
     )
 
 
+def _names_here() -> set[tuple[str, str]]:
+    """App and name of each migration that is installed here."""
+    return {
+        (app.label, file.stem)
+        for app in apps.get_app_configs()
+        for file in Path(app.path, "migrations").glob("*.py")
+        if file.stem[0] not in "_~"
+    }
+
+
 def _counted(names: tuple[str, ...]) -> str:
-    return f"{len(names)} migration{'s' if len(names) > 1 else ''}"
+    return several(len(names), "migration")
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from operator import attrgetter
 from typing import Protocol, TypeVar
-from zoneinfo import ZoneInfo
+
+from jobs.zones import zone_of
 
 
 class Ranked(Protocol):
@@ -117,4 +118,4 @@ def place_after_an_answer(
     if not failures:
         return due_day, None
     failed_at = min(last_failure_at or inserted_at or now, now)
-    return demoted_by_failure(due_day, failed_at.astimezone(ZoneInfo(zone)).date(), failures), last_failure_at
+    return demoted_by_failure(due_day, failed_at.astimezone(zone_of(zone)).date(), failures), last_failure_at

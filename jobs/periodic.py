@@ -4,14 +4,15 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from jobs import attempts, breakers, conf, decisions
+from jobs import breakers, conf, decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.handlers import registry
 from jobs.models import Worker
-from jobs.prepared import execute_in_batches
+from jobs.prepared import execute, execute_in_batches
 from jobs.retries import sweeps
+from jobs.states import UNFINISHED
 from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,36 @@ WITH gone AS MATERIALIZED (
     DELETE FROM jobs_attempt WHERE record_id IN (SELECT id FROM gone)
 )
 DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
+"""
+
+KEPT_ATTEMPTS = 1000
+"""Of a record that is tried for ever. At one a day that is the history of three years."""
+
+# An attempt is counted at each claim, so only what was claimed more often can have more of them. Unfinished ones alone:
+# what has ended gains none any more and goes when its retention is over. Served by `one_unfinished_record_per_subject`.
+CLAIMED_MORE_OFTEN = f"""
+SELECT id
+  FROM jobs_backlogrecord
+ WHERE status IN {tuple(map(int, UNFINISHED))} AND attempt > %(times)s
+ ORDER BY id
+"""
+
+# Served by the key of the attempts: (record, number). Numbers may have gaps, so they are counted, not computed.
+PRUNE_ATTEMPTS = """
+DELETE FROM jobs_attempt
+ WHERE ctid = ANY(ARRAY(
+       SELECT ctid
+         FROM jobs_attempt
+        WHERE record_id = %(record)s
+          AND number <= (
+              SELECT number
+                FROM jobs_attempt
+               WHERE record_id = %(record)s
+               ORDER BY number DESC
+              OFFSET %(kept)s
+               LIMIT 1)
+        ORDER BY number
+        LIMIT %(limit)s))
 """
 
 
@@ -98,6 +129,23 @@ def prune(now: datetime | None = None) -> int:
     decisions.prune(now)
     for task in registry.prunes:
         task(before)
-    attempts.prune()
+    prune_attempts()
     verbs.prune(before)
     return execute_in_batches(PRUNE, {"before": before}, PRUNE_BATCH)
+
+
+def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
+    """Delete what each unfinished record has beyond its `kept` latest attempts, in small batches. Returns how many.
+
+    A settle that is tried again looks for its own attempt in the history (`settling._without_history`): that is one of
+    the latest.
+    """
+    return sum(
+        execute_in_batches(PRUNE_ATTEMPTS, {"record": record_id, "kept": kept}, PRUNE_BATCH)
+        for record_id in claimed_more_often_than(kept)
+    )
+
+
+def claimed_more_often_than(times: int) -> list[int]:
+    """The ids of unfinished records, ascending."""
+    return [record_id for (record_id,) in execute(CLAIMED_MORE_OFTEN, {"times": times}).fetchall()]

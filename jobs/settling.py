@@ -169,6 +169,9 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         lost = _without_history(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)
+    for ended in {change.attempt_outcome for _, change in changes}:
+        alike = [record for record, change in changes if change.attempt_outcome is ended]
+        registry.ended([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
     return Settled(frozenset(record.id for record, _ in written), frozenset(_dropped(lost)), locked)
 
 
@@ -241,9 +244,10 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
         "now": now,
     }
     ids = frozenset(record.id for record in records)
-    if execute(SETTLE_SUCCEEDED, values).rowcount == len(records):
-        return Settled(ids, frozenset())
-    lost = frozenset(_dropped(_without_history(records)))
+    lost = frozenset[int]()
+    if execute(SETTLE_SUCCEEDED, values).rowcount != len(records):
+        lost = frozenset(_dropped(_without_history(records)))
+    registry.ended([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
     return Settled(ids - lost, lost)
 
 

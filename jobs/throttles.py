@@ -39,7 +39,7 @@ many again as it lets through, or ready ones are as many as there will be tokens
 are claimed from the feeding queue: who waits behind a full throttle is not asked yet, since the answer would grow old.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -89,14 +89,6 @@ HOLD_LANES = """
 SELECT id FROM jobs_lane WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
 """
 
-HOLD_LANES_OF_RECORDS = """
-SELECT id
-  FROM jobs_lane
- WHERE id = ANY(ARRAY(SELECT lane FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[])))
- ORDER BY id
-   FOR KEY SHARE
-"""
-
 # Only by who makes a lane, once in its life: claims of its throttles wait for that.
 HOLD_THROTTLES = """
 SELECT id FROM jobs_throttle WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
@@ -142,11 +134,6 @@ def hold(lanes: Iterable[int]) -> None:
     """Keep the throttles of these lanes from being removed until the transaction ends."""
     if ids := sorted(set(lanes) - {0}):
         execute(HOLD_LANES, {"ids": ids})
-
-
-def hold_lanes_of(record_ids: Sequence[int]) -> None:
-    """The same of the lanes in which these records are."""
-    execute(HOLD_LANES_OF_RECORDS, {"ids": list(record_ids)})
 
 
 def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
@@ -112,18 +112,13 @@ class Due:
         return (min(ahead) - self.now).total_seconds() if ahead else float("inf")
 
 
-@dataclass(frozen=True)
-class Ticked:
+class Ticked(NamedTuple):
     """What one tick moved: records emitted, promoted, put off to the next opening or dropped at it, and rescued."""
 
     emitted: int
     promoted: int
     closed: int
     rescued: int
-
-    @property
-    def anything(self) -> bool:
-        return bool(self.emitted or self.promoted or self.closed or self.rescued)
 
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from jobs import order, priorities, retries
 from jobs.formatting import facts_as_json, storable
@@ -30,6 +29,7 @@ from jobs.outcomes import (
 )
 from jobs.retries import tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.zones import zone_of
 
 LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
 """A record that waits for a breaker is let through by that. Failing that, it is looked at again all the same."""
@@ -121,7 +121,7 @@ def transition(
     IANA zone in which its days are counted. `usual_priority` is its origin's: a failure ends what a person added
     to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `rng`.
     """
-    today = now.astimezone(ZoneInfo(zone)).date()
+    today = now.astimezone(zone_of(zone)).date()
     kept = Transition(
         status=Status.READY,
         queue=home_queue,

@@ -84,3 +84,8 @@ CANCEL_CHANNEL = "jobs_cancel"
 def notify_cancelled(record_id: int) -> None:
     """Tell the worker that runs this record to stop it, when the running transaction commits. Never limited."""
     _send(CANCEL_CHANNEL, str(record_id))
+
+
+def notify_held() -> None:
+    """Tell every worker to stop what it runs, when the running transaction commits."""
+    _send(CANCEL_CHANNEL, EVERY_QUEUE)

@@ -6,4 +6,14 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from operations import checks  # noqa: F401 - registers the system checks
+        from jobs.handlers import later, registry
+        from operations import (
+            checks,  # noqa: F401 - registers the system checks
+            considering,
+            totals,
+        )
+
+        registry.at_claim.append(considering.log_claim)
+        registry.at_end.append(totals.count)
+        registry.at_heartbeat.append(totals.write)
+        registry.prunes.append(later("operations.silences:prune"))

@@ -7,13 +7,14 @@ from html import escape
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from operations.backlog.rendering import plain
+from operations.terminal import plain
 from schedules.capacity import MINUTES, Capacity
 from schedules.capacity_report import Message, messages
 
 MARKS = {"bad": ("! ", "red"), "warning": ("! ", "yellow"), "good": ("", "green"), "": ("", "")}
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT, BASE = 672, 150, 130
+WIDEST_LABEL = 50
 
 
 def messages_view(found: Iterable[Message]) -> RenderableType:
@@ -47,9 +48,10 @@ def picture(found: Capacity) -> str:
     for minute in range(MINUTES - 60):
         day = (found.start + timedelta(minutes=minute)).astimezone(schedule.period.tzinfo)
         if not day.hour and not day.minute:
-            x = f"{minute * WIDTH / MINUTES:.1f}"
-            drawn += f'<path d="M{x} {BASE}V0" stroke="currentColor" stroke-opacity=".15"/>'
-            drawn += f'<text x="{x}" y="{HEIGHT - 6}">{day:%a %d %b}</text>'
+            x = minute * WIDTH / MINUTES
+            place = f'x="{x:.1f}"' if x < WIDTH - WIDEST_LABEL else f'x="{WIDTH}" text-anchor="end"'
+            drawn += f'<path d="M{x:.1f} {BASE}V0" stroke="currentColor" stroke-opacity=".15"/>'
+            drawn += f'<text {place} y="{HEIGHT - 6}">{day:%a %d %b}</text>'
     if 0 < pace <= top:
         y, limit = BASE - pace / top * (BASE - 20), escape(str(plain(found.limited_by)))
         drawn += f'<path d="M0 {y:.1f}H{WIDTH}" stroke="currentColor" stroke-dasharray="4 3"/>'

@@ -9,8 +9,9 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject, Positive, Title, WholeSeconds
-from jobs import conf, models, retries
+from jobs import conf, durations, models, retries
 from jobs.durations import span
+from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, UNFINISHED
 from operations import throttles
@@ -31,6 +32,21 @@ def _known(algorithm: str) -> str:
 AlgorithmName = Annotated[str, Field(json_schema_extra={"enum": sorted(retries.ALGORITHMS)}), AfterValidator(_known)]
 
 
+def in_seconds(algorithm: Any, parameters: Any) -> Any:
+    """Parameters with durations that were written as `15m` in seconds; what is none is left as it is."""
+    known = retries.ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
+    if known is None or not isinstance(parameters, dict):
+        return parameters
+    return {key: value if key in known.choices else _seconds(value) for key, value in parameters.items()}
+
+
+def _seconds(value: Any) -> Any:
+    try:
+        return durations.parse(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 class RetryPolicy(BaseModel):
     """How long a record waits after its k-th failure, and when it gives up. Durations are seconds, or as `15m`."""
 
@@ -39,7 +55,8 @@ class RetryPolicy(BaseModel):
     name: Title
     algorithm: AlgorithmName = Field(description="The formula of its waits")
     parameters: JsonObject = Field(
-        default_factory=dict, description='Of the algorithm, as {"unit": 60}. What is left out has its usual value'
+        default_factory=dict,
+        description='Of the algorithm, as {"unit": 60} or {"unit": "15m"}. What is left out has its usual value',
     )
     max_delay: WholeSeconds = Field(86_400, description="No wait is longer")
     max_failures: Positive | None = Field(None, description="Give up at this many failures. None: never")
@@ -51,6 +68,8 @@ class RetryPolicy(BaseModel):
     @classmethod
     def _suits_its_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
         if algorithm := info.data.get("algorithm"):
+            if info.field_name == "parameters":
+                value = in_seconds(algorithm, value)
             given = {"parameters": {}, "max_failures": None} | {str(info.field_name): value}
             if found := retries.problems(algorithm, **given).get(str(info.field_name)):
                 raise ValueError("; ".join(found))
@@ -106,7 +125,7 @@ def _counted(records: QuerySet[BacklogRecord]) -> str:
     count = records.order_by()[: MOST_COUNTED + 1].count()
     if count > MOST_COUNTED:
         return f"more than {MOST_COUNTED:,} records"
-    return f"{count:,} record{'s' if count > 1 else ''}" if count else ""
+    return several(count, "record") if count else ""
 
 
 class Throttles(Service[models.Throttle]):

@@ -1,4 +1,9 @@
+"""What operations keep beside the queue, and how they look at it."""
+
 from django.db import models
+
+from jobs.models import BacklogRecord, Worker
+from jobs.states import AttemptOutcome
 
 
 class RateCount(models.Model):
@@ -13,3 +18,53 @@ class RateCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.number}"
+
+
+class AttemptEntry(models.Model):
+    """An attempt as the admin lists it: the admin cannot show a table with a composite key.
+
+    A view of the database (`operations_attempt_entry`), never written.
+    """
+
+    id = models.CharField(primary_key=True, max_length=50)
+    record = models.ForeignKey(BacklogRecord, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    number = models.IntegerField()
+    queue = models.CharField(max_length=50)
+    worker = models.ForeignKey(Worker, null=True, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
+    error = models.TextField(blank=True)
+    facts = models.JSONField(null=True)
+
+    class Meta:
+        managed = False
+        db_table = "operations_attempt_entry"
+        verbose_name = "attempt"
+        ordering = ["-record_id", "-number"]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of record {self.record_id}"
+
+
+class AttemptTotal(models.Model):
+    """Attempts of one sort that have ended in one way within so many seconds, since the installation began
+    (`operations/totals.py`). Only ever grows."""
+
+    kind = models.CharField(max_length=50)
+    queue = models.CharField(max_length=50)
+    sort = models.CharField(max_length=50, blank=True, help_text="As the kind of the source. Empty: there are none.")
+    outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
+    up_to = models.FloatField(help_text="Seconds that they took at most, and more than the next lower step.")
+    number = models.BigIntegerField()
+    seconds = models.FloatField(help_text="That they took together.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "queue", "sort", "outcome", "up_to"], name="one_total_per_sort_of_attempt"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} × {self.kind} {self.get_outcome_display()} within {self.up_to:g} s"

@@ -11,6 +11,7 @@ from typing import Any
 
 from django_q.models import Schedule as PeriodicTask
 
+from jobs.formatting import several
 from jobs.retries import tiers
 
 SKEW = timedelta(minutes=1)
@@ -63,7 +64,7 @@ class Wanted:
 
 def _of_tier(tier: tiers.Tier) -> Wanted:
     often = HOW_OFTEN.get(tier.every, f"every {tier.every // tiers.HOUR} hours")
-    old = f"{tier.max_age_days} day{'s' if tier.max_age_days > 1 else ''} old"
+    old = f"{several(tier.max_age_days, 'day')} old"
     name = f"backlog sweep: up to {old}, {often}"
     return Wanted(name, "jobs.periodic.process_backlog", f"({tier.max_age_days},)", tier.every, on_grid=True)
 
@@ -72,6 +73,7 @@ WANTED = (
     Wanted("backlog tick", "jobs.periodic.tick", None, tiers.MINUTE, on_grid=False),
     Wanted("backlog prune", "jobs.periodic.prune", None, tiers.HOUR, on_grid=False),
     *map(_of_tier, tiers.TIERS),
+    Wanted("alert digests", "alerting.digest.send_due", None, tiers.HOUR, on_grid=True),
 )
 
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from jobs.durations import span
 from jobs.formatting import moment
-from operations.backlog.rendering import Column, table
+from operations.terminal import Column, table
 from schedules.facts import STATES, trigger_times
 from schedules.models import Schedule
 

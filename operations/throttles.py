@@ -9,10 +9,9 @@ from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import ProtectedError
 from django.db.models.deletion import Collector
 
-from declarations.service import InUse
+from declarations import InUse, uses
 from jobs import conf
 from jobs.clock import CLOCK
-from jobs.handlers import registry
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
@@ -141,7 +140,7 @@ def _refuse_in_flight(ids: list[int]) -> None:
 
 def _refuse_named(throttle: Throttle) -> None:
     """Raises: InUse naming the rows that refer to it."""
-    for use_of in registry.uses:
+    for use_of in uses:
         if used := use_of(throttle):
             raise InUse(f"{used}.")
     try:

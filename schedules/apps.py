@@ -6,20 +6,20 @@ class SchedulesConfig(AppConfig):
     verbose_name = "Schedules"
 
     def ready(self) -> None:
-        from jobs.handlers import registry
+        from declarations import uses
+        from jobs.handlers import later, registry
         from schedules import (
             batches,
             emitter,
             finishing,
-            obstacles,
             rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
             rollouts,
         )
 
         registry.steps[:] = [emitter.EMIT]
-        registry.at_start[:] = [emitter.correct_watermarks]
-        registry.prunes[:] = [batches.prune]
+        registry.at_start.append(emitter.correct_watermarks)
+        registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]
         registry.batches[:] = [finishing]
-        registry.uses[:] = [obstacles.use_of]
+        uses.append(later("schedules.obstacles:use_of"))
         registry.add_periodic(batches.keep)
         rollouts.register_kind()

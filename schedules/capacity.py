@@ -24,7 +24,7 @@ from jobs.handlers import registry
 from jobs.models import Throttle, Worker
 from jobs.states import AttemptOutcome
 from schedules import stagger
-from schedules.cron import Period, check_expression, check_zone
+from schedules.cron import Period
 from schedules.models import Schedule, Stagger
 
 MINUTE, MINUTES = 60, 7 * 24 * 60
@@ -37,6 +37,9 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 
 batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
 """Of each provider: how many records a batch has at most, of its schedules among these ids."""
+
+open_times: list[Callable[[list[int]], dict[int, float]]] = []
+"""Of each provider: for how many seconds at least its records may run in a period, of its schedules among these ids."""
 
 # `one_trigger_per_launch_time` has the latest triggers; 200 records of each give a median, also of a batch of a million
 SECONDS = f"""
@@ -56,16 +59,24 @@ SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
 
 
 class Demand(NamedTuple):
-    """A schedule, how many events a batch of it has (at most, where a provider yields them), and how long one takes."""
+    """A schedule, how many events a batch of it has (at most, where a provider yields them), and how long one takes.
+    `open_for`: seconds of a period in which those of a provider may run."""
 
     schedule: Schedule
     events: int
     seconds_each: float = ASSUMED_SECONDS
     is_measured: bool = False
+    open_for: float = 0
+
+    @property
+    def window(self) -> float:
+        """Seconds in which a batch is to complete; 0: any time."""
+        return self.schedule.window_for or self.open_for
 
 
 class Limits(NamedTuple):
-    """A throttle, and the workers that live and serve the queue. Without one, one is assumed, with places enough."""
+    """A throttle, and the workers that live and serve the queue. Without one, one is assumed as the
+    settings have it."""
 
     throttle: Throttle | None = None
     places: int = 0
@@ -75,7 +86,7 @@ class Limits(NamedTuple):
         """Events a second when each is in flight for so long, and what limits them to that."""
         each, throttle = max(seconds_each, 1e-9), self.throttle
         found = [(WORKER_PACE * max(1, self.workers), "the speed of the workers")]
-        if self.workers:
+        if self.places:
             found.append((self.places / each, "the concurrency of the workers"))
         if throttle:
             found.append((min(throttle.max_in_flight / each, throttle.rate or inf), f"the throttle {throttle.name}"))
@@ -149,7 +160,7 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
         _add(load, steps, at_other)
         if pace and each.schedule.priority >= schedule.priority:
             _add(work, steps, at_other, 1 / limits.pace(each.seconds_each)[0])
-    load, work, window = _levels(load)[:MINUTES], _levels(work), schedule.window_for
+    load, work, window = _levels(load)[:MINUTES], _levels(work), demand.window
     queue = queued(work)
     ends = [max(behind * MINUTE + queue[minute + behind], last) + demand.seconds_each for minute in at]
     ended = [(start + timedelta(minutes=minute), end) for minute, end in zip(at, ends, strict=True) if pace]
@@ -170,8 +181,6 @@ def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, 
 
 def _after(cron: str, zone: str, instant: datetime) -> Iterator[datetime]:
     """Raises: ValueError for a cron or zone that cannot be read."""
-    check_expression(cron)
-    check_zone(zone)
     return Period(cron, zone).after(instant)
 
 
@@ -222,7 +231,8 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
     rule = conf.queue_rules().get(home_queue)
     queue = (rule and rule.feeds) or home_queue
     places = [worker.queues[queue] for worker in Worker.alive(now) if worker.queues.get(queue)]
-    return Limits(schedule.throttle, sum(places), len(places))
+    assumed = conf.queue_rules()[queue].concurrency if queue in conf.queue_rules() else 0
+    return Limits(schedule.throttle, sum(places) or assumed, len(places))
 
 
 def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
@@ -230,9 +240,11 @@ def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
     with connection.cursor() as cursor:
         cursor.execute(SECONDS, [ids])
         took = dict(cursor.fetchall())
-    sizes = {pk: size for ask in batch_sizes for pk, size in ask(ids).items()}
+    provided = [schedule.pk for schedule in schedules if schedule.provider]
+    sizes = {pk: size for ask in batch_sizes for pk, size in ask(provided).items()}
+    opens = {pk: seconds for ask in open_times for pk, seconds in ask(provided).items()}
     return [
         Demand(each, sizes.get(each.pk, 0) if each.provider else each.event_count or 0,
-               took.get(each.pk, ASSUMED_SECONDS), each.pk in took)
+               took.get(each.pk, ASSUMED_SECONDS), each.pk in took, opens.get(each.pk, 0))
         for each in schedules
     ]  # fmt: skip

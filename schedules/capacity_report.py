@@ -5,8 +5,10 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from jobs.durations import span
+from jobs.formatting import several
 from schedules.capacity import MINUTES, Capacity
 
+NO_WINDOW = "It has no window to complete in"
 GOOD, WARNING, BAD = "good", "warning", "bad"
 
 
@@ -42,19 +44,19 @@ def _verdict(found: Capacity) -> list[Message]:
         return [
             Message(BAD, f"No batch begins: {found.limited_by} is paused (at most 0 in flight) until it is raised.")
         ]
-    batch = f"{'up to ' if schedule.provider else ''}{demand.events:,} event{'s' if demand.events != 1 else ''}"
+    batch = f"{'up to ' if schedule.provider else ''}{several(demand.events, 'event')}"
     took = span(found.batch_takes) if found.batch_takes >= 0.1 else "less than 0.1 s"
     takes = f"Each batch of {batch} takes {took} at {_rate(found.pace)} a second"
     if found.needed_pace > found.pace:
-        need = f"Cannot complete: {batch} in {span(schedule.window_for)} need {_rate(found.needed_pace)} a second"
+        need = f"Cannot complete: {batch} in {span(demand.window)} need {_rate(found.needed_pace)} a second"
         report = [Message(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")]
-    elif not schedule.window_for:
-        report = [Message("", f"{takes}. It has no window to complete in.")]
+    elif not demand.window:
+        report = [Message("", f"{takes}. {NO_WINDOW}.")]
     elif not found.late:
-        report = [Message(GOOD, f"{takes}: it completes in its window of {span(schedule.window_for)}.")]
+        report = [Message(GOOD, f"{takes}: it completes in its window of {span(demand.window)}.")]
     else:
         first = found.late[0][0].astimezone(schedule.period.tzinfo)
-        over = span(max(seconds for _, seconds in found.late) - schedule.window_for)
+        over = span(max(seconds for _, seconds in found.late) - demand.window)
         count = f"{len(found.late):,} of {len(found.ended):,} batches in these 7 days end after their window"
         why = " behind what shares its throttle" if found.others else ""
         report = [Message(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")]

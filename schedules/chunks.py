@@ -9,6 +9,7 @@ from django.db import transaction
 
 from jobs import decisions, throttles
 from jobs.database_errors import Trouble, trouble_of
+from jobs.formatting import several
 from jobs.handlers import registry
 from jobs.prepared import array, execute
 from jobs.set_aside import SetAside, name_once
@@ -223,6 +224,6 @@ def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: dat
 
 def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
     if trigger.events:
-        text = f"ended after {trigger.events:,} events: {reason}"
+        text = f"ended after {several(trigger.events, 'event')}: {reason}"
         return batches.line(schedule, "cut short", trigger.trigger_at, text)
     return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")

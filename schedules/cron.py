@@ -20,6 +20,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
+from jobs.formatting import several
+from jobs.zones import zone_of
+
 _ANY = datetime(2000, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _NONE = timedelta(0)
@@ -86,8 +89,7 @@ def check_expression(expression: str) -> None:
         raise ValueError(f"cron {expression!r} is a name; write it in five fields, as `{name}`")
     if len(fields) != 5:
         raise ValueError(
-            f"cron {expression!r} has {len(fields)} field{'s' if len(fields) != 1 else ''}, not 5 "
-            f"({', '.join(FIELDS)}), as in `0 9 * * 1-5`"
+            f"cron {expression!r} has {several(len(fields), 'field')}, not 5 ({', '.join(FIELDS)}), as in `0 9 * * 1-5`"
         )
     for name, field in zip(FIELDS, fields, strict=True):
         if problem := _problem_of_field(name, field):
@@ -178,7 +180,13 @@ class Period:
     @property
     def tzinfo(self) -> ZoneInfo:
         """The zone in which its days are counted."""
-        return ZoneInfo(self.zone)
+        return zone_of(self.zone)
+
+    def check(self) -> None:
+        """Raises: ValueError when its expression or zone, which were written past the forms, cannot be read. Whatever
+        asks for a trigger raises it."""
+        check_expression(self.expression)
+        check_zone(self.zone)
 
     def next_after(self, instant: datetime) -> datetime:
         """The first trigger strictly after `instant` (aware). Returns an aware UTC instant."""
@@ -186,6 +194,7 @@ class Period:
 
     def after(self, instant: datetime) -> Iterator[datetime]:
         """All triggers strictly after `instant`, in order."""
+        self.check()
         local = instant.astimezone(self.tzinfo)
         previous = instant
         # in an hour that comes twice, what was due earlier in it comes again
@@ -221,6 +230,7 @@ class Period:
 
     def current(self, instant: datetime) -> datetime:
         """The last trigger at or before `instant`: the start of the period that it lies in."""
+        self.check()
         search = _wall(instant.astimezone(self.tzinfo)) + _SECOND
         for shown in CronSim(self.expression, search.replace(microsecond=0), reverse=True):
             if (began := instant_of(shown, self.tzinfo)) <= instant:

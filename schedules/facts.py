@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from jobs.formatting import moment
+from jobs.formatting import moment, several
 from schedules.batches import Progress
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
@@ -55,7 +55,7 @@ def trigger_facts(trigger: Trigger, progress: Progress | None) -> dict[str, Any]
 def describe_trigger(trigger: Trigger) -> str:
     """What became of a trigger, in words: for who has just asked for it."""
     at = f"{moment(trigger.trigger_at)} UTC"
-    events = f"{trigger.events:,} event{'s' if trigger.events != 1 else ''}"
+    events = several(trigger.events, "event")
     if state_of(trigger) == "skipped":
         return f"nothing was emitted at {at}: {trigger.skipped_for}"
     if state_of(trigger) == "queued":

@@ -1,7 +1,8 @@
-"""What has not been backed up for too long: kept up to date every minute, a thousand in one statement.
+"""What has not been backed up for too long: kept up to date every minute, a thousand in one statement. So is when each
+policy's last chance was over, by which an alert knows that a second one was missed.
 
-The rule, with its hysteresis, is that of `sources/domain/alerts.py`. Nothing is raised of a paused source or a disabled
-policy, whose pause a person chose.
+The rule, with its hysteresis, is that of `sources/domain/alerts.py`. Nothing is raised of a source that is paused or
+retired, or of a disabled policy: a person chose that.
 """
 
 import time
@@ -16,6 +17,7 @@ from jobs.prepared import execute
 from jobs.set_aside import name_once
 from schedules.cron import Period
 from sources.domain.alerts import Thresholds, thresholds
+from sources.domain.windows import Window
 from sources.models import Policy
 from sources.planning import KIND, subject_of
 
@@ -27,7 +29,7 @@ SELECT a.id, s.name
   JOIN unnest(%(policy)s::bigint[], %(raise_before)s::timestamptz[], %(clear_after)s::timestamptz[])
        AS p(policy_id, raise_before, clear_after) ON p.policy_id = a.policy_id
   JOIN sources_source s ON s.id = a.source_id
- WHERE s.paused_at IS NULL
+ WHERE s.paused_at IS NULL AND s.retired_at IS NULL
    AND CASE WHEN a.overdue_since IS NULL
             THEN COALESCE(LEAST(a.last_backup_at, a.next_backup_at), a.inserted_at) < p.raise_before
             ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
@@ -41,6 +43,17 @@ UPDATE sources_assignment a
 RETURNING a.id, s.name, a.overdue_since IS NOT NULL, COALESCE(a.last_backup_at, a.inserted_at)
 """
 
+
+CHANCES = """
+UPDATE sources_policy p
+   SET chance_over_at = found.at
+  FROM (SELECT id, at
+          FROM sources_policy
+          JOIN unnest(%(policy)s::bigint[], %(chance_over_at)s::timestamptz[]) AS m(policy_id, at) ON policy_id = id
+         WHERE chance_over_at IS DISTINCT FROM at
+           FOR NO KEY UPDATE OF sources_policy SKIP LOCKED) AS found
+ WHERE p.id = found.id
+"""
 
 LOOK_SECONDS = 0.3
 """Of a minute's round; the next one does the rest. By then it remembers the periods that this one has worked out."""
@@ -59,7 +72,9 @@ def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
         "policy": list(limits),
         "raise_before": [limit.raise_before for limit in limits.values()],
         "clear_after": [limit.clear_after for limit in limits.values()],
+        "chance_over_at": [limit.chance_over_at for limit in limits.values()],
     }
+    execute(CHANCES, values)
     changed = 0
     while True:
         with transaction.atomic():
@@ -73,14 +88,15 @@ def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
 def _limits(now: datetime, until: float) -> dict[int, Thresholds]:
     policies = Policy.objects.filter(schedule__enabled=True).order_by("pk")
     found: dict[int, Thresholds] = {}
-    for policy, name, cron, zone, alert_after in policies.values_list(
-        "pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after"
+    for policy, name, cron, zone, alert_after, rows, excluded in policies.values_list(
+        "pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates"
     ):
         if time.monotonic() >= until:
             break
         try:
-            found[policy] = thresholds(Period(cron, zone), alert_after, now)
-        except Exception as error:  # no database is asked: its cron or zone cannot be read
+            window = Window.parse(rows, zone, excluded) if rows or excluded else None
+            found[policy] = thresholds(Period(cron, zone), alert_after, now, window)
+        except Exception as error:  # no database is asked: its cron, zone or window cannot be read
             name_once(f"policy {name} raises no alert: {error}")
     return found
 

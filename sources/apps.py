@@ -7,47 +7,71 @@ class SourcesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kind `backup`: its handlers, its emission, and what follows a settle of it."""
-        from delivery import stored_secrets
-        from jobs.handlers import Kind, registry
+        from delivery.references import Referring, referring
+        from jobs.handlers import Kind, later, later_async, registry
+        from operations.backlog import IN_NEED
+        from schedules.capacity import batch_sizes, open_times
         from schedules.providers import add_provider
-        from sources import (
-            alerts,
-            doctor,  # noqa: F401 - registers what the doctor asks of repositories
-            planning,
-            self_backup,
-        )
-        from sources.agents import tokens
-        from sources.availability.check import ask_source
-        from sources.backups import check, retention, upkeep
-        from sources.backups.handler import copy_source
-        from sources.backups.results import write_down
-        from sources.models import Repository, Source
-        from sources.restores import asking, drills, handler
+        from sources import planning
+        from sources.models import Policy, Repository, Source
+        from sources.planning import names
 
-        for each in ((Source, "secret"), (Repository, "secrets"), (Repository, "key", True)):
-            stored_secrets.referring.append(stored_secrets.Referring(*each))
-        opening = planning.next_openings
-        registry.add(
-            Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)
-        )
-        for queue in (planning.ARRIVALS, planning.AVAILABILITY):
-            registry.handler(planning.KIND, queue=queue)(ask_source)
-        registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)
-        for kind, does, after in (
-            (retention.KIND, retention.remove_points, retention.write_down),
-            (check.KIND, check.check_files, check.write_down),
-            (drills.KIND, drills.run_drill, drills.write_down),
+        of_policies = (Policy, "ping_url", False, "schedule__name")
+        for each in (
+            *((Source, "secret"), (Source, "secrets")),
+            *((Repository, "secrets"), (Repository, "key", True)),
+            of_policies,
         ):
-            registry.add(Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings))
-            registry.handler(kind, queue=planning.AVAILABILITY)(upkeep.hand_on)
-            registry.handler(kind, queue=planning.BACKUPS)(does)
+            referring.append(Referring(*each))
+        written = later("sources.backups.results:write_down")
+        opening, warm = planning.next_openings, _load
+        registry.add(Kind(planning.KIND, planning.AVAILABILITY, written, opening, warm_up=warm))
+        for queue in (planning.ARRIVALS, planning.AVAILABILITY):
+            registry.handler(planning.KIND, queue=queue)(later_async("sources.availability.check:ask_source"))
+        registry.handler(planning.KIND, queue=planning.BACKUPS)(later("sources.backups.handler:copy_source"))
+        plain = planning.plain_openings
+        for kind, module, does, opens in (
+            (planning.RETENTION, "sources.backups.retention", "remove_points", plain),
+            (planning.CHECK, "sources.backups.check", "check_files", plain),
+            (planning.COPY, "sources.backups.copies", "copy_points", planning.copy_openings),
+            (planning.DRILL, "sources.restores.drills", "run_drill", plain),
+        ):
+            registry.add(Kind(kind, planning.AVAILABILITY, later(f"{module}:write_down"), opens))
+            registry.handler(kind, queue=planning.AVAILABILITY)(later_async("sources.backups.upkeep:hand_on"))
+            registry.handler(kind, queue=planning.BACKUPS)(later(f"{module}:{does}"))
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
-        registry.add(Kind(self_backup.KIND, max_seconds=6 * 3600, after_settle=self_backup.write_down))
-        registry.handler(self_backup.KIND, queue="default")(self_backup.self_backup)
-        registry.add(Kind(asking.KIND, home_queue=asking.QUEUE, after_settle=handler.write_down))
-        registry.handler(asking.KIND, queue=asking.QUEUE)(handler.run_restore)
-        registry.add_periodic(self_backup.plan_for_today)
-        registry.add_periodic(check.plan)
-        registry.add_periodic(drills.plan)
-        registry.add_periodic(alerts.look)
-        registry.add_periodic(tokens.prune)
+        removed = later("sources.removing:write_down")
+        registry.add(Kind(planning.REMOVAL, planning.AVAILABILITY, after_settle=removed))
+        registry.handler(planning.REMOVAL, queue=planning.AVAILABILITY)(later_async("sources.backups.upkeep:hand_on"))
+        registry.handler(planning.REMOVAL, queue=planning.BACKUPS)(later("sources.removing:remove"))
+        registry.add(Kind(names.PING, home_queue=names.CALLBACKS, max_seconds=60))
+        registry.handler(names.PING, queue=names.CALLBACKS)(later_async("sources.outcomes:ping"))
+        of_itself = later("sources.self_backup.backing_up:write_down")
+        registry.add(Kind(names.SELF_BACKUP, after_settle=of_itself, max_seconds=6 * 3600))
+        registry.handler(names.SELF_BACKUP, queue="default")(later("sources.self_backup.backing_up:self_backup"))
+        restored = later("sources.restores.handler:write_down")
+        registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
+        registry.handler(names.RESTORE, queue=names.RESTORES)(later("sources.restores.handler:run_restore"))
+        for task in (
+            "sources.backups.retention:plan_retired",
+            "sources.self_backup.backing_up:plan_for_today",
+            "sources.backups.check:plan",
+            "sources.backups.copies:plan",
+            "sources.restores.drills:plan",
+            "sources.alerts:look",
+            "sources.agents.tokens:prune",
+            "sources.backups.staging:remove_unused",
+            "sources.hooks.running:pay_owed",
+        ):
+            registry.add_periodic(later(task))
+        registry.at_start.append(later("sources.hooks.running:pay_owed"))
+        batch_sizes[:] = [later("sources.previews:numbers_of_assignments")]
+        open_times[:] = [later("sources.previews:least_open_times")]
+        registry.prunes += [later("sources.ledger:prune"), later("sources.restores.asking:prune")]
+        IN_NEED.append(later("sources.status:in_need"))
+
+
+def _load() -> None:
+    """Before the first record, whose source would wait for it."""
+    from sources.availability import check  # noqa: F401
+    from sources.backups import handler, results  # noqa: F401

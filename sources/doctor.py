@@ -8,12 +8,26 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
-from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
+from jobs.formatting import several
+from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, warning
+from sources import copied, status
 from sources.backups import repositories
 from sources.backups.check import in_words
-from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
+from sources.hooks.definitions import HookUnusable, hook_of
+from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup
 from sources.storage.checking import Damage
 from sources.storage.store import StorageFailed
+
+
+@condition("")
+def protection(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether each source has a backup that is recent enough, and is backed up without failures."""
+    found = status.counts(now)
+    numbers = {word.value: number for word, number in found.items()}
+    summary = status.Summary(found, 0)
+    if not summary.in_need:
+        return ok(summary.sentence, **numbers)
+    return warning(f"{summary.sentence}: {summary.needs}", f"`{PROGRAM} status` names them and says why", **numbers)
 
 
 @condition("")
@@ -73,6 +87,35 @@ def checks(cursor: CursorWrapper, now: datetime) -> Answer:
 
 
 @condition(
+    "what policies have run before and after backups can be run here",
+    "backups of policies fail on this host: {}",
+    "write it there, on each host that has a worker (docs/hooks.md)",
+)
+def hooks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Hooks that enabled policies name, and this host cannot run."""
+    wanted = Policy.objects.filter(schedule__enabled=True).exclude(hook="").order_by("schedule__name")
+    found = {}
+    for name, policy in wanted.values_list("hook", "schedule__name")[:COUNT_TO]:
+        try:
+            hook_of(name)
+        except HookUnusable as error:
+            found[policy] = str(error)
+    return [f"{policy}, {why}" for policy, why in found.items()], {"policies": list(found)}
+
+
+@condition(
+    "all copies have their points in time",
+    "points have not come into their copies in time: {}",
+    f"`{PROGRAM} copy` shows the last error of each; look at its window (copy_window), its rate, the second repository",
+)
+def copies(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments with a point that has not been in their copy for longer than `copy_within`."""
+    rows = copied.overdue(now).order_by("to_copy_since").values_list("source__name", "to_copy_since")[:COUNT_TO]
+    found = [f"{source} since {since:%Y-%m-%d %H:%M} UTC" for source, since in rows]
+    return found, {"late": found}
+
+
+@condition(
     "no drill has failed",
     "not proved restorable: {}",
     "restore it by hand to see what comes back; once mended, `drill SOURCE` proves it (docs/operations.md, Drills)",
@@ -125,4 +168,5 @@ def _why_not(repository: Repository) -> str | None:
         location = repositories.location_of(repository)
     except StorageFailed as error:
         return str(error)
-    return repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT)
+    made = repository.made_at is not None
+    return repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT, made=made)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -12,14 +13,15 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from declarations.service import Service
+from jobs.conf import PROGRAM
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import declarations, planning
+from sources import declarations, ledger, planning, policy_declaration, removing, retiring
 from sources.backups import overlaps, reach
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
-from sources.models import Backup, Policy, Repository, Source
+from sources.models import Backup, Copy, Format, Policy, Repository, Source
 from sources.repository_edits import backups_of, first_messages
 from sources.secrets_by_reference import problem_with_stored
 
@@ -28,7 +30,7 @@ SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy"
 
 PLANNED_FROM = frozenset({
     "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "throttle", "seeding_limit",
-    "repository",
+    "repository", "copy_to",
 })  # fmt: skip
 """A change of these moves next-backup dates or records on the backlog."""
 
@@ -36,7 +38,7 @@ PLANNED_FROM = frozenset({
 class Policies(Service[Policy]):
     """A policy and its schedule are one thing: period, zone, priority, throttle and retry policy are its schedule's."""
 
-    model, declaration, named_by = Policy, declarations.Policy, "schedule__name"
+    model, declaration, named_by = Policy, policy_declaration.Policy, "schedule__name"
 
     def rows(self) -> QuerySet[Any]:
         return Policy.objects.select_related("schedule__throttle", "schedule__retry_policy", "repository")
@@ -51,8 +53,36 @@ class Policies(Service[Policy]):
         return lock_policy(row_id)
 
     def problems(self, row: Policy, changed: set[str] | None) -> dict[str, str]:
-        """Whether its window ever opens for its periods."""
-        return _look_for_openings(row)[0]
+        """Whether its window ever opens for its periods, its repository stays, and what it refers to is there."""
+        found = _look_for_openings(row)[0]
+        if row.repository_id and (changed is None or "repository" in changed):
+            found |= self._goes(row.repository)
+        if row.copy_to_id and (changed is None or not {"copy_to", "repository", "copy_bandwidth"}.isdisjoint(changed)):
+            found |= self._copies(row)
+        if row.ping_url and (changed is None or "ping_url" in changed):
+            if self.account and not self.account.has_perm(reach.SET_SECRET):
+                found["ping_url"] = "is set by accounts that may set where passwords are found"
+            elif problem := problem_with_stored(row.ping_url):
+                found["ping_url"] = problem
+        return found
+
+    def _goes(self, repository: Repository, field: str = "repository") -> dict[str, str]:
+        text = removing.obstacle(repository, self.remembered("removals", removing.under_way))
+        return {field: f"{repository}: {text}"} if text else {}
+
+    def _copies(self, row: Policy) -> dict[str, str]:
+        """No two repositories lie one in the other, or are one by their identity: each is another place."""
+        if row.copy_to is None or row.copy_to_id == row.repository_id:
+            return {"copy_to": "is the repository of its backups: name another one, best in another place"}
+        if row.copy_to.format != row.repository.format:
+            return {
+                "copy_to": f"{row.copy_to} is a repository of the format {row.copy_to.format}, and {row.repository} of "
+                f"{row.repository.format}: points are copied within one format. Name another one, or give the sources "
+                "a second policy with that repository"
+            }
+        if row.copy_to.format == Format.RESTIC and "," in row.copy_bandwidth:
+            return {"copy_bandwidth": "is a timetable, and restic has one rate for a whole run: give one, as 10M"}
+        return self._goes(row.copy_to, "copy_to")
 
     def write(self, row: Policy, changed: set[str] | None) -> list[str]:
         """Save a policy with its schedule; what was computed from it is computed anew."""
@@ -65,13 +95,17 @@ class Policies(Service[Policy]):
             planning.replan(row)
         else:
             planning.limit_seeding(row)
+        if changed is None or "enabled" in changed:
+            ledger.note_enabled(row)
         if changed is not None and "retry_policy" in changed:
             transaction.on_commit(partial(rescheduling.follow, row.schedule))
-        return [*_look_for_openings(row)[1], *map(str, rollouts.progress("policy", [row.pk]).values())]
+        left = _left_copies(row) if changed and "copy_to" in changed else []
+        return [*_look_for_openings(row)[1], *left, *map(str, rollouts.progress("policy", [row.pk]).values())]
 
     def uses(self, row: Policy) -> list[str]:
         count = row.assignments.count()
-        return [f"{count:,} source{'s are' if count != 1 else ' is'} under it"] if count else []
+        under = f"{count:,} source{'s are' if count != 1 else ' is'} under it"
+        return [*([under] if count else []), *super().uses(row)]
 
     def delete(self, row: Policy) -> None:
         """Its schedule goes with it."""
@@ -97,14 +131,18 @@ class Sources(Service[Source]):
         except ValidationError as error:
             return first_messages(error)
         if self.notices and changed is not None:
-            changed.add("secret")
-        if changed is None or "secret" in changed:
-            problem = self.remembered(("secret", row.secret), lambda: problem_with_stored(row.secret))
-            return {"secret": problem} if problem else {}
-        return {}
+            changed |= {"secret", "secrets"}
+        references = [("secret", row.secret), *(("secrets", each) for each in row.secrets.values())]
+        return {
+            field: problem
+            for field, reference in references
+            if (changed is None or field in changed)
+            and (problem := self.remembered(("secret", reference), partial(problem_with_stored, reference)))
+        }
 
     def write(self, row: Source, changed: set[str] | None) -> list[str]:
-        super().write(row, changed)
+        self._retire([(row, changed)])
+        super().write(row, changed and changed - {"retired"})
         if changed is not None:
             emit_after_commit(row.assignments.values_list("pk", flat=True))
         return self.notices
@@ -112,13 +150,42 @@ class Sources(Service[Source]):
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
         """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
         Source.objects.bulk_create([row for row, changed in edits if changed is None], batch_size=1000)
-        fields = set[str]().union(*(changed for _, changed in edits if changed))
+        self._retire(edits)
+        fields = set[str]().union(*(changed for _, changed in edits if changed)) - {"retired"}
         if fields:
             Source.objects.bulk_update([row for row, changed in edits if changed], sorted(fields), batch_size=500)
         return []
 
+    def _retire(self, edits: Sequence[tuple[Source, set[str] | None]]) -> None:
+        """Do what follows from being retired, or from not being so any more."""
+        turned = [row for row, changed in edits if changed and "retired" in changed]
+        for verb, rows in (
+            (retiring.retire, [row for row in turned if row.retired]),
+            (retiring.unretire, [row for row in turned if not row.retired]),
+        ):
+            if rows:
+                verb(rows, by=self.by)
+
+    def obstacle(self, row: Source) -> str:
+        return removing.obstacle(row, self.remembered("removals", removing.under_way))
+
+    def users(self, row: Source) -> list[str]:
+        """What uses it, its backups aside."""
+        return []
+
     def uses(self, row: Source) -> list[str]:
-        return backups_of(Backup.objects.filter(assignment__source=row))
+        return backups_of(Backup.objects.filter(assignment__source=row), f"source {quote(row.name)}")
+
+
+def _left_copies(policy: Policy) -> list[str]:
+    """What earlier second repositories of a policy hold, and how it goes."""
+    rows = Copy.objects.filter(assignment__policy=policy).exclude(points=[]).exclude(repository=policy.copy_to_id)
+    names = rows.order_by("repository__name").values_list("repository__name", flat=True).distinct()
+    return [
+        f"the copies in {name} stay there, and can be restored: `{PROGRAM} remove repository {quote(name)}` "
+        "deletes them with their files, once no policy names it"
+        for name in names
+    ]
 
 
 def lock_policy(policy_id: int) -> bool:

@@ -7,53 +7,27 @@ statements does not grow with the number of sources.
 """
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, cast
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Exists, OuterRef, Prefetch, ProtectedError, QuerySet
-from pydantic import AfterValidator, BaseModel, Field
+from django.db.models import ProtectedError
+from django.utils.module_loading import import_string
+from pydantic import BaseModel, create_model
 from pydantic_core import to_jsonable_python
 
+from declarations import fleet_sections
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
-from declarations.types import STRICT, Reference
-from delivery import declarations as of_delivery
+from declarations.types import STRICT
 from delivery.endpoints import Endpoints
-from jobs.models import Throttle
 from operations import declarations as of_queue
-from schedules import declarations as of_schedules
 from schedules.editing import Schedules
-from sources import declarations, edits, planning, repository_edits
-from sources.engines import ENGINES, missing_program
-from sources.models import Assignment, Backup, Policy, Source
-
-Row = dict[str, Any]
-
-
-class SourceOfFleet(declarations.Source):
-    """A source, with all policies that it is under. Left out, they stay as they are."""
-
-    policies: Annotated[list[Reference], AfterValidator(lambda names: sorted(set(names)))] = Field(
-        default_factory=list, description="Names of the policies that it is under"
-    )
-
-
-class Fleet(BaseModel):
-    """A fleet file: lists of what is declared. A section that is left out is left alone."""
-
-    model_config = STRICT
-
-    repositories: list[declarations.Repository] = []
-    retry_policies: list[of_queue.RetryPolicy] = []
-    throttles: list[of_queue.Throttle] = []
-    endpoints: list[of_delivery.Endpoint] = []
-    schedules: list[of_schedules.Schedule] = []
-    policies: list[declarations.Policy] = []
-    sources: list[SourceOfFleet] = []
+from sources import edits, planning, repository_edits
+from sources.fleet_services import Row, SourcesOfFleet, ThrottlesOfFleet
+from sources.models import Assignment
 
 
 class FleetError(ValueError):
@@ -89,71 +63,6 @@ class FleetReport:
         return sum(each.action == action and section in ("", each.section) for each in self.changes)
 
 
-class ThrottlesOfFleet(of_queue.Throttles):
-    def declared_rows(self) -> QuerySet[Any]:
-        """Those of seeding limits are made with their policies."""
-        limits = Policy.objects.filter(seeding_throttle__isnull=False).values("seeding_throttle")
-        return Throttle.objects.exclude(pk__in=limits)
-
-
-class SourcesOfFleet(edits.Sources):
-    """Sources with their assignments, in few statements."""
-
-    declaration = SourceOfFleet
-
-    def rows(self) -> QuerySet[Any]:
-        backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-        assignments = Assignment.objects.select_related("policy__schedule").annotate(has_backups=backups)
-        return Source.objects.prefetch_related(Prefetch("assignments", assignments))
-
-    def values(self, row: Any) -> Row:
-        own = {name: getattr(row, name) for name in declarations.Source.model_fields}
-        under = row.wanted if hasattr(row, "wanted") else edits.policies_of(row) if row.pk else ()
-        return own | {"policies": sorted(under)}
-
-    def problems(self, row: Any, changed: set[str] | None) -> dict[str, str]:
-        found = super().problems(row, changed)
-        if kept := [str(each.policy) for each in getattr(row, "surplus", ()) if each.has_backups]:
-            found["policies"] = (
-                f"{', '.join(map(repr, kept))} is taken away, but there are backups under it; keep it in the file, or "
-                "delete the assignment in the admin first"
-            )
-        kinds: set[str] = self.remembered("kinds", set)
-        if row.kind in ENGINES.keys() - kinds and (problem := missing_program(row.kind)):
-            found["kind"] = problem
-        kinds.add(row.kind)  # each is looked at once
-        return found
-
-    def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
-        own: list[Any] = [(row, None if changed is None else changed - {"policies"}) for row, changed in edits]
-        super().write_all(own)
-        rows = [row for row, _ in own if hasattr(row, "wanted")]
-        Assignment.objects.filter(pk__in=[each.pk for row in rows for each in row.surplus]).delete()
-        ids = self._policies()
-        wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
-        created = [Assignment(source=row, policy_id=ids[name]) for row, name in wanted]
-        Assignment.objects.bulk_create(created, batch_size=1000)
-        return []
-
-    def _put(self, row: Any, values: Row) -> dict[str, str]:
-        """What the file says of its policies is kept beside the row until it is written."""
-        if "policies" in values:
-            under = {each.policy.schedule.name: each for each in (row.assignments.all() if row.pk else ())}
-            row.wanted = set(values["policies"])
-            row.surplus = [each for name, each in under.items() if name not in row.wanted]
-            row.lacking = row.wanted - under.keys()
-            if unknown := row.lacking - self._policies().keys() - self.remembered("broken", set[str]):
-                return {"policies": f"there is no policy {', '.join(map(repr, sorted(unknown)))}"}
-        return super()._put(row, {name: value for name, value in values.items() if name != "policies"})
-
-    def refers(self, row: Source, field: str) -> bool:
-        return field == "policies"
-
-    def _policies(self) -> dict[str, int]:
-        """All there are, by name."""
-        return self.remembered("policies", lambda: dict(Policy.objects.values_list("schedule__name", "pk")))
-
-
 SECTIONS: dict[str, type[Service[Any]]] = {
     "repositories": repository_edits.Repositories,
     "retry_policies": of_queue.RetryPolicies,
@@ -162,8 +71,16 @@ SECTIONS: dict[str, type[Service[Any]]] = {
     "schedules": Schedules,
     "policies": edits.Policies,
     "sources": SourcesOfFleet,
+    **{section: import_string(service) for section, service in fleet_sections.items()},
 }
 """In an order in which each refers to those before it only."""
+
+Fleet: type[BaseModel] = create_model(
+    "Fleet",
+    __config__=STRICT,
+    __doc__="A fleet file: lists of what is declared. A section that is left out is left alone.",
+    **cast(Any, {section: (list[service.declaration], []) for section, service in SECTIONS.items()}),  # type: ignore[name-defined]
+)
 
 
 def export_fleet() -> dict[str, list[Row]]:
@@ -220,8 +137,10 @@ class _Import:
         if not isinstance(data, dict):
             raise FleetError([f"{self.origin}: is not an object with {', '.join(SECTIONS)}"])
         for unknown in data.keys() - SECTIONS.keys():
-            self._add(f"{unknown}", None, None, f"unknown section; there are {', '.join(SECTIONS)}")
+            self._add(f"{unknown}", None, "", f"unknown section; there are {', '.join(SECTIONS)}")
         services = {section: service(by="a fleet file") for section, service in SECTIONS.items() if section in data}
+        for service in services.values():
+            service.remembered("dry_run", lambda: dry_run)
         written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
         if prune:
             for section, service in reversed(services.items()):
@@ -241,23 +160,20 @@ class _Import:
     def _apply(self, section: str, service: Service[Any], rows: object) -> list[Any]:
         """Check and write a section. Returns its rows that are right."""
         if not isinstance(rows, list):
-            self._add(section, None, None, "must be a list")
+            self._add(section, None, "", "must be a list")
             return []
-        names = [row["name"] for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
-        existing = service.existing([name for name in names if "\0" not in name])
+        existing = service.existing([name for name in map(_name_of, rows) if name and "\0" not in name])
         service.remembered("broken", lambda: self.broken)
         first: dict[Any, int] = {}
         found: list[tuple[Any, set[str] | None]] = []
         for number, sent in enumerate(rows):
             if not isinstance(sent, dict):
-                self._add(section, number, None, "is not an object")
+                self._add(section, number, "", "is not an object")
                 continue
-            name = sent.get("name")
-            if isinstance(name, str) and first.setdefault(name, number) != number:
+            if (name := _name_of(sent)) and first.setdefault(name, number) != number:
                 self._add(section, number, name, f"name: stands twice in the file, first in {section}[{first[name]}]")
                 continue
-            row = existing.get(name) if isinstance(name, str) else None
-            if (edit := self._edit(section, number, service, row or service.new(), sent)) is not None:
+            if (edit := self._edit(section, number, service, existing.get(name) or service.new(), sent)) is not None:
                 found.append(edit)
         self.report.warnings += service.write_all([edit for edit in found if edit[1] or edit[1] is None])
         return [row for row, _ in found]
@@ -270,18 +186,14 @@ class _Import:
         if is_folder and isinstance(sent.get("location"), str):
             sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
         before = service.values(row) if row.pk else {}
-        problems: list[tuple[str, str]] = []
-        if obstacle := service.obstacle(row) if row.pk else "":
-            problems = [("name", obstacle)]
-        else:
-            try:
-                changed = service.fill(row, sent)
-            except ValidationError as error:
-                problems = list(lines_of(error))
-        if problems:
-            for where, text in problems:
+        try:
+            if obstacle := service.obstacle(row) if row.pk else "":
+                raise ValidationError({"name": obstacle})
+            changed = service.fill(row, sent)
+        except ValidationError as error:
+            for where, text in lines_of(error):
                 if where == "name" or str(sent.get(where)) not in self.broken:
-                    self._add(section, number, sent.get("name"), f"{where}: {text}")
+                    self._add(section, number, _name_of(sent), f"{where}: {text}")
             self.broken.add(str(sent.get("name")))
             return None
         after = service.values(row)
@@ -306,8 +218,13 @@ class _Import:
                 self._add(section, None, name, f"is not in the file, and cannot be deleted: {why}")
             self.report.changes.append(Change("delete", section, service.title, name))
 
-    def _add(self, section: str, number: int | None, name: object, problem: str) -> None:
+    def _add(self, section: str, number: int | None, name: str, problem: str) -> None:
         """Note a problem, as `field: what`, of row `number` (from 0) of a section, or of the section itself."""
         row = "" if number is None else f"[{number}]"
-        label = f" ({name})" if isinstance(name, str) and name else ""
+        label = f" ({name})" if name else ""
         self.errors.append(f"{self.origin}: {section}{row}{label}: {problem}")
+
+
+def _name_of(sent: object) -> str:
+    name = sent.get("name") if isinstance(sent, dict) else None
+    return name if isinstance(name, str) else ""

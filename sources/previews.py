@@ -1,19 +1,19 @@
 """The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
 
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db.models import Count
 
 from jobs.clock import database_clock
-from schedules.capacity import batch_sizes
-from schedules.cron import check_expression, check_zone
 from sources.domain.not_kept import not_kept
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Assignment, Policy
 
 LARGEST_COUNT = 1000
+SHOWN_HOLIDAYS = 10
 
 
 def preview(
@@ -27,9 +27,16 @@ def preview(
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
     schedule = policy.schedule
-    check_zone(schedule.zone)
-    check_expression(schedule.cron)
     return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count)
+
+
+def holidays_of(policy: Policy, periods: list[PreviewedPeriod]) -> list[tuple[date, str]]:
+    """The next public holidays from these periods on, for a year, on which no range of its window begins, with their
+    names."""
+    if not periods:
+        return []
+    first = periods[0].begins_at.astimezone(policy.schedule.period.tzinfo).date()
+    return list(islice(policy.weekly_window.excluded.holidays(first, first + timedelta(days=366)), SHOWN_HOLIDAYS))
 
 
 def lost_of(policy: Policy) -> dict[str, list[str]]:
@@ -50,6 +57,7 @@ def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
         "zone": schedule.zone,
         "window": policy.window,
         "excluded_dates": policy.excluded_dates,
+        "holidays": [{"date": day.isoformat(), "name": name} for day, name in holidays_of(policy, periods)],
         "not_kept": lost_of(policy),
         "periods": [_period_facts(period, schedule.period.tzinfo) for period in periods],
     }
@@ -71,10 +79,21 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
     }
 
 
+def least_open_times(schedule_ids: list[int]) -> dict[int, float]:
+    """For how many seconds the windows of these schedules' policies are open in a period: the least of the coming ten
+    that have an opening."""
+    found = {}
+    for policy in Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule"):
+        try:
+            periods = preview(policy)
+        except ValueError:  # stored past its form
+            continue
+        spans = [sum((each.closes_at - each.opens_at).total_seconds() for each in one.openings) for one in periods]
+        found[policy.schedule_id] = min(filter(None, spans), default=0)
+    return found
+
+
 def numbers_of_assignments(schedule_ids: list[int]) -> dict[int, int]:
     """How many records a batch of these policies' schedules has at most, by the id of the schedule."""
     found = Assignment.objects.filter(policy__schedule__in=schedule_ids).values("policy__schedule")
     return {row["policy__schedule"]: row["count"] for row in found.annotate(count=Count("pk"))}
-
-
-batch_sizes.append(numbers_of_assignments)

@@ -2,7 +2,9 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +16,9 @@ from declarations.service import Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
 from jobs.conf import PROGRAM
-from sources import declarations
+from sources import declarations, removing
 from sources.backups import overlaps, reach, repositories
-from sources.models import Backup, Repository
+from sources.models import Backup, Format, Repository
 from sources.repository_breaker import guarded_by, try_again
 from sources.secrets_by_reference import problem_with_stored, store_secret
 from sources.storage.store import StorageFailed
@@ -24,7 +26,7 @@ from sources.storage.store import StorageFailed
 PLACED_BY = frozenset({"remote", "location", "secrets", "key"})
 """A change of these is tried before a repository is saved."""
 
-FOUND_OUT = frozenset({"identity", "sees_changes"})
+FOUND_OUT = frozenset({"identity", "sees_changes", "made_at"})
 
 LEAST_KEY = 32
 """Characters of a key, of which a digest lies beside what it encrypts."""
@@ -43,8 +45,9 @@ class Repositories(Service[Repository]):
     take_over = False
 
     def problems(self, row: Repository, changed: set[str] | None) -> dict[str, str]:
-        if changed is not None and "encrypted" in changed:
-            return {"encrypted": "is chosen when a repository is made: make another one, and let new backups go there"}
+        row.encrypted = row.encrypted or (changed is None and row.format == Format.RESTIC)
+        for field in {"encrypted", "format"} & (changed or set()):
+            return {field: "is chosen when a repository is made: make another one, and let new backups go there"}
         if changed is not None and changed.isdisjoint(PLACED_BY):
             return {}
         if row.pk and row.encrypted and not row.key:
@@ -97,6 +100,8 @@ class Repositories(Service[Repository]):
         is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
         if row.new_key and not row.key:
             row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
+        if changed and not changed.isdisjoint({"remote", "location"}):
+            row.made_at = None
         super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
         if changed is None:
             return list(row.notices)
@@ -105,7 +110,10 @@ class Repositories(Service[Repository]):
         return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
 
     def write_all(self, edits: Sequence[tuple[Repository, set[str] | None]]) -> list[str]:
-        keys = [f"repository {row}: its key, shown this once: {row.new_key}" for row, _ in edits if row.new_key]
+        """The keys that are new are among what is to be shown; not in a dry run, whose keys are thrown away."""
+        is_kept = not self.remembered("dry_run", bool)
+        made = [row for row, _ in edits if row.new_key and is_kept]
+        keys = [f"repository {row}: its key, shown this once: {row.new_key}" for row in made]
         return [*super().write_all(edits), *keys, *([KEEP_THE_KEY] if keys else [])]
 
     def key(self, row: Repository) -> str:
@@ -116,19 +124,42 @@ class Repositories(Service[Repository]):
         return key
 
     def finish(self, row: Repository) -> list[str]:
-        reason = None if row.remote else make_directory(row.location)
+        if row.made_at is not None:
+            reason = None  # a place that is empty now is a disk that is away
+        elif row.format == Format.RESTIC:
+            ours = asdict(repositories.identity_of(row))
+            reason = repositories.why("make_repository", repositories.location_of(row), ours=ours, like=_like(row))
+        else:
+            reason = None if row.remote else make_directory(row.location)
         return [f"{row.location} cannot be made: {reason}"] if reason else []
 
+    def obstacle(self, row: Repository) -> str:
+        return removing.obstacle(row, self.remembered("removals", removing.under_way))
+
+    def users(self, row: Repository) -> list[str]:
+        """What uses it, its backups aside."""
+        found = ((row.policies, "repository"), (row.copied_policies, "copy_to"))
+        names = {field: list(rows.values_list("schedule__name", flat=True)) for rows, field in found}
+        return [used_by(row.name, "policy", sorted(each), field) for field, each in names.items() if each]
+
     def uses(self, row: Repository) -> list[str]:
-        names = list(row.policies.order_by("schedule__name").values_list("schedule__name", flat=True))
-        found = [used_by(row.name, "policy", names, "repository")] if names else []
-        return [*found, *backups_of(row.backups.all())]
+        removed = f"repository {quote(row.name)}"
+        return [*self.users(row), *(backups_of(row.backups.all(), removed) or copies_in(row, removed))]
 
     def delete(self, row: Repository) -> None:
         """Its breaker goes with it."""
         guarded = guarded_by(row)
+        row.copies.all().delete()  # which hold no point
         row.delete()
         verbs.forget(guarded)
+
+
+def _like(row: Repository) -> dict[str, Any] | None:
+    """Where the first restic repository is, as whose a new one cuts files into pieces."""
+    first = Repository.objects.filter(format=Format.RESTIC).exclude(pk=row.pk).order_by("pk").first()
+    with suppress(StorageFailed):
+        return repositories.location_of(first).as_json() if first else None
+    return None
 
 
 def make_directory(location: str) -> str | None:
@@ -136,15 +167,24 @@ def make_directory(location: str) -> str | None:
     return repositories.why("not_made", location)
 
 
-def backups_of(backups: QuerySet[Backup]) -> list[str]:
-    """Why what these backups are of is not deleted, in a sentence; none when there are none.
+def backups_of(backups: QuerySet[Backup], removed: str = "") -> list[str]:
+    """Why what these backups are of is not deleted at once, in a sentence; none when there are none.
 
-    Its backups would be forgotten with it, and still lie in the repository, as no source's.
+    `removed`: what the command `remove` is to be given for it.
     """
     count = backups.count()
     if not count:
         return []
-    return ["1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"]
+    text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
+    return [f"{text}: `{PROGRAM} remove {removed}` deletes it with or without their files" if removed else text]
+
+
+def copies_in(row: Repository, removed: str) -> list[str]:
+    """The same of copies."""
+    count = row.copies.exclude(points=[]).count()
+    sources = "1 source" if count == 1 else f"{count:,} sources"
+    text = f"it holds copies of {sources}: `{PROGRAM} remove {removed}` deletes it with or without their files"
+    return [text] if count else []
 
 
 def first_messages(error: ValidationError) -> dict[str, str]:

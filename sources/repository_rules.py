@@ -3,22 +3,34 @@
 from pathlib import Path
 from typing import Any
 
-from sources.availability.host_keys import check_host_key
-from sources.processes.programs import ProgramMissing
+from sources import validation
+from sources.engines import cleartext
 from sources.secrets_by_reference import check_reference
-from sources.storage import providers
-from sources.validation import CONTROL_CHARACTER
+from sources.storage.location import RESTIC
+from sources.storage.providers import PLAINTEXT
+from sources.storage.remotes import REST_SERVER
+from sources.validation import CONTROL_CHARACTER, check_url
 
 
 def check_remote(remote: dict[str, Any], before: dict[str, Any]) -> None:
     if not remote:
         return
-    try:
-        providers.check_remote(remote)
-    except ProgramMissing as error:
-        raise ValueError(str(error)) from None
-    if remote["type"] == "sftp":
-        check_host_key(str(remote.get("host_keys", "")).replace(",", "\n"))
+    if remote.get("type") == REST_SERVER:
+        _check_rest_server(remote, str(before.get("format", "")))
+        return
+    validation.check_remote(remote)
+
+
+def _check_rest_server(remote: dict[str, Any], format: str) -> None:
+    if format != RESTIC:
+        raise ValueError("type rest is a REST server of restic's: choose the format restic")
+    if unknown := remote.keys() - {"type", "url", "user", PLAINTEXT}:
+        raise ValueError(f"a REST server has no option {min(unknown)!r:.60}; it takes url and user")
+    if not isinstance(remote.get("user", ""), str):
+        raise ValueError("user must be text")
+    check_url(str(remote.get("url", "")))
+    if text := cleartext.refusal_of_remote(remote, remote.keys() & {"user"}):  # who has one has a password
+        raise ValueError(text)
 
 
 def check_location(location: str, before: dict[str, Any]) -> None:
@@ -35,17 +47,18 @@ def check_secrets(secrets: dict[str, str], before: dict[str, Any]) -> None:
         if secrets:
             raise ValueError("are those of a remote; a directory has none")
         return
-    for name, reference in secrets.items():
-        try:
-            check_reference(reference)
-        except ValueError as error:
-            raise ValueError(f"{name} {error}") from None
-    providers.check_complete(remote, secrets)
+    if remote["type"] != REST_SERVER:
+        validation.check_secrets_of_remote(remote, secrets)
+        return
+    for reference in secrets.values():
+        check_reference(reference)
+    if secrets.keys() - {"password"} or bool(secrets) != ("user" in remote):
+        raise ValueError("a REST server has one secret, the password of its user: name both, or none")
 
 
 def check_key(key: str, before: dict[str, Any]) -> None:
     if not key:
         return
-    if not before.get("encrypted"):
+    if not before.get("encrypted") and before.get("format") != RESTIC:
         raise ValueError("is that of an encrypted repository; leave it empty, or encrypt it")
     check_reference(key)

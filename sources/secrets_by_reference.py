@@ -6,7 +6,8 @@ change a source, and chooses the server that it is sent to, would read every fil
 variables begin with `ENV_PREFIX`, and files lie below one of `settings.SECRETS_DIRECTORIES`.
 
 A file may lie on a dead share: it is read in a thread of its own, in time. A stored one is asked of the database only
-where the database may be asked: in the caller's thread, or in one of its queue.
+where the database may be asked: in the caller's thread, or in one of its queue. What does that is loaded when a stored
+secret is used: it is a sixth of the start of a command that uses none.
 """
 
 import os
@@ -17,13 +18,12 @@ from pathlib import Path
 
 from django.conf import settings
 
-from delivery import stored_secrets
-from delivery.declarations import LONGEST_SECRET, SECRET_NAME
+from delivery.references import LONGEST_SECRET, PREFIX, SECRET_NAME
 from jobs.worker.database_threads import ask_database
 from sources.network.bounded_threads import BoundedThreads
 
 ENV_PREFIX = "BACKUP_SECRET_"
-REFERENCE = re.compile(rf"{stored_secrets.PREFIX}{SECRET_NAME}|env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
+REFERENCE = re.compile(rf"{PREFIX}{SECRET_NAME}|env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
 FORMS = "stored:NAME, env:NAME or file:/path"
 
 PATIENCE_SECONDS = 10.0
@@ -53,9 +53,12 @@ def check_reference(reference: str) -> None:
 
 def problem_with_stored(reference: str) -> str:
     """Why `reference` cannot be saved, in the transaction that saves it, with what to do: it names a stored secret that
-    is not there. Empty: it can. Whatever has such a field asks this, and is named in `stored_secrets.referring`."""
-    name = _stored_name(reference)
-    return stored_secrets.problem_with(name) if name else ""
+    is not there. Empty: it can. Whatever has such a field asks this, and is in `delivery.references.referring`."""
+    if not (name := _stored_name(reference)):
+        return ""
+    from delivery import stored_secrets
+
+    return stored_secrets.problem_with(name)
 
 
 def store_secret(name: str, value: str) -> str:
@@ -64,6 +67,8 @@ def store_secret(name: str, value: str) -> str:
     Raises: ValueError, which does not quote the value: the name is taken (what it stands for is never overwritten), or
     is none.
     """
+    from delivery import stored_secrets
+
     return stored_secrets.store(name, value)
 
 
@@ -84,6 +89,8 @@ def read_secret(reference: str) -> str | None:
     if where == "file":
         return _read_file(Path(name))
     if stored := _stored_name(reference):
+        from delivery import stored_secrets
+
         try:
             return stored_secrets.read(stored)
         except stored_secrets.NotStored as error:
@@ -116,7 +123,7 @@ async def read_secret_in_queue(reference: str, queue: str) -> str | None:
 
 def _stored_name(reference: str) -> str:
     """The name of the stored secret that it refers to; empty: it refers to none."""
-    return reference.removeprefix(stored_secrets.PREFIX) if reference.startswith(stored_secrets.PREFIX) else ""
+    return reference.removeprefix(PREFIX) if reference.startswith(PREFIX) else ""
 
 
 def read_regular_file(path: Path, what: str, longest: int) -> bytes:

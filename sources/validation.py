@@ -10,7 +10,9 @@ from sources.availability.host_keys import check_host_key as check_key
 from sources.engines import cleartext, engine_for
 from sources.kinds import RULES, Rule
 from sources.network import contact
+from sources.processes.programs import ProgramMissing
 from sources.secrets_by_reference import FORMS, check_reference
+from sources.storage import providers
 
 HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
@@ -43,14 +45,14 @@ def check_address(rule: Rule, address: str) -> None:
     if not address:
         raise ValueError(f"is missing: {rule.title} needs {rule.address}")
     if rule.address_is_url:
-        _check_url(address)
+        check_url(address)
     elif CONTROL_CHARACTER.search(address):
         raise ValueError(f"{address!r} holds a control character")
     elif not (rule.address_may_be_directory and address.startswith("/")):
         _check_host(address)
 
 
-def _check_url(address: str) -> None:
+def check_url(address: str) -> None:
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port
@@ -95,14 +97,48 @@ def check_path(rule: Rule, path: str) -> None:
         raise ValueError(f"{path!r} must not hold '..'")
 
 
+def check_remote(remote: dict[str, Any]) -> None:
+    """Check the settings of an rclone remote as rclone itself describes them. What is missing may be a secret."""
+    try:
+        providers.check_remote(remote)
+    except ProgramMissing as error:
+        raise ValueError(str(error)) from None
+    if remote["type"] == "sftp":
+        check_key(str(remote.get("host_keys", "")).replace(",", "\n"))
+
+
+def check_secrets(rule: Rule, secrets: dict[str, str], options: dict[str, Any]) -> None:
+    if not rule.is_any_remote:
+        if secrets:
+            raise ValueError(f"{rule.title} has none; its password is its secret")
+        return
+    check_secrets_of_remote(options, secrets)
+
+
+def check_secrets_of_remote(remote: dict[str, Any], secrets: dict[str, str]) -> None:
+    for name, reference in secrets.items():
+        try:
+            check_reference(reference)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    providers.check_complete(remote, secrets)
+    if text := cleartext.refusal_of_remote(remote, secrets):
+        raise ValueError(f"a remote of type {remote['type']} {text}")
+
+
 def check_options(rule: Rule, options: dict[str, Any]) -> None:
-    known = (*rule.options_needed, *rule.options_allowed)
+    if rule.is_any_remote:
+        check_remote(options)
+        return
+    known = {option.name: option.choices for option in rule.options}
     for name, value in options.items():
         if name not in known:
-            raise ValueError(f"{rule.title} has no option {name!r}; it takes {', '.join(known)}")
+            raise ValueError(f"{rule.title} has no option {name!r}; it takes {', '.join(known) or 'none'}")
         if not isinstance(value, str) or not value or value[0] == "-" or CONTROL_CHARACTER.search(value):
             raise ValueError(f"{name} must be text that does not begin with '-', not {value!r}")
-    if missing := [name for name in rule.options_needed if name not in options]:
+        if known[name] and value not in known[name]:
+            raise ValueError(f"{name} is {value!r}; it takes {', '.join(known[name])}")
+    if missing := [each.name for each in rule.options if each.needed and each.name not in options]:
         raise ValueError(f"{missing[0]} is missing: {rule.title} needs it")
     cleartext.check_options(options)
     if ".." in options.get("marker", "").split("/") or options.get("marker", "").startswith("/"):
@@ -110,6 +146,8 @@ def check_options(rule: Rule, options: dict[str, Any]) -> None:
 
 
 def check_secret(rule: Rule, reference: str) -> None:
+    if reference and rule.is_any_remote:
+        raise ValueError(f"{rule.title} has its secrets by the names of its options: set `secrets`")
     if rule.secret_needed and not reference:
         raise ValueError(f"is missing: {rule.title} needs one, as {FORMS}")
     if reference:

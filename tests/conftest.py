@@ -7,6 +7,7 @@ import signal
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,22 +15,21 @@ from hypothesis import HealthCheck, settings
 from backupsched.embedded import Server
 from jobs import throttles
 from jobs.handlers import Kind, registry
+from tests.copied_database import django_db_modify_db_settings
+from tests.orders_run_here import orders_run_here
 from tests.pooler import pooled_url
 
-__all__ = ["pooled_url"]
-
-# all of it is slow, and needs what only `make test-rest` installs
-collect_ignore = [] if find_spec("schemathesis") else ["backupsched/test_openapi.py"]
+__all__ = ["django_db_modify_db_settings", "orders_run_here", "pooled_url"]
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 
 # Hypothesis draws anew in every run, and tells how to draw the same again. Where a change is judged (CI is set), it
 # draws always the same: what fails there is the change. A machine that stands still for a moment is no finding.
-# Examples share their test's database: one that needs an empty table empties it. Half of the usual number: the same
-# property is tried by each who runs the tests, with other examples.
+# Examples share their test's database: one that needs an empty table empties it. A quarter of the usual number: the
+# same property is tried by each who runs the tests, with other examples.
 settings.register_profile(
     "ours",
-    max_examples=50,
+    max_examples=25,
     derandomize="CI" in os.environ,
     print_blob=True,
     deadline=None,
@@ -52,17 +52,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(server.destroy)
 
 
+ALL_SLOW = {
+    "test_openapi.py": "schemathesis",
+    "test_accessibility.py": "playwright",
+    "test_ten_questions.py": "playwright",
+}
+"""Files with slow tests only, and what they need that only `make test-rest` installs."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files with nothing to run are not imported: of those of slow tests alone six processes would read all, for four
+    seconds each."""
+    wanted = config.option.markexpr
+    if needed := ALL_SLOW.get(collection_path.name):
+        return True if wanted.startswith("not slow") or not find_spec(needed) else None
+    is_left_out = wanted.startswith("slow") and collection_path.suffix == ".py"
+    return True if is_left_out and b"mark.slow" not in collection_path.read_bytes() else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported and collected stays for the whole run: a collector that looks at it again and again finds
-    nothing, at a tenth of the time."""
+    nothing, at a tenth of the time. It looks seldom at what tests leave: a twentieth of their time."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -77,6 +95,20 @@ def _emptied_by_deleting() -> None:
         presets_are_gone = True
 
     TransactionTestCase._fixture_teardown = empty
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_context_a_page() -> None:
+    """Django's client copies the context for each of the hundred templates that a page extends and includes, too."""
+    from django.test import client
+
+    keep = client.store_rendered_templates
+
+    def keep_the_page(store: Any, signal: Any, sender: Any, template: Any, context: Any, **kwargs: Any) -> None:
+        if context.template is template:
+            keep(store, signal, sender, template, context, **kwargs)
+
+    client.store_rendered_templates = keep_the_page
 
 
 presets_are_gone = False

@@ -4,9 +4,14 @@ Django truncates every table and makes the rows of its own anew: 200 ms, where d
 permissions are the same for all tests and stay.
 """
 
+import threading
+
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
+
+from jobs.prepared import execute
+from tests.waiting import PATIENCE
 
 KEPT = {ContentType._meta.db_table, Permission._meta.db_table}
 
@@ -20,6 +25,9 @@ def empty_the_database() -> None:
 
     Raises: OperationalError if a test has left a transaction open that holds what is to be deleted.
     """
+    for thread in threading.enumerate():
+        if thread.name == "alerts":  # the round of a minute, which a test has begun, adds rows
+            thread.join(PATIENCE)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
         names = sorted(set(connection.introspection.django_table_names(only_existing=True)) - KEPT)
@@ -28,8 +36,7 @@ def empty_the_database() -> None:
             f"FROM pg_class WHERE oid = '{name}'::regclass"
             for name in names
         )
-        cursor.execute(" UNION ALL ".join(facts))
-        found = cursor.fetchall()
+        found = execute(" UNION ALL ".join(facts), {}, prepare=True).fetchall()
         if worn := [name for name, is_worn, _ in found if is_worn]:
             cursor.execute(f"TRUNCATE {', '.join(worn)} CASCADE")
         for name in (name for name, is_worn, has_rows in found if has_rows and not is_worn):

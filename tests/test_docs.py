@@ -96,7 +96,7 @@ def test_every_glossary_word_is_bold_where_it_is_defined_and_defined_once() -> N
     assert len(words) == len({word.lower() for word in words})
 
 
-@pytest.mark.parametrize("name", ["jobs", "delivery", "schedules", "operations", "api", "sources"])
+@pytest.mark.parametrize("name", ["jobs", "delivery", "schedules", "operations", "api", "sources", "alerting"])
 def test_every_table_of_the_project_is_in_the_glossary(name: str) -> None:
     from django.apps import apps
 
@@ -114,7 +114,7 @@ def test_every_outcome_is_in_the_glossary() -> None:
 def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
     described = first_cells(ROOT / "docs/operations.md", "Settings")
     read = re.findall(
-        r"(?:environ\.get\(|environ\[|number\(|whole\(|umask\(|paths\(\s*|networks\(|listed\()\"(\w+)\"",
+        r"(?:environ\.get\(|environ\[|number\(|seconds\(|whole\(|umask\(|one_of\(|paths\(\s*|networks\(|listed\()\"(\w+)\"",
         Path(settings.__file__).read_text(encoding="utf-8"),
     )
     assert sorted(described) == sorted(set(read) - {"CREDENTIALS_DIRECTORY"})  # that one is systemd's

@@ -67,12 +67,21 @@ class Backups(Ours):
 
         copies.make_files(Path(home), files, size)
 
-    def time_copies(self, url: str, home: str, *, ours_first: bool) -> dict[str, dict[str, float]]:
-        """Returns the seconds of a first and of an unchanged copy, by rclone alone and by a backup."""
+    def time_copies(
+        self, url: str, home: str, files: int, size: int, *, ours_first: bool, with_restic: bool
+    ) -> dict[str, dict[str, float]]:
+        """Returns the seconds of a first, an unchanged and a changed copy, by a program alone and by a backup."""
         set_up(url)
         from bench.fleets import copies
 
-        return copies.time_pair(Path(home), ours_first=ours_first)
+        return copies.time_pair(Path(home), files, size, ours_first=ours_first, with_restic=with_restic)
+
+    def read_progress(self, url: str, home: str, lines: int) -> float:
+        """Returns the seconds of processor that lines of restic's progress cost."""
+        set_up(url)
+        from bench.fleets import copies
+
+        return copies.read_progress(Path(home), lines)
 
     def become(self, url: str, arguments: list[str], variables: dict[str, str]) -> None:
         """Turn this process into `python ARGUMENTS…` of the project. Never returns.

@@ -1,44 +1,53 @@
-"""One folder, copied by rclone alone and by a backup as workers run it, in turn."""
+"""One folder, copied by rclone or restic alone and by a backup as workers run it, in turn."""
 
 import os
 import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
 from sources.backups import repositories
 from sources.engines.base import BackupTask, SourceSpec, Verdict
-from sources.processes.programs import find_rclone
-from sources.storage.identity import Identity
-from sources.storage.location import of_directory
+from sources.engines.restic.progress import ResticProgress
+from sources.processes import runner
+from sources.processes.programs import find_rclone, find_restic
+from sources.processes.runner import Command
+from sources.storage import remotes
+from sources.storage.identity import Identity, digest_of
+from sources.storage.location import RESTIC, of_directory
 
+KEY = "0123456789abcdef" * 4
+QUIET = ("--quiet", "--no-cache")
 OURS, BARE = "backup", "rclone"
-FIRST, UNCHANGED = "first", "unchanged"
+FIRST, UNCHANGED, CHANGED = "first", "unchanged", "1 % changed"
 
 
-def make_files(home: Path, files: int, size: int) -> None:
-    """Below `home`/files, a hundred in a folder: `size` random bytes altogether."""
-    for number in range(files):
+def make_files(home: Path, files: int, size: int, *, every: int = 1) -> None:
+    """Below `home`/files, a hundred in a folder, of `size` random bytes each; `every` so manieth of them."""
+    for number in range(0, files, every):
         folder = home / "files" / str(number // 100)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.bin").write_bytes(os.urandom(size // files))
+        (folder / f"{number}.bin").write_bytes(os.urandom(size))
 
 
-def time_pair(home: Path, *, ours_first: bool) -> dict[str, dict[str, float]]:
-    """Returns the seconds by case and by who copied. Both copies are removed."""
+def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_restic: bool) -> dict[str, dict[str, float]]:
+    """Returns the seconds by case and by who copied. Both copies are removed; the files are other ones then."""
     source, copies, repository = home / "files", home / "copies", home / "repository"
-    whole = BackupTask(
-        source=SourceSpec("bench", "local", "", None, str(source), {}, None, ""),
-        location=of_directory(repository),
-        folder="bench-1/bench",
-        started_at=datetime.now(UTC),
-    )
+    spec = SourceSpec("bench", "local", "", None, str(source), {}, None, "")
     ours = Identity("bench", "bench")
+    location = of_directory(repository)
+    if with_restic:
+        ours = Identity("bench", "bench", True, digest_of(KEY), format=RESTIC)
+        location = remotes.location_of(str(repository), {}, {}, KEY, str, format=RESTIC)
+        if reason := repositories.why("make_repository", location, ours=asdict(ours)):
+            raise RuntimeError(reason)
 
     def back_up() -> None:
+        whole = BackupTask(spec, location, "bench-1/bench", datetime.now(UTC))
         result = repositories.back_up(whole, on_progress=lambda progress: None, stop=Event(), ours=ours)
         if result.verdict is not Verdict.SUCCEEDED:
             raise RuntimeError(f"the backup ended: {result.verdict.value}, {result.error} {result.warnings}")
@@ -46,16 +55,38 @@ def time_pair(home: Path, *, ours_first: bool) -> dict[str, dict[str, float]]:
     def sync() -> None:
         subprocess.run((find_rclone(), "sync", "--config=", str(source), str(copies)), check=True)
 
-    repository.mkdir()
-    both: list[tuple[str, Callable[[], None]]] = [(OURS, back_up), (BARE, sync)]
+    def snapshot() -> None:
+        subprocess.run((find_restic(), *QUIET, "backup", "."), check=True, cwd=source, env=bare)
+
+    bare = {"PATH": os.environ["PATH"], "RESTIC_REPOSITORY": str(copies), "RESTIC_PASSWORD": KEY}
+    repository.mkdir(exist_ok=True)
+    if with_restic:  # the same key and parameters of its derivation, which restic sets by the load that it finds
+        shutil.copytree(repository / RESTIC, copies)
+    alone: tuple[str, Callable[[], None]] = (RESTIC, snapshot) if with_restic else (BARE, sync)
+    both: list[tuple[str, Callable[[], None]]] = [(OURS, back_up), alone]
+    found = {}
     try:
-        return {
-            case: {name: _seconds(work) for name, work in (both if ours_first else both[::-1])}
-            for case in (FIRST, UNCHANGED)
-        }
+        for case in (FIRST, UNCHANGED, CHANGED):
+            if case == CHANGED:
+                make_files(home, files, size, every=100)
+            found[case] = {name: _seconds(work) for name, work in (both if ours_first else both[::-1])}
+        return found
     finally:
         for each in (copies, repository):
             shutil.rmtree(each, ignore_errors=True)
+
+
+def read_progress(home: Path, lines: int) -> float:
+    """Returns the seconds of processor that so many lines of restic's progress cost those who read them."""
+    status = '{"message_type":"status","seconds_elapsed":%d,"percent_done":0.5,"total_files":10000,"files_done":%d,'
+    status += '"total_bytes":1000000000,"bytes_done":%d,"current_files":["/srv/data/folder/file.bin","/srv/data/b"]}'
+    printed = home / "progress"
+    printed.write_text("".join(f"{status % (number, number, number)}\n" for number in range(lines)))
+    cat = shutil.which("cat", path=os.defpath) or "/bin/cat"
+    seen = ResticProgress(lambda progress: None)
+    began = time.process_time()
+    runner.run(Command((cat, str(printed))), stop=Event(), on_line=seen.take)
+    return time.process_time() - began
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -2,10 +2,14 @@
 
 An actor parks before each round trip to the database, and where it would wait for time, an event or a queue. The
 holder of the baton chooses one and resumes it. If its statement waits for another actor's lock, which the server is
-asked (`pg_blocking_pids`), the step is over; once the lock is granted, in a later step, the actor parks again with what
-it got. So the order of events is that of the choices, and nothing depends on how quick the machine is.
+asked (`pg_blocking_pids`), the step is over, and the backend is held by SIGSTOP; once the lock is granted, in a later
+step, it goes on and the actor parks again with what it got. Of several that are granted their locks at once (all who
+wait for one transaction), the longest held goes on first, and the next when that one is parked or blocked. So the order
+of events is that of the choices, and nothing depends on how quick the machine is.
 """
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -42,6 +46,7 @@ class Baton:
         self.is_read_only = False
         self.has_news = True
         self.blockers: dict[int, list[int]] = {}
+        self._held: list[Actor] = []
 
     def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
         """A new actor in a thread of its own, parked before its first move."""
@@ -88,6 +93,7 @@ class Baton:
         """Let a statement that lingers go on, until its actor parks, blocks or ends."""
         actor.lingers, actor.state = False, State.SENT
         self._open_gate(actor)
+        self._release(actor)
         self.settle()
 
     def _open_gate(self, actor: Actor) -> None:
@@ -100,6 +106,7 @@ class Baton:
         actor.times_out = True
         if actor.pid is not None:
             self.monitor.cancel(actor.pid)
+            self._release(actor)
         self.await_back(actor)
 
     def await_back(self, actor: Actor) -> None:
@@ -113,19 +120,26 @@ class Baton:
 
     def settle(self) -> None:
         """Wait until every thread is parked, blocked or ended. Raises: Deadlock, Stuck."""
+        self._await_rest()
+        while granted := self._granted():
+            self._release(granted)
+            self._await_rest()
+
+    def _await_rest(self) -> None:
+        """Wait until every thread that is not held is parked or ended, or blocked, and hold those that are blocked."""
         until = monotonic() + PATIENCE_SECONDS
-        while True:
-            moving = [actor for actor in self.actors if actor.state in (State.RUNS, State.SENT, State.BLOCKED)]
-            if not moving:
-                break
+        while moving := [
+            actor
+            for actor in self.actors
+            if actor.state in (State.RUNS, State.SENT, State.BLOCKED) and actor not in self._held
+        ]:
             if all(actor.state is not State.RUNS for actor in moving) and self._are_blocked(moving):
+                self._hold(moving)
                 break
             if monotonic() > until:
                 raise Stuck(", ".join(f"{actor} {actor.state.value}: {actor.statement}" for actor in moving))
-            try:
+            with suppress(Empty):
                 self.arrivals.get(timeout=LOOK_AFTER_SECONDS)
-            except Empty:
-                continue
         while not self.arrivals.empty():
             self.arrivals.get()
 
@@ -133,18 +147,53 @@ class Baton:
         """Whether each of them waits for a lock, and not for one that another is just letting go."""
         if any(actor.state is State.SENT for actor in moving) and not self.arrivals.empty():
             return False
-        pids = {actor.pid: actor for actor in moving if actor.pid is not None}
-        if len(pids) < len(moving):
+        if any(actor.pid is None for actor in moving):
             return False
-        blockers = self.blockers = self.monitor.blocking(list(pids))
-        if any(not blockers.get(pid) for pid in pids if pid is not None):
+        self._ask_for_blockers(moving)
+        if not all(self.blockers.get(actor.pid or 0) for actor in moving):
             return False
         for actor in moving:
             if actor.state is State.SENT:
                 actor.state = State.BLOCKED
-        if cycle := _cycle({pids[pid]: [pids[by] for by in found if by in pids] for pid, found in blockers.items()}):
-            raise Deadlock(", ".join(f"{actor} in {actor.statement[:60]}" for actor in cycle))
         return all(actor.state is State.BLOCKED for actor in moving)
+
+    def _granted(self) -> Actor | None:
+        """The first that is held although it has its lock now. Raises: Deadlock."""
+        if not self._held:
+            return None
+        self._ask_for_blockers([])
+        if cycle := self._cycle():
+            raise Deadlock(", ".join(f"{actor} in {actor.statement[:60]}" for actor in cycle))
+        return next((actor for actor in self._held if not self.blockers.get(actor.pid or 0)), None)
+
+    def _ask_for_blockers(self, moving: list[Actor]) -> None:
+        self.blockers = self.monitor.blocking([actor.pid for actor in (*moving, *self._held) if actor.pid is not None])
+
+    def _cycle(self) -> list[Actor]:
+        """Held actors that wait for each other in a circle."""
+        by_pid = {actor.pid: actor for actor in self._held}
+
+        def follow(path: list[Actor]) -> list[Actor]:
+            for blocker in [by_pid[pid] for pid in self.blockers.get(path[-1].pid or 0, []) if pid in by_pid]:
+                if blocker in path:
+                    return path[path.index(blocker) :]
+                if found := follow([*path, blocker]):
+                    return found
+            return []
+
+        return next((found for actor in self._held if (found := follow([actor]))), [])
+
+    def _hold(self, actors: list[Actor]) -> None:
+        for actor in actors:
+            if actor.pid is not None:
+                os.kill(actor.pid, signal.SIGSTOP)
+                self._held.append(actor)
+
+    def _release(self, actor: Actor) -> None:
+        if actor in self._held:
+            self._held.remove(actor)
+            if actor.pid is not None:
+                os.kill(actor.pid, signal.SIGCONT)
 
     def end(self, actors: list[Actor]) -> None:
         """End these threads for good, wherever they are, and their connections."""
@@ -153,6 +202,7 @@ class Baton:
         for actor in actors:
             if actor.pid is not None and (actor.state is State.BLOCKED or actor.in_transaction()):
                 self.monitor.end_backend(actor.pid)
+        self._held = [actor for actor in self._held if actor not in actors]
         for actor in actors:
             if actor.state is not State.ENDED:
                 actor._go.release()
@@ -163,20 +213,6 @@ class Baton:
                     raise Stuck(f"{actor} does not end: {actor.state.value}, {actor.statement}")
             self._open_gate(actor)
         self.actors = [actor for actor in self.actors if actor not in actors]
-
-
-def _cycle(waits: dict[Actor, list[Actor]]) -> list[Actor]:
-    """Actors that wait for each other in a circle."""
-
-    def follow(path: list[Actor]) -> list[Actor]:
-        for blocker in waits.get(path[-1], []):
-            if blocker in path:
-                return path[path.index(blocker) :]
-            if found := follow([*path, blocker]):
-                return found
-        return []
-
-    return next((found for actor in waits if (found := follow([actor]))), [])
 
 
 _start_thread = threading.Thread.start

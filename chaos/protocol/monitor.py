@@ -1,6 +1,9 @@
 """A connection of the simulation's own, which no actor sees: it asks who is blocked, moves the clock and reads rows."""
 
+import os
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from time import monotonic, sleep
 from typing import Any
@@ -118,8 +121,10 @@ class Monitor:
         return {row[0] for row in self.rows(FREE, [record_ids])}
 
     def end_backend(self, pid: int) -> None:
-        """Cut a connection, and wait until its locks are gone."""
+        """Cut a connection, also one whose backend is held, and wait until its locks are gone."""
         self.rows("SELECT pg_terminate_backend(%s)", [pid])
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
         until = monotonic() + GONE_SECONDS
         while self.rows("SELECT FROM pg_stat_activity WHERE pid = %s", [pid]):
             if monotonic() > until:

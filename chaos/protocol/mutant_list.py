@@ -64,7 +64,7 @@ MUTANTS = [
     _one("what a renewal skips is renewed", CLAIMING,
          "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
          "return Renewed(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
-    _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(self._units.runs())", "self._renew([])"),
+    _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(runs)", "self._renew([])"),
     # settle
     _one("a settle locks in the opposite order", SETTLING, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
          " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id DESC\n   FOR UPDATE\n"),

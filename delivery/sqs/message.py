@@ -42,7 +42,7 @@ def deliver(run: Run) -> Outcome:
         return Failed(target)
     if target.host.is_open:
         # asked itself: it may have closed, or let this very record through as a trial
-        with _session_given_back():
+        with _lock, _session_given_back():
             refused = breakers.refusal(target.host.guarded, record)
         if refused is not None:
             return refused

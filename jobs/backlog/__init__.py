@@ -1,10 +1,11 @@
-"""What an operator, or another program, does to the backlog: put records there, cancel, retry, pause.
+"""What an operator, or another program, does to the backlog: put records there, cancel, retry, pause, hold.
 
 Each verb is one transaction and safe beside running workers.
 """
 
 from jobs.backlog.cancelling import CancelResult, cancel
 from jobs.backlog.enqueueing import NewRecord, enqueue
+from jobs.backlog.holding import held, hold, release
 from jobs.backlog.pausing import pause_queue, resume_queue
 from jobs.backlog.retrying import RetryResult, retry
 from jobs.backlog.rows import in_batches
@@ -15,8 +16,11 @@ __all__ = [
     "RetryResult",
     "cancel",
     "enqueue",
+    "held",
+    "hold",
     "in_batches",
     "pause_queue",
+    "release",
     "resume_queue",
     "retry",
 ]

@@ -20,11 +20,7 @@ def pause_queue(name: str, reason: str = "", *, now: datetime | None = None) -> 
     anything. Raises: ValueError for an unknown queue, or a reason of more than 200 characters.
     """
     check_known(name)
-    if len(reason) > MAX_REASON:
-        raise ValueError(f"a reason has at most {MAX_REASON} characters; this one has {len(reason)}")
-    if "\0" in reason:
-        raise ValueError("a reason cannot contain the character NUL")
-    facts = {"paused_at": now or database_clock(), "reason": reason}
+    facts = {"paused_at": now or database_clock(), "reason": checked_reason(reason)}
     paused, created = PausedQueue.objects.select_for_update().get_or_create(name=name, defaults=facts)
     if created or not reason or paused.reason == reason:
         return created
@@ -53,3 +49,12 @@ def check_known(name: str) -> None:
         return
     if not BacklogRecord.objects.unfinished().filter(queue=name).exists():
         raise ValueError(f"no queue {name!r}; there are {', '.join(rules)}")
+
+
+def checked_reason(reason: str) -> str:
+    """Raises: ValueError for one that cannot be kept."""
+    if len(reason) > MAX_REASON:
+        raise ValueError(f"a reason has at most {MAX_REASON} characters; this one has {len(reason)}")
+    if "\0" in reason:
+        raise ValueError("a reason cannot contain the character NUL")
+    return reason

@@ -171,7 +171,7 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
         with transaction.atomic():
             queues = [registry.home_of(row.kind, row.queue) for row in rows]
             ids = [row.id for row in rows]
-            throttles.hold_lanes_of(ids)
+            throttles.hold(row.lane for row in rows)
             execute(
                 OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "without_windows": registry.without_windows()}
             )

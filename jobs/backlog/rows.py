@@ -14,7 +14,7 @@ BATCH = 1000
 """Records a transaction: a running worker that wants one of them waits some milliseconds."""
 
 LOCK = """
-SELECT id, kind, subject, queue, status, exclusive_key, breaker_id
+SELECT id, kind, subject, queue, status, exclusive_key, breaker_id, lane
   FROM jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
  ORDER BY id
@@ -32,6 +32,7 @@ class LockedRow(NamedTuple):
     status: int
     exclusive_key: str | None
     breaker_id: int | None
+    lane: int
 
 
 def lock(ids: Iterable[int]) -> list[LockedRow]:

@@ -30,12 +30,12 @@ from django.db.models.expressions import Combinable
 from jobs import conf, decisions
 from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
 from jobs.clock import database_clock
-from jobs.formatting import storable
+from jobs.formatting import first_line, storable
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
 from jobs.prepared import execute
 from jobs.retries import Rule, delay
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 
 BATCH = 1000
@@ -79,11 +79,16 @@ def state_of(breaker: Breaker) -> str:
 
 def describe(breaker: Breaker) -> str:
     """An open breaker in words, on one line."""
-    reason = (breaker.last_error.splitlines() or [""])[0]
     return (
         f"the breaker of {breaker} is open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
-        f"{breaker.failures} failures in a row, the last one: {reason}"
+        f"{breaker.failures} failures in a row, the last one: {first_line(breaker.last_error)}"
     )
+
+
+def tried_at(record: BacklogRecord) -> datetime:
+    """When a waiting record is tried: one that waits for an open breaker, when that lets the next trial through."""
+    breaker = record.breaker if record.waiting_for == WaitingFor.BREAKER else None
+    return (breaker and breaker.probe_at) or record.run_after
 
 
 def held_by(breaker: Breaker) -> int:

@@ -3,7 +3,16 @@ from pathlib import Path
 from django.db import migrations
 
 SQL = Path(__file__).parents[1] / "sql"
-MADE = ("attempt_entry", "table_settings", "token_buckets", "claim_beside_throttles")
+MADE = ("token_buckets", "claim_beside_throttles")
+
+# Room for updates in place, and vacuum before dead rows pile up at the head of the claim index.
+TABLE_SETTINGS = """
+ALTER TABLE jobs_backlogrecord SET (
+    fillfactor = 80,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_cost_delay = 0
+)
+"""
 
 LARGEST = 2**31 - 1
 
@@ -48,11 +57,12 @@ def install(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    """What no model declares: a view, storage settings, the throttles' functions; and retry policies to choose from."""
+    """What no model declares: storage settings, the throttles' functions; and retry policies to choose from."""
 
     dependencies = [("jobs", "0001_queue")]
 
     operations = [
+        migrations.RunSQL(TABLE_SETTINGS, migrations.RunSQL.noop),
         *(migrations.RunSQL((SQL / f"{name}.sql").read_text(), migrations.RunSQL.noop) for name in MADE),
         migrations.RunPython(install, migrations.RunPython.noop),
     ]

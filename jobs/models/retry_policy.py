@@ -4,6 +4,7 @@ from typing import Any
 from django.db import models
 
 from jobs import retries
+from jobs.formatting import several
 
 log = logging.getLogger(__name__)
 
@@ -70,4 +71,4 @@ class Sweep(models.Model):
         ordering = ["max_age_days"]
 
     def __str__(self) -> str:
-        return f"sweep of the last {self.max_age_days} day{'s' if self.max_age_days != 1 else ''}"
+        return f"sweep of the last {several(self.max_age_days, 'day')}"

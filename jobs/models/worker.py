@@ -59,3 +59,31 @@ class PausedQueue(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (paused)"
+
+
+class Hold(models.Model):
+    """While its one row is there nothing is claimed from any queue, and what runs is stopped and given back.
+
+    Claims and heartbeats look here; ending the hold deletes the row. Queues that are paused stay so.
+    """
+
+    id = models.SmallIntegerField(primary_key=True, default=1, editable=False)
+    since = models.DateTimeField(db_default=Now())
+    reason = models.CharField(max_length=200)
+    by = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_hold_at_a_time")]
+
+    def __str__(self) -> str:
+        return f"held since {self.since:%Y-%m-%d %H:%M} UTC by {self.by}: {self.reason}"
+
+
+class PastHold(models.Model):
+    """A hold that was released: days on which nothing was done are judged by it."""
+
+    since = models.DateTimeField()
+    until = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"held from {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC"

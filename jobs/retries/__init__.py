@@ -9,7 +9,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from jobs.retries import phases, tiers, waits
-from jobs.retries.waits import RNG, Failure, Rng, Wait, fibonacci_number
+from jobs.retries.waits import RNG, Failure, Rng, Wait
 
 __all__ = [
     "ALGORITHMS",
@@ -24,7 +24,6 @@ __all__ = [
     "Rng",
     "Rule",
     "delay",
-    "fibonacci_number",
     "problems",
     "validate",
 ]  # fmt: skip

@@ -60,14 +60,6 @@ Wait = Callable[[Failure, Parameters, float, Rng], float]
 """(failure, parameters, cap in seconds, rng) → seconds; `jobs.retries.delay` applies the cap once more."""
 
 
-def fibonacci_number(k: int) -> int:
-    """The k-th Fibonacci number, Fib(1) = Fib(2) = 1; 0 for k < 1, Fib(90) for a larger k (see LARGE_ENOUGH)."""
-    previous, current = 0, 1
-    for _ in range(min(k, LARGE_ENOUGH) - 1):
-        previous, current = current, previous + current
-    return current if k > 0 else 0
-
-
 def constant(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     return float(given["base"])
 
@@ -94,4 +86,8 @@ def buckets(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
 
 
 def fibonacci(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    return float(fibonacci_number(failure.number) * given["unit"])
+    """Fib(1) = Fib(2) = 1."""
+    previous, current = 0, 1
+    for _ in range(min(failure.number, LARGE_ENOUGH) - 1):
+        previous, current = current, previous + current
+    return float(current * given["unit"])

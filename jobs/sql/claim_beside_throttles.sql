@@ -64,7 +64,7 @@ DECLARE
     wanted bigint[];
     present timestamptz := COALESCE(p_now, clock_timestamp());
 BEGIN
-    IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) THEN
+    IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) OR EXISTS (SELECT FROM jobs_hold WHERE id = 1) THEN
         RETURN;
     END IF;
 
@@ -116,7 +116,7 @@ BEGIN
                  ORDER BY id
                    FOR UPDATE) AS locked;
         -- The locks may have been waited for.
-        IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) THEN
+        IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) OR EXISTS (SELECT FROM jobs_hold WHERE id = 1) THEN
             RETURN;
         END IF;
     END IF;

@@ -6,26 +6,22 @@ those that are asked some are silent, and most that answer do so at once; so as 
 enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon.
 """
 
-import logging
 from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import claiming, conf, decisions, throttles
+from jobs import claiming, conf, throttles
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
-from jobs.database_errors import is_away
+from jobs.handlers import registry
 from jobs.models import Worker
-from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.worker.hints import Hints
 from jobs.worker.sockets import sockets
 from jobs.worker.units import Units
-
-log = logging.getLogger(__name__)
 
 NOTED_EVERY_SECONDS = 60.0
 """That all sockets are open."""
@@ -106,8 +102,6 @@ class Claimer:
         self._rules, self._units, self._hints, self._worker_id = rules, units, hints, worker_id
         self._no_socket_noted_at = float("-inf")
         self._token_found_at: dict[str, float] = {}
-        self._fruitless: set[str] = set()
-        """Queues whose last claim took nothing: the log of decisions says that once."""
 
     def claim_what_fits(self) -> int:
         """Returns how many records were claimed. Raises: django.db.Error."""
@@ -134,9 +128,8 @@ class Claimer:
         self._hints.blocked(queue, throttles.named_by_ready(queue), since=sent_at)
         if len(claimed) < limit and (seconds := self.seconds_to_token(queue)) is not None:
             self._hints.again(queue, seconds)
-        if conf.considering() and (claimed or queue not in self._fruitless):
-            self._consider(queue, claimed, limit)
-        (self._fruitless.discard if claimed else self._fruitless.add)(queue)
+        for each in registry.at_claim:
+            each(queue, claimed, limit, self._worker_id)
         return len(claimed)
 
     def _worth_asking(self, queue: str, fed: str) -> int:
@@ -167,11 +160,3 @@ class Claimer:
         if (now := boot_seconds()) >= self._no_socket_noted_at + NOTED_EVERY_SECONDS:
             self._no_socket_noted_at = now
             Worker.objects.filter(pk=self._worker_id).update(out_of_sockets_at=Now())
-
-    def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:
-        try:
-            decisions.consider(queue, claimed, wanted=wanted, worker_id=self._worker_id)
-        except Exception as error:
-            if is_away(error):
-                raise
-            log.exception("cannot log what a claim of %s considered; it stands all the same", queue)

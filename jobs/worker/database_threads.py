@@ -7,7 +7,7 @@ of all queues. Here such a wait takes one thread of its queue, for some seconds.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -22,7 +22,6 @@ LOCK_SECONDS = 2.0
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
-Question = TypeVar("Question")
 
 
 class _Threads(ThreadPoolExecutor):
@@ -70,35 +69,3 @@ async def ask_database(
     if threads is None:
         return await sync_to_async(function)(*args, **kwargs)
     return await asyncio.wrap_future(threads.submit(function, *args, **kwargs))
-
-
-class AskedTogether(Generic[Question, Found]):
-    """Like questions of one queue, from coroutines of one event loop: what comes while one is under way is asked in one
-    go. `load(questions)`, called in a thread of the queue, returns the answers by key.
-    """
-
-    def __init__(self, queue: str, load: Callable[[list[Question]], dict[int, Found]]) -> None:
-        self._queue, self._load = queue, load
-        self._wanted: dict[int, tuple[Question, asyncio.Future[Found]]] = {}
-        self._loading: asyncio.Task[None] | None = None
-
-    async def find(self, key: int, question: Question) -> Found:
-        """The answer to `question`. Raises: what `load` raises."""
-        _, answer = self._wanted.setdefault(key, (question, asyncio.get_running_loop().create_future()))
-        if self._loading is None:
-            self._loading = asyncio.ensure_future(self._load_all())
-        return await asyncio.shield(answer)
-
-    async def _load_all(self) -> None:
-        while self._wanted:
-            wanted, self._wanted = self._wanted, {}
-            try:
-                found = await ask_database(self._queue, self._load, [question for question, _ in wanted.values()])
-            except Exception as error:
-                for _, answer in wanted.values():
-                    answer.set_exception(error)
-                    answer.exception()  # seen: perhaps no coroutine waits for it any more
-            else:
-                for key, (_, answer) in wanted.items():
-                    answer.set_result(found[key])
-        self._loading = None

@@ -8,11 +8,11 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.db.utils import Error
 
-from jobs import claiming, conf
+from jobs import claiming, clock, conf
 from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
 from jobs.database_errors import is_away
-from jobs.handlers import Run
-from jobs.models import Worker
+from jobs.handlers import Run, registry
+from jobs.models import Hold, Worker
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import outage
 from jobs.worker.units import CANCELLED, LOST, Units, give_up
@@ -23,8 +23,8 @@ TRY_AGAIN_AFTER_SECONDS = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled, it stops. What it could
-    not renew it tries again each second."""
+    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled or holds, it stops.
+    What it could not renew it tries again each second."""
 
     def __init__(self, worker_id: int, units: Units) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -65,8 +65,13 @@ class Heartbeat(threading.Thread):
 
     def beat(self) -> None:
         """Renew once; what ran for too long is renewed no more. Raises: django.db.Error when there is no answer."""
-        self._renew(self._units.runs())
-        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
+        runs = self._units.runs()
+        self._renew(runs)
+        if runs and Hold.objects.exists():  # an idle worker asks no more than it must
+            self._units.stop_for_a_hold()
+        clock.skew = clock_skew()
+        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock.skew)
+        registry.beat()
 
     def _renew(self, held: list[Run]) -> None:
         self._unknown = held

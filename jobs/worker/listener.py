@@ -26,7 +26,7 @@ PING_EVERY_SECONDS = 30
 
 class Listener(threading.Thread):
     """Gives `hints` what it hears of ready records of `queues` and of room in throttles, and stops the runs of `units`
-    that a person cancels.
+    that a person cancels or holds.
 
     After each (re)LISTEN it hears of all queues and looks for cancelled runs: it may have missed some.
     """
@@ -76,6 +76,8 @@ class Listener(threading.Thread):
                 self._hints.hear(queue)
         elif channel == ROOM_CHANNEL:
             self._hints.hear_of_room([int(each) for each in payload.split(",")])
+        elif payload == EVERY_QUEUE:
+            self._units.stop_for_a_hold()
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
             give_up(self._units, run, CANCELLED)
 

@@ -5,6 +5,8 @@ import threading
 
 from django.db import connection
 
+from jobs.formatting import first_line
+
 log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
@@ -15,7 +17,7 @@ _reported: set[str] = set()
 def begins(error: Exception) -> None:
     """This thread met a database that is away: it begins with a new connection when it tries again."""
     connection.close()
-    reason = next(iter(str(error).strip().splitlines()), "it gave no reason")
+    reason = first_line(str(error))
     with _lock:
         _waiting.add(threading.current_thread())
         is_new = reason not in _reported

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from jobs.handlers import Handler, Run, registry
+from jobs.log_fields import handled
 from jobs.outcomes import OUTCOMES, Failed, Outcome, Released
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class Places(Protocol):
 
 
 def handler_of(run: Run) -> Handler:
+    """To be called where the handler is: log lines from there name its record."""
+    handled.set(run.record)
     return registry.find(run.record.kind, run.record.queue)
 
 

@@ -177,9 +177,9 @@ class WorkerProcess:
         try:
             unchanged = self.lease_watch.unchanged()
             ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
-            if ticked.anything:  # what it had no time for is due now, and what follows may be in a moment
+            if any(ticked):  # what it had no time for is due now, and what follows may be in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
-            return ticked.anything
+            return any(ticked)
         except Exception as error:
             # one origin that cannot be emitted must not stop what is ready
             if is_away(error):
@@ -236,6 +236,7 @@ class WorkerProcess:
             thread.end()
         if not is_stuck:
             self.units.close()
+        self._safely(registry.beat)
         if not self.gave_up:
             self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()

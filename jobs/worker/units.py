@@ -209,7 +209,7 @@ class Units:
     def stop(self, run: Run) -> None:
         """Tell a handler to end now."""
         queue = self._queues[run.record.queue]
-        places = queue.tasks if registry.is_async(run.record.kind, run.record.queue) else queue.threads
+        places = queue.tasks if self._is_async(run) else queue.threads
         places.stop(run)
 
     def stop_waiting_for_answers(self) -> None:
@@ -218,9 +218,24 @@ class Units:
         What others have under way would be done twice.
         """
         for run in self.runs():
-            feeds = self._queues[run.record.queue].rule.feeds
-            if feeds and registry.is_async(run.record.kind, run.record.queue):
+            if self._feeds(run) and self._is_async(run):
                 self.stop(run)
+
+    def stop_for_a_hold(self) -> None:
+        """Stop what runs, and what was claimed and has not begun; but no async handler that has sent what cannot be
+        taken back, as a callback."""
+        held = [run for run in self.runs() if not run.is_stopped]
+        held = [run for run in held if run.began_at is None or self._feeds(run) or not self._is_async(run)]
+        if held:
+            log.warning("everything is on hold: stopping what runs here (%d)", len(held))
+        for run in held:
+            self.stop(run)
+
+    def _feeds(self, run: Run) -> bool:
+        return bool(self._queues[run.record.queue].rule.feeds)
+
+    def _is_async(self, run: Run) -> bool:
+        return registry.is_async(run.record.kind, run.record.queue)
 
     def stop_all(self) -> None:
         """Tell every handler to end now."""

@@ -1,6 +1,6 @@
 """The admin asks before it does something: the page with the question, and the way to it from the page of one row."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from django.contrib import admin, messages
@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.dataclasses import UnfoldAction
+from unfold.decorators import action
 
 from operations.web.permissions import may_operate
 
@@ -33,13 +34,15 @@ def question(
     yes: str = "",
     back: str = "",
     danger: bool = False,
+    buttons: Iterable[SafeString] = (),
     **page: Any,
 ) -> TemplateResponse:
     """The page that asks whether to do `name`, says what that `means`, and lists in `lines` what it is about.
 
     The answer yes is a POST to the same address, with the fields that chose the rows (see `is_confirmed`). `asks` is
     the question itself, `yes` the words of its button, `back` where no leads: to the list or the row that was left,
-    unless given. `page` is added to the page's context; its `title` is `name?`, unless given.
+    unless given; `buttons`: those of several answers, instead of the one. `page` is added to the page's context; its
+    `title` is `name?`, unless given.
     """
     kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
     kept += [(field, request.POST[field]) for field in KEPT_FIELDS if field in request.POST]
@@ -53,7 +56,7 @@ def question(
         "kept": kept,
         "buttons": [
             button("No, take me back", href=back),
-            button(yes, submit=1, variant="danger" if danger else "primary"),
+            *(buttons or [button(yes, submit=1, variant="danger" if danger else "primary")]),
         ],
     }
     return TemplateResponse(request, "operations/question.html", admin.site.each_context(request) | context | page)
@@ -89,6 +92,26 @@ def shown_once(request: HttpRequest, title: str, text: str, secret: str, back: s
     )
     context = admin.site.each_context(request) | {"title": title, "content": page}
     return TemplateResponse(request, "admin/base_site.html", context)
+
+
+def asked(
+    name: str, words: str, means: str, verb: Callable[..., Any], icon: str, permission: str = "operate"
+) -> tuple[Any, Any]:
+    """The two ways to a verb of an `AsksFirst`: the action `name` of its list, and the button `<name>_this`, without
+    `_now`, of a row's page."""
+    short = name.removesuffix("_now")
+
+    @admin.action(description=words, permissions=[permission])
+    def of_list(self: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        found: HttpResponse | None = self.ask_or_do(request, rows, words, means, verb)
+        return found
+
+    def of_page(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        found: HttpResponse = self.ask_or_do_for_one(request, object_id, words, means, verb)
+        return found
+
+    of_page.__name__ = f"{short}_this"
+    return of_list, action(description=words, url_path=short, permissions=[permission], icon=icon)(of_page)
 
 
 class AsksFirst(Generic[Verb]):

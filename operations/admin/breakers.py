@@ -10,13 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import display
 
 from jobs import breakers
 from jobs.breakers import state_of, verbs
+from jobs.formatting import several
 from jobs.models import Breaker
 from jobs.states import WaitingFor
-from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, ShortError, ago, link
 from operations.web.permissions import may_look
 
@@ -40,9 +41,10 @@ def link_to(breaker: Breaker | None) -> SafeString | str:
 class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
     """All breakers there are: of what has failed at least once. The open ones come first."""
 
+    when_empty = "What fails for every record, as a repository that is full, is listed here once it has failed."
     called = "breaker"
     actions = ("close_now", "probe_now")
-    actions_detail = ("close_this_now", "probe_this_now")
+    actions_detail = ("close_this", "probe_this")
     list_display = ("guarded", "state", "failures", "since", "trials", "probe_at", "records_waiting", "short_error")
     list_filter = (("opened_at", admin.EmptyFieldListFilter),)
     search_fields = ("title", "key", "last_error")
@@ -63,31 +65,21 @@ class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
         found: QuerySet[Breaker] = super().get_queryset(request)
         return found.order_by(F("opened_at").desc(nulls_last=True), "title", "pk")
 
-    @admin.action(description="Close now", permissions=["operate"])
-    def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Close now", CLOSE_MEANS, verbs.close)
-
-    @admin.action(description="Probe now", permissions=["operate"])
-    def probe_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Probe now", PROBE_MEANS, verbs.probe_now)
-
-    @action(description="Close now", url_path="close", permissions=["operate"], icon="lock_open")
-    def close_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, verbs.close)
-
-    @action(description="Probe now", url_path="probe", permissions=["operate"], icon="science")
-    def probe_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, verbs.probe_now)
+    close_now, close_this = asked("close_now", "Close now", CLOSE_MEANS, verbs.close, "lock_open")
+    probe_now, probe_this = asked("probe_now", "Probe now", PROBE_MEANS, verbs.probe_now, "science")
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
         if not is_confirmed(request):
-            lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in rows]
+            lines = [
+                f"{each}: {state_of(each)}, waiting for it: {several(breakers.held_by(each), 'record')}"
+                for each in rows
+            ]
             return question(request, name, means, lines)
         changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
-        text = f"{changed} open breaker{'s' if changed != 1 else ''}" if changed else "none of them is open"
+        text = several(changed, "open breaker") if changed else "none of them is open"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
         return None
 

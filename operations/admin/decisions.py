@@ -16,7 +16,7 @@ from unfold.paginator import InfinitePaginator
 from jobs.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, link
+from operations.admin.base import ReadOnlyAdmin, column, link, moment
 from operations.admin.filters import KindFilter, OneOf
 from operations.admin.tables import table
 
@@ -58,19 +58,22 @@ class WhatFilter(OneOf):
 class DecisionAdmin(ReadOnlyAdmin):
     """What was done and considered, line by line."""
 
-    list_display = ("at", "shown_level", "what", "text", "shown_record")
-    list_display_links = ("at",)
+    when_empty = "Each thing that the scheduler did or considered is a line of this log."
+    list_display = ("shown_at", "shown_level", "what", "text", "shown_record")
+    list_display_links = ("shown_at",)
     list_filter = ("level", WhatFilter, KindFilter, "at")
     search_fields = ("text",)
     search_help_text = "Words of the text"
     ordering = ("-id",)
-    sortable_by = ("at",)
+    sortable_by = ("shown_at",)
     show_full_result_count = False
     paginator = InfinitePaginator
     fields = (
-        "at", "shown_level", "what", "text", "kind", "queue", "shown_subject", "shown_record", "worker",
+        "shown_at", "shown_level", "what", "text", "kind", "queue", "shown_subject", "shown_record", "worker",
         "shown_facts",
     )  # fmt: skip
+
+    shown_at = column("at", "at (UTC)", moment)
 
     @display(description="level", label=LEVEL_LABELS)
     def shown_level(self, decision: Decision) -> str:

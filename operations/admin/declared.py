@@ -13,8 +13,9 @@ from unfold.admin import ModelAdmin
 
 from declarations.service import InUse, Service
 from declarations.shapes import shapes_of
+from operations.admin.base import PER_PAGE
 from operations.admin.deleting import ToldObstacles
-from operations.admin.duration_fields import DurationField, WholeDurationField
+from operations.duration_fields import DurationField, WholeDurationField
 
 
 def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]]:
@@ -56,19 +57,25 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             self.changed = self.edits.fill(self.instance, sent)
         except ValidationError as error:
-            for name in sent:  # a preview shows what was typed
-                setattr(self.edits.holder(self.instance, name), name, self.cleaned_data[name])
+            for name in sent.keys() - {each.name for each in self.instance._meta.many_to_many}:
+                # a preview shows what was typed
+                setattr(self.edits.holder(self.instance, name), name, self.cleaned_data.get(name, sent[name]))
             for field, problems in error.message_dict.items():
-                # what the form does not show is not this account's to correct
-                name = field.partition(".")[0]
-                if name not in self.errors:
-                    self.add_error(name if name in self.fields else None, problems)
+                place = self.place_of(field.partition(".")[0], problems)
+                if place not in self.errors:
+                    self.add_error(place, problems)
+
+    def place_of(self, field: str, problems: list[str]) -> str | None:
+        """The field of the form beside which problems with a declared one are shown; None: above all of them, since
+        what the form does not show is not this account's to correct."""
+        return field if field in self.fields else None
 
 
 class DeclaredPages(ModelAdmin):
     """Rows that are edited by the service of their form."""
 
     form: type[DeclaredForm]
+    list_per_page = PER_PAGE
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         made = super().get_form(request, obj, change, **kwargs)

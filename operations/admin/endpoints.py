@@ -16,6 +16,7 @@ from delivery import addresses
 from delivery.endpoints import secret_facts
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
+from jobs.formatting import several
 from jobs.models import Breaker
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.breakers import link_to
@@ -51,6 +52,7 @@ class EndpointList(ChangeList):
 class EndpointAdmin(EndpointActions, DeclaredAdmin):
     """An endpoint: its form has the fields of its kind."""
 
+    when_empty = "An endpoint is where events are delivered: a URL that is called, or a queue of SQS."
     form = EndpointForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = ("name", "kind", "shown_url", "authorization_is", "secrets", "schedules", "host")
@@ -101,7 +103,7 @@ class EndpointAdmin(EndpointActions, DeclaredAdmin):
             return "-"
         states = [secret_facts(secret, timezone.now())["state"] for secret in endpoint.signing_secrets.all()]
         in_use = len(states) - states.count("retired")
-        return f"{in_use} secret{'s' if in_use != 1 else ''}" if in_use else "nothing"
+        return several(in_use, "secret") if in_use else "nothing"
 
     @admin.display(description="signing secrets")
     def signing_secrets(self, endpoint: Endpoint) -> SafeString | str:
@@ -123,7 +125,8 @@ class EndpointAdmin(EndpointActions, DeclaredAdmin):
     def used_by(self, endpoint: Any) -> SafeString | str:
         if not endpoint.schedule_count:
             return "no schedule"
-        return format_html("{} schedules", self.schedules(endpoint))
+        _, _, word = several(endpoint.schedule_count, "schedule").partition(" ")
+        return format_html("{} {}", self.schedules(endpoint), word)
 
     @display(description="breaker")
     def host(self, endpoint: Any) -> SafeString | str:

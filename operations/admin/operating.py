@@ -1,15 +1,14 @@
 """Retry and cancel in the admin: first a question, then the verb, in batches, and a line in the history."""
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.decorators import action
 
 from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status
-from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.backlog.selection import locked_batches
 from operations.backlog.verbs import Verb, carried_out, counted, describe, describe_counts
 from operations.web import audit
@@ -34,27 +33,14 @@ class RecordActions(AsksFirst[Verb]):
 
     called = "record"
     actions = ("retry_now", "cancel")
-    actions_detail = ("retry_this_now", "cancel_this")
+    actions_detail = ("retry_this", "cancel_this")
 
     def idle_verbs(self, row: BacklogRecord) -> set[str]:
         idle = {"cancel_this"} if row.status in FINISHED else set()
-        return idle | {"retry_this_now"} if row.status in LEFT_ALONE else idle
+        return idle | {"retry_this"} if row.status in LEFT_ALONE else idle
 
-    @admin.action(description="Retry now", permissions=["operate"])
-    def retry_now(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
-        return self.ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)
-
-    @admin.action(description="Cancel", permissions=["operate"])
-    def cancel(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
-        return self.ask_or_do(request, records, "Cancel", CANCEL_MEANS, backlog.cancel)
-
-    @action(description="Retry now", url_path="retry", permissions=["operate"], icon="replay")
-    def retry_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Retry now", RETRY_MEANS, backlog.retry)
-
-    @action(description="Cancel", url_path="cancel", permissions=["operate"], icon="cancel")
-    def cancel_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Cancel", CANCEL_MEANS, backlog.cancel)
+    retry_now, retry_this = asked("retry_now", "Retry now", RETRY_MEANS, backlog.retry, "replay")
+    cancel, cancel_this = asked("cancel", "Cancel", CANCEL_MEANS, backlog.cancel, "cancel")
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[BacklogRecord], name: str, means: str, verb: Verb

@@ -7,6 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import path, reverse
 from unfold.admin import ModelAdmin
 
+ONCE_RIGHT = "What comes of it is shown here once the fields are right."
+
 
 class PreviewedForm(ModelAdmin):
     """A model admin whose form has a preview, of what is saved and then of what is typed. Nothing is saved for it.
@@ -49,7 +51,9 @@ class PreviewedForm(ModelAdmin):
         name = f"admin:{self._preview_name()}"
         if self._may_edit(request, saved):
             context["preview_url"] = reverse(f"{name}_of", args=[saved.pk]) if saved else reverse(name)
-        context["preview"] = self.preview_of_page(context["adminform"].form, saved)
+        form = context["adminform"].form
+        is_wrong = form.is_bound and form.errors  # which stand beside their fields
+        context["preview"] = ONCE_RIGHT if is_wrong else self.preview_of_page(form, saved)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _preview_name(self) -> str:

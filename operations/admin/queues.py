@@ -1,5 +1,6 @@
 """All queues on one page: what lies in them, who serves them, and a button to pause or resume each."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin, messages
@@ -36,7 +37,8 @@ class PausedQueueAdmin(ReadOnlyAdmin):
         return may_look(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """GET: the page. POST of `name`, `verb` (pause, resume) and `reason`: does it and leads back."""
+        """GET: the page. POST of `name`, `verb` (pause, resume; of everything: hold, release) and `reason`: does it and
+        leads back."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -53,15 +55,21 @@ class PausedQueueAdmin(ReadOnlyAdmin):
         if not may_operate(request):
             raise PermissionDenied
         name, reason = request.POST.get("name", ""), request.POST.get("reason", "").strip()
+        by = str(request.user)
         try:
-            if request.POST.get("verb") == "resume":
-                done = "goes on" if backlog.resume_queue(name) else "was not paused"
-            else:
-                done = "is paused" if backlog.pause_queue(name, reason) else "was paused before"
+            match request.POST.get("verb"):
+                case "hold":
+                    done = "Everything is on hold" if backlog.hold(reason, by=by) else "That was so before"
+                case "release":
+                    done = "Everything goes on" if backlog.release(by=by) else "Nothing was on hold"
+                case "resume":
+                    done = f"Queue {name} {'goes on' if backlog.resume_queue(name) else 'was not paused'}"
+                case _:
+                    done = f"Queue {name} {'is paused' if backlog.pause_queue(name, reason) else 'was paused before'}"
         except ValueError as error:
             self.message_user(request, f"{error}", messages.ERROR)
         else:
-            self.message_user(request, f"Queue {name} {done}.")
+            self.message_user(request, f"{done}.")
         return HttpResponseRedirect(request.path)
 
 
@@ -78,13 +86,29 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
         )
         for queue in found.queues
     )
-    lines = format_html_join("", "<li>{}</li>", ((line,) for line in attention(found)))
-    return format_html('<div class="flex flex-col gap-4">{}<ul>{}</ul></div>', table(COLUMNS, rows, empty=""), lines)
+    lines = format_html_join("", "<li>{}</li>", ((line,) for line in attention(replace(found, held=""))))
+    hold = _hold_form(request) if may_operate(request) and not found.held else ""
+    content = table(COLUMNS, rows, empty="")
+    return format_html('<div class="flex flex-col gap-4">{}<ul>{}</ul>{}</div>', content, lines, hold)
+
+
+HOLD_MEANS = (
+    "Holds every queue at once: no backup, retention, check, drill, restore or delivery starts, and what runs is "
+    "stopped. That counts as no failure; it starts again after the release."
+)
+
+
+def _hold_form(request: HttpRequest) -> SafeString:
+    content = format_html("{}{}", _reason("required"), button("Hold everything", submit=1))
+    return format_html("<div><p>{}</p>{}</div>", HOLD_MEANS, posting(request, content, verb="hold"))
 
 
 def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
     verb = "resume" if queue.paused_at else "pause"
-    field = '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">'
-    reason = "" if queue.paused_at else format_html(field, MAX_REASON, " ".join(INPUT_CLASSES))
-    content = format_html("{}{}", reason, button(verb.capitalize(), submit=1))
+    content = format_html("{}{}", "" if queue.paused_at else _reason(), button(verb.capitalize(), submit=1))
     return posting(request, content, name=queue.name, verb=verb)
+
+
+def _reason(required: str = "") -> SafeString:
+    field = '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}" {}>'
+    return format_html(field, MAX_REASON, " ".join(INPUT_CLASSES), required)

@@ -16,14 +16,13 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 
 from jobs.durations import span
-from jobs.models import AttemptEntry, BacklogRecord, PausedQueue
+from jobs.models import BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import (
     MOST_LISTED,
     FirstPages,
     ReadOnlyAdmin,
     ReadOnlyRows,
-    ShortError,
     WholePage,
     link,
     moment,
@@ -44,9 +43,10 @@ from operations.admin.filters import (
 )
 from operations.admin.operating import RecordActions
 from operations.backlog.deliveries import deliveries, is_event, shown_payload
-from operations.backlog.facts import took
+from operations.backlog.facts import standing_error, took
 from operations.backlog.reasons import reasons
 from operations.backlog.selection import EVENT_ID, filtered, with_answers
+from operations.models import AttemptEntry
 from operations.printable import facts_in_words
 from schedules.models import Trigger
 
@@ -102,9 +102,12 @@ class AttemptInline(ReadOnlyRows, TabularInline):
 
 
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmin):
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
     """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
 
+    when_empty = (
+        "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
+    )
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",
         "short_error",
@@ -119,11 +122,10 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
     list_select_related = ("origin",)
     paginator = FirstPages
     show_full_result_count = False
-    list_per_page = 50
     inlines = (AttemptInline,)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        about = ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")
+        about = ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "shown_error", "log")
         delivery = [("Delivery", {"fields": ("goes_to", "launch_and_lag", "ended", "answer")})]
         return [
             (None, {"fields": about}),
@@ -212,6 +214,14 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
     def due(self, record: BacklogRecord) -> SafeString:
         return format_html(IN_ONE_LINE, moment(record.run_after))
 
+    @admin.display(description="last error")
+    def short_error(self, record: BacklogRecord) -> str:
+        return shortened(standing_error(record))
+
+    @admin.display(description="last error")
+    def shown_error(self, record: BacklogRecord) -> str:
+        return standing_error(record)
+
     @admin.display(description="ended", ordering="finished_at")
     def ended(self, record: BacklogRecord) -> SafeString:
         return format_html(IN_ONE_LINE, moment(record.finished_at) or "-")
@@ -221,7 +231,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
         """The code and after how long it came, or how long was waited for one; below it the error, whole as a hint."""
         code, seconds = (self._delivery(record).get(name) for name in ("code", "seconds"))
         words = str(code or "-") if seconds is None else f"{code or 'none'} in {span(seconds)}"
-        error = "" if record.status == Status.SUCCEEDED else record.last_error
+        error = standing_error(record)
         page = '<div style="{}" title="{}">{}<br>{}</div>'
         return format_html(page, ANSWER_STYLE, error, words, shortened(error))
 

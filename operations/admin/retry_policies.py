@@ -23,6 +23,7 @@ RANGES_IN_THE_LIST = 5
 class RetryPolicyAdmin(DeclaredAdmin, PreviewedForm):
     """A retry policy, with its picture."""
 
+    when_empty = "A retry policy says how long what failed waits, and when it is given up."
     form = RetryPolicyForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = ("name", "algorithm", "shown_parameters", "cap", "shown_giving_up", "first_delays")

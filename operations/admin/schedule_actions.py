@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.decorators import action
 
 from jobs.formatting import storable
-from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import moment
 from schedules import verbs
 from schedules.facts import describe_trigger
@@ -57,7 +56,7 @@ class ScheduleActions(AsksFirst[Verb]):
 
     called = "schedule"
     actions = ("trigger_now", "pause", "resume")
-    actions_detail = ("trigger_this_now", "pause_this", "resume_this")
+    actions_detail = ("trigger_this", "pause_this", "resume_this")
 
     def idle_verbs(self, row: Schedule) -> set[str]:
         """All of them for the schedule of a policy, which is operated there."""
@@ -65,29 +64,9 @@ class ScheduleActions(AsksFirst[Verb]):
             return set(self.actions_detail)
         return {"resume_this" if row.enabled else "pause_this"}
 
-    @admin.action(description="Trigger now", permissions=["operate"])
-    def trigger_now(self, request: HttpRequest, found: QuerySet[Schedule]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Trigger now", TRIGGER_MEANS, _trigger)
-
-    @admin.action(description="Pause", permissions=["operate"])
-    def pause(self, request: HttpRequest, found: QuerySet[Schedule]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Pause", PAUSE_MEANS, _pause)
-
-    @admin.action(description="Resume", permissions=["operate"])
-    def resume(self, request: HttpRequest, found: QuerySet[Schedule]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Resume", RESUME_MEANS, _resume)
-
-    @action(description="Trigger now", url_path="trigger", permissions=["operate"], icon="play_arrow")
-    def trigger_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Trigger now", TRIGGER_MEANS, _trigger)
-
-    @action(description="Pause", url_path="pause", permissions=["operate"], icon="pause")
-    def pause_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Pause", PAUSE_MEANS, _pause)
-
-    @action(description="Resume", url_path="resume", permissions=["operate"], icon="resume")
-    def resume_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Resume", RESUME_MEANS, _resume)
+    trigger_now, trigger_this = asked("trigger_now", "Trigger now", TRIGGER_MEANS, _trigger, "play_arrow")
+    pause, pause_this = asked("pause", "Pause", PAUSE_MEANS, _pause, "pause")
+    resume, resume_this = asked("resume", "Resume", RESUME_MEANS, _resume, "resume")
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Schedule], name: str, means: str, verb: Verb

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -23,16 +24,39 @@ from schedules.models import Schedule, Stagger, Trigger
 from schedules.obstacles import owner_of
 
 
+class OfFilter(admin.SimpleListFilter):
+    """Of events, unless those of policies are asked for: a policy is a schedule, too, and has a list of its own."""
+
+    title, parameter_name = "of", "of"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("policies", "policies"), ("both", "events and policies")]
+
+    def choices(self, changelist: Any) -> Any:
+        events, *others = super().choices(changelist)
+        return [events | {"display": "events"}, *others]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> QuerySet[Schedule]:
+        of_policies = Q(provider=OF_POLICIES)
+        return {"policies": queryset.filter(of_policies), "both": queryset}.get(
+            self.value() or "", queryset.exclude(of_policies)
+        )
+
+
 @admin.register(Schedule)
 class ScheduleAdmin(ScheduleActions, DeclaredAdmin, PreviewedForm):
     """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
 
+    when_empty = (
+        "A schedule puts events on the backlog, again and again, and delivers each to an endpoint. Those of "
+        "policies are listed under Policies."
+    )
     form = ScheduleForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = (
         "name", "shown_cron", "zone", "kind", "batch", "shown_window", "throttle_name", "enabled", "shown_next",
     )  # fmt: skip
-    list_filter = ("enabled", "kind", "throttle", "endpoint")
+    list_filter = (OfFilter, "enabled", "kind", "throttle", "endpoint")
     list_select_related = ("throttle",)
     search_fields = ("name",)
     ordering = ("name",)

@@ -49,6 +49,7 @@ class ThrottleForm(DeclaredForm):
 class ThrottleAdmin(DeclaredAdmin):
     """A throttle; editing it takes effect at the next claim, and what runs goes on."""
 
+    when_empty = "A throttle is a cap on what runs at the same instant, shared by schedules and policies."
     form = ThrottleForm
     list_display = ("name", *LIVE)
     search_fields = ("name",)
@@ -102,4 +103,5 @@ class ThrottleAdmin(DeclaredAdmin):
 class LaneAdmin(ReadOnlyAdmin):
     """Which sets of throttles are in use."""
 
+    when_empty = "A lane is what names the same throttles; the scheduler makes it when it is needed."
     list_display = ("id", "throttle_ids")

@@ -8,12 +8,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.views import ChangeList
 
 from jobs.durations import span
-from jobs.formatting import storable
-from operations.admin.asking import AsksFirst, is_confirmed, question
+from jobs.formatting import several, storable
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import FirstPages, ReadOnlyAdmin, WholePage, moment
 from operations.admin.filters import OneOf, ScheduleFilter
 from operations.admin.records import url_of_batch
@@ -61,16 +61,16 @@ class TriggerScheduleFilter(ScheduleFilter):
 class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """All triggers, the latest first."""
 
+    when_empty = "Each time a schedule fires, it is listed here, with how far its batch is."
     called = "trigger"
     list_display = ("shown_at", "schedule", "state", "batch", "seen_at", "took", "why")
     list_filter = (TriggerStateFilter, TriggerScheduleFilter)
     list_select_related = ("schedule",)
-    list_per_page = 50
     show_full_result_count = False
     sortable_by = ()
     paginator = FirstPages
-    actions = ("cancel_batches",)
-    actions_detail = ("cancel_this_batch",)
+    actions = ("cancel",)
+    actions_detail = ("cancel_this",)
     fieldsets = (
         (None, {"fields": ("schedule", "shown_at", "state", "why", "batch")}),
         ("When", {"fields": ("seen_at", "emitted_at", "closes_at", "finished_at")}),
@@ -93,13 +93,7 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         for trigger in triggers:
             trigger.progress = found.get(trigger.pk)
 
-    @admin.action(description="Cancel batch", permissions=["operate"])
-    def cancel_batches(self, request: HttpRequest, triggers: QuerySet[Trigger]) -> HttpResponse | None:
-        return self.ask_or_do(request, triggers, "Cancel batch", CANCEL_MEANS, verbs.cancel_batch)
-
-    @action(description="Cancel batch", url_path="cancel", permissions=["operate"], icon="cancel")
-    def cancel_this_batch(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Cancel batch", CANCEL_MEANS, verbs.cancel_batch)
+    cancel, cancel_this = asked("cancel", "Cancel batch", CANCEL_MEANS, verbs.cancel_batch, "cancel")
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Trigger], name: str, means: str, verb: Verb
@@ -113,8 +107,8 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         unfinished = [trigger for trigger in found if trigger.finished_at is None]
         count = sum(verb(trigger) for trigger in unfinished)
         for trigger in unfinished:
-            self.log_change(request, trigger, storable(f"{name}: {count:,} records"))
-        text = f"{count:,} record{'s' if count != 1 else ''}" if unfinished else "it had finished before"
+            self.log_change(request, trigger, storable(f"{name}: {several(count, 'record')}"))
+        text = several(count, "record") if unfinished else "it had finished before"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if unfinished else messages.WARNING)
         return None
 

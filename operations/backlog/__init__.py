@@ -1,0 +1,5 @@
+from collections.abc import Callable
+from datetime import datetime
+
+IN_NEED: list[Callable[[datetime], list[str]]] = []
+"""What other apps ask for the summary: in sentences, what needs a person."""

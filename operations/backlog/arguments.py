@@ -14,7 +14,7 @@ from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.management.arguments import duration
+from jobs.durations import duration
 from operations.backlog.selection import ANSWERS, STATUSES
 from schedules.models import Schedule
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from jobs.conf import PROGRAM
 from jobs.durations import span
+from jobs.formatting import several
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
 
 OVERDUE_SECONDS = 60.0
@@ -20,10 +21,13 @@ MOST_NAMED = 5
 def attention(summary: Summary) -> list[str]:
     """One sentence for each thing that needs a person; empty: all is well."""
     return [
+        *([f"{summary.held} `{PROGRAM} release` goes on."] if summary.held else []),
         *_of_workers(summary),
         *(line for queue in summary.queues for line in _of_queue(queue, summary)),
         *map(_of_breaker, summary.breakers),
         *_of_kinds(summary),
+        *_of_dead_letters(summary),
+        *summary.in_need,
     ]
 
 
@@ -71,7 +75,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
 
 
 def _of_breaker(breaker: BreakerSummary) -> str:
-    waiting = f"{breaker.waiting:,} record{'s' if breaker.waiting != 1 else ''}"
+    waiting = several(breaker.waiting, "record")
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     return (
@@ -87,3 +91,9 @@ def _of_kinds(summary: Summary) -> Iterator[str]:
             f"There are records of the kind {kind!r}, which no app installed here handles: install its app, or "
             f"`{PROGRAM} backlog cancel --kind {kind}`."
         )
+
+
+def _of_dead_letters(summary: Summary) -> Iterator[str]:
+    if count := summary.dead_letters:
+        gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
+        yield f"{gave_up}: `{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry` tries again."

@@ -7,14 +7,15 @@ from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from jobs.attempts import SILENCES
 from jobs.durations import span
 from jobs.formatting import moment
-from jobs.models import Attempt, AttemptEntry, BacklogRecord
+from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
 from operations.backlog.deliveries import deliveries, shown_payload
 from operations.backlog.summary import Summary
+from operations.models import AttemptEntry
+from operations.silences import SILENCES
 
 SECRET = ("lease_token",)
 """Who knows the token of a lease can settle for its worker."""
@@ -27,11 +28,17 @@ def record_facts(records: Iterable[BacklogRecord]) -> list[dict[str, Any]]:
     return [_facts(row) | {"delivery": delivered.get(row.pk)} for row in rows]
 
 
+def standing_error(record: BacklogRecord) -> str:
+    """Its last error, unless it has succeeded since: its attempts have that."""
+    return "" if record.status == Status.SUCCEEDED else record.last_error
+
+
 def _facts(record: BacklogRecord) -> dict[str, Any]:
     names = [field.attname for field in BacklogRecord._meta.concrete_fields if field.attname not in SECRET]
     facts: dict[str, Any] = {name: getattr(record, name) for name in names}
     facts["schedule_id"] = facts.pop("origin_id")
     facts["status"] = Status(record.status).label
+    facts["last_error"] = standing_error(record)
     facts["waiting_for"] = None if record.waiting_for is None else WaitingFor(record.waiting_for).label
     return facts | {"payload": shown_payload(record)}
 

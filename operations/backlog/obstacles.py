@@ -3,16 +3,22 @@
 The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, cached_property
 
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from jobs import conf, throttles
 from jobs.durations import span
 from jobs.formatting import moment
-from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
+from jobs.models import BacklogRecord, Breaker, Hold, Lane, PausedQueue, Sweep, Worker
 from jobs.order import claim_key
+from jobs.states import WaitingFor
 from jobs.worker.claimer import shortage
+from operations import hold
 from operations.throttles import Live, live
 
 COUNTED = 500
@@ -22,18 +28,77 @@ MOST_LANES = 20
 """With more lanes its own is looked at only."""
 
 
-def of_ready(record: BacklogRecord, now: datetime) -> list[str]:
-    """Why a ready record does not run: what keeps its queue from being claimed from, then who stands before it."""
-    found = [paused(record, now), closed(record, now), unserved(record, now), *_held(record, now), _enough(record, now)]
-    return [*filter(None, found), _position(record, now)]
+@dataclass(frozen=True)
+class Surroundings:
+    """What the `records` that are asked about meet at `now`: each fact is looked up once, however many they are."""
+
+    records: Collection[BacklogRecord]
+    now: datetime
+
+    @cached_property
+    def on_hold(self) -> Hold | None:
+        return hold.held()
+
+    @cached_property
+    def paused(self) -> dict[str, PausedQueue]:
+        return {queue.name: queue for queue in PausedQueue.objects.all()}
+
+    @cached_property
+    def served(self) -> set[str]:
+        """Queues that a worker serves that is alive."""
+        return {name for queues in Worker.alive(self.now).values_list("queues", flat=True) for name in queues}
+
+    @cached_property
+    def breakers(self) -> dict[int, Breaker]:
+        return Breaker.objects.in_bulk({record.breaker_id for record in self.records if record.breaker_id})
+
+    @cached_property
+    def held(self) -> Counter[int]:
+        """Breaker → how many records wait for it."""
+        waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker__in=self.breakers)
+        return Counter(dict(waiting.values_list("breaker").annotate(Count("pk"))))
+
+    @cached_property
+    def full_sweeps(self) -> list[Sweep]:
+        return list(Sweep.objects.filter(left_some=True))
+
+    @cached_property
+    def lanes(self) -> dict[int, Lane]:
+        return Lane.objects.in_bulk({record.lane for record in self.records if record.lane})
+
+    @cached_property
+    def throttles(self) -> dict[int, Live]:
+        ids = sorted({each for lane in self.lanes.values() for each in lane.throttle_ids})
+        return {found.throttle.pk: found for found in live(ids, self.now)} if ids else {}
+
+    @cached_property
+    def held_by_throttle(self) -> Callable[[int, str], str | None]:
+        """Why the throttle lets no more records of that queue through now."""
+        return cache(lambda throttle, queue: _if_held(self.throttles[throttle], queue))
+
+    @cached_property
+    def sated(self) -> dict[str, bool]:
+        """Queue that feeds another one → whether that one has enough."""
+        rules = {record.queue: conf.queue_rules().get(record.queue) for record in self.records}
+        feeding = {name: rule.feeds for name, rule in rules.items() if rule is not None and rule.feeds is not None}
+        return {name: shortage(fed, name, self.now).missing <= 0 for name, fed in feeding.items()}
 
 
-def paused(record: BacklogRecord, now: datetime) -> str | None:
-    queue = PausedQueue.objects.filter(name=record.queue).first()
+def of_ready(record: BacklogRecord, around: Surroundings) -> list[str]:
+    """What keeps a ready record's queue from being claimed from."""
+    found = [paused(record, around), closed(record, around.now), unserved(record, around), *_held(record, around)]
+    return list(filter(None, [*found, _enough(record, around)]))
+
+
+def paused(record: BacklogRecord, around: Surroundings) -> str | None:
+    """That everything is on hold, or else its queue."""
+    if around.on_hold:
+        return hold.sentence(around.on_hold)
+    queue = around.paused.get(record.queue)
     if queue is None:
         return None
     why = f" ({queue.reason})" if queue.reason else ""
-    for_long = span((now - queue.paused_at).total_seconds())
+    for_long = span((around.now - queue.paused_at).total_seconds())
     return f"its queue {queue.name} has been paused for {for_long}{why}: `{conf.PROGRAM} backlog resume {queue.name}`"
 
 
@@ -45,17 +110,19 @@ def closed(record: BacklogRecord, now: datetime) -> str | None:
     )
 
 
-def unserved(record: BacklogRecord, now: datetime) -> str | None:
-    if Worker.alive(now).filter(queues__has_key=record.queue).exists():
+def unserved(record: BacklogRecord, around: Surroundings) -> str | None:
+    if not around.served:
+        return f"no worker is alive: `{conf.PROGRAM} worker` starts one"
+    if record.queue in around.served:
         return None
     return f"no worker that is alive serves its queue: `{conf.PROGRAM} worker --queues {record.queue}`"
 
 
-def _held(record: BacklogRecord, now: datetime) -> list[str]:
+def _held(record: BacklogRecord, around: Surroundings) -> list[str]:
     """Its throttles that let no more records through now."""
-    lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
-    found = live(lane.throttle_ids, now) if lane else []
-    return [reason for live in found if (reason := _if_held(live, record.queue))]
+    lane = around.lanes.get(record.lane)
+    named = [each for each in around.throttles if each in lane.throttle_ids] if lane else []
+    return [reason for each in named if (reason := around.held_by_throttle(each, record.queue))]
 
 
 def _if_held(live: Live, queue: str) -> str | None:
@@ -87,15 +154,17 @@ def _if_asked_enough(live: Live, fed: str) -> str | None:
     return None
 
 
-def _enough(record: BacklogRecord, now: datetime) -> str | None:
+def _enough(record: BacklogRecord, around: Surroundings) -> str | None:
     """Whether its queue feeds another one that is not short of records."""
-    rule = conf.queue_rules().get(record.queue)
-    if rule is None or rule.feeds is None or shortage(rule.feeds, rule.name, now).missing > 0:
+    if record.queue not in around.served or not around.sated.get(record.queue):
         return None
-    return f"queue {rule.feeds}, which its queue feeds, has as many ready records as its units need soon"
+    fed = conf.queue_rules()[record.queue].feeds
+    if fed not in around.served:
+        return f"no worker that is alive serves queue {fed}, which its queue feeds: `{conf.PROGRAM} worker`"
+    return f"queue {fed}, which its queue feeds, has as many ready records as its units need soon"
 
 
-def _position(record: BacklogRecord, now: datetime) -> str:
+def position(record: BacklogRecord, now: datetime) -> str:
     """How many come before it in claim order, as far as that is counted."""
     lanes = [0, *Lane.objects.order_by("pk").values_list("pk", flat=True)[:MOST_LANES]]
     lanes = lanes if len(lanes) <= MOST_LANES else [record.lane]

@@ -1,7 +1,8 @@
 """Why a record does not run now: every reason with its numbers, in the order in which they would have to end.
 
-    waiting   its queue is paused · what it waits for, and until when · its window · no worker serves its queue
-    ready     its queue is paused · its window has closed · no worker serves its queue · a throttle is paused, full or
+    waiting   everything is on hold, or its queue paused · what it waits for, and until when · its window · no worker
+              serves its queue
+    ready     likewise · its window has closed · no worker serves its queue · a throttle is paused, full or
               without a token · the units have enough · its position
     failed    how often, which rule gave it up, what to do
 
@@ -14,39 +15,48 @@ from datetime import UTC, datetime, timedelta
 from jobs import breakers
 from jobs.conf import PROGRAM
 from jobs.durations import span
-from jobs.formatting import moment
-from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
+from jobs.formatting import first_line, moment, several
+from jobs.models import BacklogRecord, Breaker, RetryPolicy
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import obstacles
+from operations.backlog.obstacles import Surroundings
 from schedules.rescheduling import last_failure_of
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:
     """Sentences for people, at `now` (aware); none for a record that runs, succeeded or was cancelled."""
+    around = Surroundings([record], now)
     match record.status:
-        case Status.WAITING:
-            found = [obstacles.paused(record, now), *_waits(record, now), obstacles.closed(record, now)]
-            return [*filter(None, found), *filter(None, [obstacles.unserved(record, now)])]
-        case Status.READY:
-            return obstacles.of_ready(record, now)
+        case Status.WAITING | Status.READY:
+            found = hindrances(record, around)
+            return [*found, obstacles.position(record, now)] if record.status == Status.READY else found
         case Status.FAILED:
             return [_gave_up(record), _what_to_do(record)]
     return []
 
 
-def _waits(record: BacklogRecord, now: datetime) -> list[str]:
+def hindrances(record: BacklogRecord, around: Surroundings) -> list[str]:
+    """Why an unfinished record does not run, but for those before it; nothing is looked up for each record."""
+    if record.status != Status.WAITING:
+        return obstacles.of_ready(record, around) if record.status == Status.READY else []
+    found = [obstacles.paused(record, around), *_waits(record, around), obstacles.closed(record, around.now)]
+    return list(filter(None, [*found, obstacles.unserved(record, around)]))
+
+
+def _waits(record: BacklogRecord, around: Surroundings) -> list[str]:
     """What it waits for, and until when."""
+    now = around.now
     match record.waiting_for:
         case WaitingFor.BREAKER:
-            return _for_breaker(record, now)
+            return _for_breaker(record, around)
         case WaitingFor.SWEEP:
-            return [_after_failure(record), _for_sweep(record, now), *_left_behind(record, now)]
+            return [_after_failure(record), _for_sweep(record, now), *_left_behind(record, around)]
         case WaitingFor.BACKOFF:
             return [_after_failure(record), _until("its retry policy lets it wait", record, now)]
         case WaitingFor.RECHECK:
             when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
-            error = f": {_first_line(record.last_error)}" if record.last_error else ""
+            error = f": {first_line(record.last_error)}" if record.last_error else ""
             return [
                 f"its source did not answer{when}{error}",
                 f"{_until('it is asked again', record, now)}, or at once when its source checks in",
@@ -76,7 +86,7 @@ def _after_failure(record: BacklogRecord) -> str:
     most = f" of {policy.max_failures}" if policy and policy.max_failures else ""
     by = f"retry policy {policy} ({policy.algorithm})" if policy else "the retry policy of records that name none"
     when = f" at {moment(record.last_failure_at)} UTC" if record.last_failure_at else ""
-    return f"failure {record.failures}{most}{when}, by {by}: {_first_line(record.last_error)}"
+    return f"failure {record.failures}{most}{when}, by {by}: {first_line(record.last_error)}"
 
 
 def _for_sweep(record: BacklogRecord, now: datetime) -> str:
@@ -90,27 +100,29 @@ def _for_sweep(record: BacklogRecord, now: datetime) -> str:
     return f"it is {age} old: the next sweep of its age comes at {moment(coming)} UTC, in {_ahead(coming, now)}"
 
 
-def _left_behind(record: BacklogRecord, now: datetime) -> list[str]:
+def _left_behind(record: BacklogRecord, around: Surroundings) -> list[str]:
     """Sweeps that would have taken it, had they not reached their greatest number."""
-    days = (now - record.inserted_at) / timedelta(days=1)
-    short = Sweep.objects.filter(left_some=True, max_age_days__gte=days, swept_at__gt=record.last_failure_at or now)
+    days, since = (around.now - record.inserted_at) / timedelta(days=1), record.last_failure_at or around.now
     return [
         f"the {sweep} at {moment(sweep.swept_at)} UTC took its greatest number, {sweep.swept:,}, and left older records"
-        for sweep in short
+        for sweep in around.full_sweeps
+        if sweep.max_age_days >= days and sweep.swept_at > since
     ]
 
 
-def _for_breaker(record: BacklogRecord, now: datetime) -> list[str]:
-    breaker = Breaker.objects.filter(pk=record.breaker_id).first() if record.breaker_id else None
+def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[str]:
+    breaker, now = around.breakers.get(record.breaker_id or 0), around.now
     if breaker is None:
         return [_until("what its breaker guarded is there no more; it is looked at again", record, now)]
     if not breaker.is_open:
         return ["the breaker that it waited for is closed: the next tick makes it ready"]
-    return [breakers.describe(breaker), _next_trial(breaker, now)]
+    return [breakers.describe(breaker), next_trial(breaker, around)]
 
 
-def _next_trial(breaker: Breaker, now: datetime) -> str:
-    waiting = f"{breakers.held_by(breaker):,} records wait for it"
+def next_trial(breaker: Breaker, around: Surroundings) -> str:
+    """When an open breaker lets a record through, and how many wait for that."""
+    count, now = around.held[breaker.pk], around.now
+    waiting = f"{count:,} {'record waits' if count == 1 else 'records wait'} for it"
     if breaker.trial_id:
         return f"record {breaker.trial_id} is on trial for it; {waiting}, all go on when that succeeds"
     coming = breaker.probe_at or now
@@ -120,8 +132,8 @@ def _next_trial(breaker: Breaker, now: datetime) -> str:
 
 
 def _gave_up(record: BacklogRecord) -> str:
-    times = f"it gave up after {record.failures} failure{'s' if record.failures != 1 else ''} in a row"
-    return f"{times}, {_rule_that_ended(record)}; the last one: {_first_line(record.last_error)}"
+    times = f"it gave up after {several(record.failures, 'failure')} in a row"
+    return f"{times}, {_rule_that_ended(record)}; the last one: {first_line(record.last_error)}"
 
 
 def _what_to_do(record: BacklogRecord) -> str:
@@ -147,7 +159,3 @@ def _rule_that_ended(record: BacklogRecord) -> str:
 
 def _ahead(instant: datetime, now: datetime) -> str:
     return span(max(0.0, (instant - now).total_seconds()))
-
-
-def _first_line(text: str) -> str:
-    return (text.splitlines() or ["no error was given"])[0]

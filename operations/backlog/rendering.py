@@ -1,60 +1,24 @@
-"""The backlog as text for a terminal. Pure, but for the width of the terminal."""
+"""The backlog as text for a terminal. Pure."""
 
-import io
-import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from jobs.conf import PROGRAM
 from jobs.durations import span
-from jobs.formatting import moment
+from jobs.formatting import moment, several
 from jobs.models import Attempt
-from jobs.states import AttemptOutcome, Status
+from jobs.states import AttemptOutcome
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
-from operations.printable import facts_in_words, printable
-
-PIPE_WIDTH = 200
-"""Columns where no terminal says how many it has: wide enough that nothing is folded."""
-
-STYLES = {"failed": "red", "silent": "red", "paused": "yellow", "running": "cyan", "succeeded": "green"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A heading, and whether numbers stand under it."""
-
-    heading: str
-    number: bool = False
-
-
-def columns(*headings: str) -> list[Column]:
-    """Numbers stand under those that end with `>`."""
-    return [Column(heading.rstrip(">"), heading.endswith(">")) for heading in headings]
-
-
-def text_of(renderable: RenderableType, *, terminal: bool = False) -> str:
-    """What `renderable` looks like: in colour and as wide as the terminal, or plain."""
-    width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
-    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, highlight=False)
-    console.print(renderable)
-    written = console.file.getvalue()  # type: ignore[attr-defined]
-    return printable("\n".join(line.rstrip() for line in written.split("\n")).rstrip("\n"), colours=terminal)
-
-
-def plain(value: object) -> Text:
-    """A cell: what engines and people wrote cannot steer the terminal."""
-    text = "".join(character if character.isprintable() else " " for character in str(value))
-    return Text(text, style=STYLES.get(text, ""), overflow="fold")
+from operations.printable import facts_in_words
+from operations.terminal import columns, plain, table
 
 
 def summary_view(summary: Summary) -> RenderableType:
@@ -139,11 +103,10 @@ def _status(facts: dict[str, Any]) -> str:
 
 def _event(facts: dict[str, Any]) -> tuple[object, ...]:
     delivery = facts["delivery"]
-    # what failed before it was delivered is history
-    error = "" if facts["status"] == Status.SUCCEEDED.label else facts["last_error"][:120]
     return (
         facts["id"], facts["subject"], _status(facts), moment(delivery["launch_at"]), moment(facts["finished_at"]),
-        span(delivery["lag"]), delivery["code"] or "", span(delivery["seconds"]), facts["attempt"] or "", error,
+        span(delivery["lag"]), delivery["code"] or "", span(delivery["seconds"]), facts["attempt"] or "",
+        facts["last_error"][:120],
     )  # fmt: skip
 
 
@@ -162,7 +125,7 @@ def dead_letters_view(found: DeadLetters) -> RenderableType:
 def describe(found: DeadLetters, shown: int) -> str:
     """How much of it is shown, and what to do with a group."""
     groups = len(found.groups)
-    text = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"
+    text = f"{found.read:,} failed records in {several(groups, 'group')}"
     if found.more:
         text = f"the newest {text}; there are older ones"
     hidden = f"; {groups - shown:,} smaller groups are not shown (--limit)" if groups > shown else ""
@@ -185,13 +148,3 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
         for attempt in attempts
     )  # fmt: skip
     return Group(about, table(ATTEMPTS, rows) if attempts else Text("\nNo attempts yet."))
-
-
-def table(under: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
-    """A table of plain cells."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in under:
-        made.add_column(column.heading, justify="right" if column.number else "left")
-    for row in rows:
-        made.add_row(*(plain(cell) for cell in row))
-    return made

@@ -11,10 +11,13 @@ from django.db.models import Q
 from jobs import conf
 from jobs.breakers import held_by
 from jobs.clock import database_clock
+from jobs.formatting import several
 from jobs.handlers import registry
-from jobs.models import Breaker, PausedQueue, Worker
+from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
 from jobs.prepared import execute
 from jobs.states import Status
+from operations import hold
+from operations.backlog import IN_NEED
 from operations.backlog import summary_statements as statements
 
 BOUND = 50_000
@@ -60,7 +63,7 @@ class QueueSummary:
         """In words, as `2 workers, 32 places`."""
         if not self.workers:
             return "no worker"
-        return f"{self.workers} worker{'s' if self.workers > 1 else ''}, {self.places} places"
+        return f"{several(self.workers, 'worker')}, {self.places} places"
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,18 @@ class BreakerSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The backlog at the instant `at`. `unknown_kinds`: of unfinished records, but not registered here."""
+    """The backlog at the instant `at`. `unknown_kinds`: of unfinished records, but not registered here.
+    `held`: in a sentence that everything is; empty: it is not. `in_need`: what the other apps know that needs a person.
+    """
 
     at: datetime
     queues: list[QueueSummary]
     workers: list[WorkerSummary]
     unknown_kinds: list[str]
     breakers: list[BreakerSummary] = field(default_factory=list)
+    held: str = ""
+    dead_letters: int = 0
+    in_need: list[str] = field(default_factory=list)
 
 
 def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
@@ -104,7 +112,7 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
         execute(statements.BY_INDEX, {})
         instant = now or database_clock()
         running = execute(statements.RUNNING, {}).fetchall()
-        workers = _workers(instant, running)
+        workers = workers_of(instant, running)
         queues = Queues(running)
         for name, _, count in running:
             queues[name].running += count
@@ -120,7 +128,11 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
                 queues[name].workers += 1
                 queues[name].places += places
     unknown = [kind for kind in kinds if kind not in registry.kinds]
-    return Summary(instant, list(queues.values()), workers, unknown, opened)
+    on_hold = hold.held()
+    held = hold.sentence(on_hold) if on_hold else ""
+    dead = BacklogRecord.objects.filter(status=Status.FAILED).count()
+    in_need = [line for ask in IN_NEED for line in ask(instant)]
+    return Summary(instant, list(queues.values()), workers, unknown, opened, held, dead, in_need)
 
 
 class Queues(dict[str, QueueSummary]):
@@ -177,7 +189,7 @@ def _add_finished(queues: Queues, now: datetime, bound: int) -> None:
             queue.at_least |= cut
 
 
-def _workers(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummary]:
+def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummary]:
     """Those that have not stopped: alive, silent for less than a day, or holding records still."""
     held: Counter[int] = Counter()
     for _, worker_id, count in running:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from jobs.formatting import several
 from jobs.states import Status
 
 Verb = Callable[[Iterable[int]], Any]
@@ -45,4 +46,4 @@ def counted(records: QuerySet[Any]) -> "Counter[Status]":
 
 def describe_counts(counts: "Counter[Status]") -> str:
     parts = ", ".join(f"{count:,} {status.label}" for status, count in sorted(counts.items()))
-    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
+    return f"{several(counts.total(), 'record')} ({parts})"

@@ -22,11 +22,11 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from jobs.durations import span
-from operations.backlog.rendering import plain
 from operations.backoff import SIZES
 from operations.backoff.study import MINUTE, Study, at_equal_load
 from operations.backoff.ticks import set_ticks, ticks
 from operations.backoff.waits import describe, describe_calls, describe_giving_up
+from operations.terminal import plain
 
 PIXELS_PER_INCH = 144
 LETTER, LETTER_OF_NAME = 0.068, 0.16

@@ -5,13 +5,14 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from jobs import retries
 from jobs.models import RetryPolicy
 from jobs.retries import Rule
 from operations.backoff import SCALES
 from operations.backoff.study import JOBS, RETRIES, apart, check_size
+from operations.duration_fields import DurationField, WholeDurationField
 
 MOST_DOTS = 20_000
 """On the page; the command draws more."""
@@ -42,13 +43,14 @@ def _whole(initial: int | None, least: int, most: int, text: str) -> forms.Integ
     )
 
 
-def _seconds() -> forms.FloatField:
-    return forms.FloatField(
-        required=False,
-        help_text="Seconds. Empty: the algorithm's default.",
-        validators=[MinValueValidator(retries.SHORTEST), MaxValueValidator(retries.LONGEST)],
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
-    )
+def _seconds() -> DurationField:
+    limits = [MinValueValidator(retries.SHORTEST), MaxValueValidator(retries.LONGEST)]
+    return DurationField(required=False, help_text="Seconds. Empty: the algorithm's default.", validators=limits)
+
+
+def _whole_seconds(text: str) -> WholeDurationField:
+    limits = [MinValueValidator(1), MaxValueValidator(retries.LARGEST)]
+    return WholeDurationField(required=False, help_text=text, validators=limits)
 
 
 def _choice(choices: list[tuple[str, str]], label: str | None = None, initial: str = "") -> forms.ChoiceField:
@@ -69,9 +71,9 @@ class PictureForm(forms.Form):
     algorithm = _choice(ALGORITHMS, initial="fibonacci")
     base, least, unit = _seconds(), _seconds(), _seconds()
     jitter = _choice([("", "default"), *((name, name) for name in retries.JITTERS)])
-    max_delay = _whole(None, 1, retries.LARGEST, "Seconds. Empty: no wait is too long.")
+    max_delay = _whole_seconds("Seconds. Empty: no wait is too long.")
     max_failures = _whole(None, 1, retries.LARGEST, "Empty: never give up.")
-    give_up_after = _whole(None, 1, retries.LARGEST, "Seconds since the first failure.")
+    give_up_after = _whole_seconds("Seconds since the first failure.")
     compare = _choice([], "Compare with")
     jobs = _whole(JOBS, 1, 1_000, "That fail together.")
     retries = _whole(RETRIES, 1, 1_000, "Of each job at most.")

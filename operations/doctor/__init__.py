@@ -10,6 +10,7 @@ from datetime import datetime
 from django.core.checks import ERROR
 from django.db import connection, transaction
 from django.db.utils import Error
+from django.utils.module_loading import autodiscover_modules
 
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
@@ -22,6 +23,7 @@ __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 
 def names() -> list[str]:
     """Of the findings, in the order in which they are made."""
+    autodiscover_modules("doctor")
     return ["settings", *CONDITIONS]
 
 
@@ -30,6 +32,7 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Fin
 
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
     """
+    autodiscover_modules("doctor")
     found = [] if "settings" in skip else [_settings()]
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return found or [_settings()]

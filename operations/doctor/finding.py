@@ -98,11 +98,6 @@ def listed(parts: Sequence[str], most: int = 5) -> str:
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
 
 
-def several(count: int, word: str) -> str:
-    """As “1 worker” or “1,200 workers”."""
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
 def counted(count: int) -> str:
     """A count that stopped at COUNT_TO + 1."""
     return f"over {COUNT_TO:,}" if count > COUNT_TO else f"{count:,}"

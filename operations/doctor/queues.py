@@ -3,14 +3,15 @@
 from datetime import datetime
 
 from django.db.backends.utils import CursorWrapper
+from django.db.models import Count
 
 from jobs import conf
 from jobs.durations import span
-from jobs.models import PausedQueue, Worker
+from jobs.models import BacklogRecord, PausedQueue, Worker
 from jobs.states import UNFINISHED, Status, WaitingFor
-from operations import checks
-from operations.backlog.rendering import plain
+from operations import checks, hold
 from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, counted, listed, ok, problem, rows, warning
+from operations.terminal import plain
 
 UNFINISHED_LIST = ", ".join(str(int(status)) for status in UNFINISHED)
 
@@ -49,6 +50,18 @@ SELECT queue FROM ready WHERE queue IS NOT NULL UNION SELECT queue FROM running 
 """
 
 
+@condition(
+    "no record has given up",
+    "records have given up: {}",
+    f"`{conf.PROGRAM} backlog errors` says why; correct that, then `{conf.PROGRAM} backlog retry`",
+)
+def dead_letters(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Failed records, by kind."""
+    failed = BacklogRecord.objects.filter(status=Status.FAILED).order_by().values_list("kind").annotate(Count("pk"))
+    found = dict(failed.order_by("kind"))
+    return [f"{kind} ({number:,})" for kind, number in found.items()], found
+
+
 @condition("")
 def unserved_queues(cursor: CursorWrapper, now: datetime) -> Answer:
     """Queues with unfinished records that no living worker serves."""
@@ -65,6 +78,13 @@ def unserved_queues(cursor: CursorWrapper, now: datetime) -> Answer:
     do = [f"start a worker that serves {', '.join(known)}"] if known else []
     do += [f"add {', '.join(unknown)} to JOBS['QUEUES'], or cancel what lies there"] if unknown else []
     return problem(f"no living worker serves {listed(wrong)}", "; ".join(do), unserved=unserved, unknown=unknown)
+
+
+@condition("nothing is on hold", do="when the reason is gone: `" + conf.PROGRAM + " release`")
+def on_hold(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether a person holds everything."""
+    found = hold.held()
+    return [hold.sentence(found)] if found else [], {"held": bool(found)}
 
 
 @condition("")

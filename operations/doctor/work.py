@@ -9,8 +9,9 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.durations import span
+from jobs.formatting import several
 from jobs.models import Worker
-from jobs.states import UNFINISHED, Status, WaitingFor
+from jobs.states import Status, WaitingFor
 from jobs.worker.sockets import MOST, RESERVED
 from operations.doctor.finding import (
     COUNT_TO,
@@ -22,15 +23,13 @@ from operations.doctor.finding import (
     ok,
     problem,
     rows,
-    several,
     warning,
 )  # fmt: skip
 from operations.doctor.queues import ready_in
 from operations.doctor.sweep_facts import TierFacts, tier_facts
-from schedules.cron import check_expression, check_zone
+from schedules.cron import Period
 from schedules.models import Overlap
 
-UNFINISHED_LIST = ", ".join(str(int(status)) for status in UNFINISHED)
 SILENT_FOR = timedelta(days=1)
 """A worker that died longer ago is history: others have rescued what it ran, and its row goes with pruning."""
 LATELY = timedelta(minutes=15)
@@ -167,8 +166,7 @@ def set_aside(cursor: CursorWrapper, now: datetime) -> Answer:
 
 def _unreadable(cron: str, zone: str) -> str:
     try:
-        check_expression(cron)
-        check_zone(zone)
+        Period(cron, zone).check()
     except ValueError as error:
         return str(error)
     return ""

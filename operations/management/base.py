@@ -1,23 +1,28 @@
 """What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
 
 import logging
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from json import dumps
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error, IntegrityError
-from rich.console import RenderableType
 
-from declarations.service import InUse
+from declarations import InUse
 from jobs import database_errors
 from jobs.conf import PROGRAM
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from operations.backlog.rendering import plain, text_of
+from operations.checks import TAG
 from operations.patience import TookTooLong, at_most
+from operations.terminal import Column, one_line, table, text_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 PATIENCE_SECONDS = 30.0
 """Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
@@ -26,10 +31,41 @@ CLASHES = "others saved something meanwhile that this clashes with; nothing was 
 
 
 class TerminalCommand(BaseCommand):
-    """A command that a person at a terminal uses: it may ask, and draws tables as wide as that is."""
+    """A command that a person at a terminal uses: it may ask, and draws tables as wide as that is.
 
-    def print_out(self, renderable: RenderableType) -> None:
+    It checks the settings alone: other checks load all pages, which takes a second.
+    """
+
+    requires_system_checks = [TAG]
+
+    def print_out(self, renderable: "RenderableType") -> None:
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
+
+    def list_out(
+        self, facts: Sequence[Any], under: "Sequence[Column]", row: Callable[[Any], Sequence[object]], empty: str,
+        *, json: bool,
+    ) -> None:  # fmt: skip
+        """All of a kind: as JSON, as a table with the `row` of each, or, where there are none, `empty`."""
+        if json:
+            self._write_json(facts)
+        elif facts:
+            self.print_out(table(under, map(row, facts)))
+        else:
+            self.stdout.write(empty)
+
+    def show_out(self, facts: Mapping[str, Any], *, json: bool) -> None:
+        """One of a kind: as JSON, or a line a fact."""
+        if json:
+            self._write_json(facts)
+            return
+        for name, value in facts.items():
+            text = dumps(value) if isinstance(value, list | dict) else value
+            self.stdout.write(f"{name.replace('_', ' ')}: {one_line(text)}")
+
+    def _write_json(self, facts: object) -> None:
+        from operations.backlog.facts import as_json  # with half of the backlog, which few commands need
+
+        self.stdout.write(as_json(facts))
 
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
         """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
@@ -55,9 +91,9 @@ class VerbCommand(TerminalCommand):
         except ValidationError as error:
             raise CommandError(self.describe_problems(error, options), returncode=2) from error
         except InUse as error:
-            raise CommandError(plain(error).plain, returncode=1) from error
+            raise CommandError(one_line(error), returncode=1) from error
         except ValueError as error:
-            raise CommandError(plain(error).plain, returncode=2) from error
+            raise CommandError(one_line(error), returncode=2) from error
         except IntegrityError as error:
             raise CommandError(CLASHES, returncode=2) from error
         except Error as error:
@@ -82,6 +118,11 @@ def patiently(ask_for_less: str) -> Iterator[None]:
             yield
     except TookTooLong as error:
         raise ValueError(f"{error}; {ask_for_less}") from error
+
+
+def person() -> str:
+    """Who gives a command, as far as it can be known, for those who look next."""
+    return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a person'} at the command line"
 
 
 @contextmanager

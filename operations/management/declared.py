@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,8 +18,8 @@ from jobs import durations
 from jobs.conf import PROGRAM
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import plain
 from operations.management.base import VerbCommand
+from operations.terminal import one_line
 
 LONGEST_JSON = 1_000_000
 NOTHING = ("none", "")
@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Colle
         parser.add_argument(option_of(name), dest=name, default=SUPPRESS, help=_help(shape), **kwargs)
     named = ", ".join(others) or "any field"
     parser.add_argument(
-        "--set", action=_Set, default=SUPPRESS, metavar="FIELD=JSON",
+        "--set", type=_field_as_json, action="append", default=SUPPRESS, metavar="FIELD=JSON",
         help=f"another field, as JSON: {named}. FIELD=@FILE reads a file, FIELD=@- standard input",
     )  # fmt: skip
 
@@ -85,25 +85,22 @@ def _help(shape: Shape) -> str:
     return f"{shape.description}{none}{usual}".replace("None:", "`none`:").replace("%", "%%")
 
 
-class _Set(Action):
-    """Collects FIELD=JSON."""
-
-    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option: str | None = None) -> None:
-        field, equals, text = values.partition("=")
-        if not equals or not field:
-            parser.error(f"--set: {values!r:.60} is not FIELD=JSON")
-        try:
-            value = json.loads(_read(text[1:]) if text.startswith("@") else text)
-        except OSError as error:
-            parser.error(f"--set {field}: {text[1:]!r} cannot be read: {error.strerror}")
-        except (ValueError, RecursionError) as error:
-            parser.error(f"--set {field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE")
-        found = getattr(namespace, self.dest, None) or {}
-        setattr(namespace, self.dest, found | {field.replace("-", "_"): value})
-
-
-def _read(file: str) -> str:
-    return sys.stdin.read(LONGEST_JSON) if file == "-" else Path(file).read_text()[:LONGEST_JSON]
+def _field_as_json(written: str) -> tuple[str, Any]:
+    """FIELD=JSON. Raises: ArgumentTypeError."""
+    field, equals, text = written.partition("=")
+    if not equals or not field:
+        raise ArgumentTypeError(f"{written!r:.60} is not FIELD=JSON")
+    try:
+        if text == "@-":
+            text = sys.stdin.read(LONGEST_JSON)
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text()[:LONGEST_JSON]
+        return field.replace("-", "_"), json.loads(text)
+    except OSError as error:
+        raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        message = f"{field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE"
+        raise ArgumentTypeError(message) from error
 
 
 class DeclaredCommand(VerbCommand):
@@ -163,7 +160,7 @@ class DeclaredCommand(VerbCommand):
     def sent(self, options: dict[str, Any]) -> dict[str, Any]:
         """The fields that were named."""
         named = {name: options[name] for name in self.service.declaration.model_fields if name in options}
-        return {**named, **options.get("set", {})}
+        return named | dict(options.get("set", ()))
 
     def made_service(self, options: dict[str, Any]) -> Service[Any]:
         """How `add` and `set` edit."""
@@ -189,7 +186,7 @@ class DeclaredCommand(VerbCommand):
             raise ValueError(obstacle)
         if uses := service.uses(row):
             raise InUse(". ".join(uses))
-        shown, lost = plain(options["which"]).plain, self.lost(row)
+        shown, lost = one_line(options["which"]), self.lost(row)
         if not options["yes"] and not self.is_confirmed(f"Remove the {service.title} {shown}?{lost}"):
             self.stdout.write("nothing was changed")
             return

@@ -10,18 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from jobs.clock import database_clock
 from jobs.durations import span
+from jobs.formatting import several
 from operations.admin.asking import question
 from operations.admin.base import ago, moment
-from sources.admin.protection import present
 from sources.agents import tokens
 from sources.models import Source
 
-KNOWN = {True: "yes", False: "no", None: "not said"}
+KNOWN = {True: "yes", False: "no", None: "not reported"}
 
 AGENT_FIELDS = (
     "shown_checked_in_at", "hostname", "shown_addresses", "shown_on_battery", "shown_metered", "shown_clock_skew",
@@ -49,7 +50,7 @@ class AgentFields:
 
     @admin.display(description="addresses")
     def shown_addresses(self, source: Source) -> str:
-        return ", ".join(source.addresses) or "not said"
+        return ", ".join(source.addresses) or "not reported"
 
     @admin.display(description="on battery")
     def shown_on_battery(self, source: Source) -> str:
@@ -62,21 +63,17 @@ class AgentFields:
     @admin.display(description="its clock")
     def shown_clock_skew(self, source: Source) -> str:
         if source.clock_skew is None:
-            return "not said"
+            return "not reported"
         return f"{span(abs(source.clock_skew))} {'ahead' if source.clock_skew >= 0 else 'behind'}"
 
     @admin.display(description="snoozed until (UTC)")
     def shown_snoozed_until(self, source: Source) -> str:
-        snoozed = source.snoozed_until and source.snoozed_until > present()
+        snoozed = source.snoozed_until and source.snoozed_until > timezone.now()
         return moment(source.snoozed_until) if snoozed else "not snoozed"
 
     @admin.display(description="tokens")
     def shown_tokens(self, source: Source) -> str:
-        valid = list(source.tokens.filter(revoked_at=None).values_list("used_at", flat=True))
-        used = max((instant for instant in valid if instant), default=None)
-        codes = source.enrolment_codes.filter(used_at=None, expires_at__gt=present()).count()
-        text = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
-        return f"{text}; {codes} enrolment code{'s' if codes != 1 else ''} not used yet" if codes else text
+        return _tokens(source)
 
 
 class AgentActions:
@@ -115,7 +112,7 @@ class AgentActions:
             return _question(request, source, *REVOKE, danger=True)
         ended = tokens.revoke(source)
         self.log_change(request, source, "Revoked its tokens.")  # type: ignore[attr-defined]
-        text = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
+        text = f"{source}: {several(ended, 'token')} revoked, and any open enrolment code."
         self.message_user(request, text, messages.SUCCESS)  # type: ignore[attr-defined]
         return redirect("admin:sources_source_change", source.pk)
 
@@ -131,5 +128,21 @@ class AgentActions:
 
 def _question(request: HttpRequest, source: Source, name: str, means: str, *, danger: bool = False) -> HttpResponse:
     back = reverse("admin:sources_source_change", args=[source.pk])
-    words = {"asks": f"{name}: {source}?", "yes": name, "title": f"{source}: {name}?"}
-    return question(request, name, means, back=back, danger=danger, opts=source._meta, **words)
+    asks, title = f"{name}: {source}?", f"{source}: {name}?"
+    return question(request, name, means, asks=asks, yes=name, back=back, danger=danger, opts=source._meta, title=title)
+
+
+def _tokens(source: Source) -> str:
+    """The theme asks six times for what it shows once."""
+    known: str | None = getattr(source, "tokens_in_words", None)
+    if known is None:
+        known = source.tokens_in_words = _tokens_in_words(source)  # type: ignore[attr-defined]
+    return known
+
+
+def _tokens_in_words(source: Source) -> str:
+    valid = list(source.tokens.filter(revoked_at=None).values_list("used_at", flat=True))
+    used = max((instant for instant in valid if instant), default=None)
+    codes = source.enrolment_codes.filter(used_at=None, expires_at__gt=timezone.now()).count()
+    text = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
+    return f"{text}; {several(codes, 'enrolment code')} not used yet" if codes else text

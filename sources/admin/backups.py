@@ -1,4 +1,4 @@
-"""What was done: backups, and the state of each assignment."""
+"""What was done: backups, and the status of each assignment."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,21 +8,27 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
-from unfold.decorators import action, display
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
 
 from jobs.durations import span
-from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, moment
+from jobs.formatting import several
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
+from operations.admin.base import ReadOnlyAdmin, column, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
-from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, proved, with_alert_state
-from sources.backups import retention
+from sources.admin.protection import PolicyFilter, StatusFilter, proved, table_of_copies
+from sources.backups import check, copies, retention
+from sources.copied import doubt
+from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Progress
 from sources.planning import OF_ASSIGNMENTS, subject_of
 from sources.restores import drills
+from sources.status import with_assignment_status
 
 ACCEPT = "Looked at it: it is meant so"
 ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
@@ -30,9 +36,33 @@ ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next ba
 DRILL = "Drill now"
 DRILL_MEANS = "The newest point of each is restored into scratch space and compared, whatever its window."
 
+CHECK = "Check now"
+CHECK_MEANS = (
+    "All that the round under way has left is read and compared with the manifests, or all when none is, whatever the "
+    "window. What was found stands on the page of each assignment."
+)
+COPY = "Copy now"
+COPY_MEANS = "Points that are not in the second repository of their policy are copied there, whatever its window."
+
 Verb = Callable[..., int]
 
 SHOWN_POINTS = 500
+
+
+def doubts(rows: QuerySet[Assignment], name: str) -> dict[int, str]:
+    """Why a verb may be wanted, by assignment; empty for one that needs no reason."""
+    reasons: dict[str, Callable[[Assignment], str]] = {
+        ACCEPT: lambda each: each.held_back_why,
+        DRILL: lambda each: each.drill_error,
+        COPY: lambda each: doubt(each, timezone.now()),
+    }
+    return {each.pk: reasons[name](each) for each in rows} if name in reasons else {}
+
+
+def done(admin: ModelAdmin, request: HttpRequest, name: str, changed: int) -> None:
+    """Say to how many assignments a verb was done."""
+    text = several(changed, "assignment") if changed else "there was nothing to do"
+    admin.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
 
 
 class PolicyOfBackupFilter(PolicyFilter):
@@ -43,6 +73,7 @@ class PolicyOfBackupFilter(PolicyFilter):
 class BackupAdmin(ReadOnlyAdmin):
     """Every completed run."""
 
+    when_empty = "Each completed backup is listed here, with its size and what was new in it."
     list_display = (
         "source", "policy", "engine", "shown_started_at", "took", "shown_size", "files", "new", "changed", "removed",
         "shown_added", "result",
@@ -57,33 +88,17 @@ class BackupAdmin(ReadOnlyAdmin):
     date_hierarchy = "started_at"
     show_full_result_count = False
 
-    @admin.display(description="source", ordering="assignment__source__name")
-    def source(self, backup: Backup) -> str:
-        return backup.assignment.source.name
-
-    @admin.display(description="policy")
-    def policy(self, backup: Backup) -> str:
-        return str(backup.assignment.policy)
-
-    @admin.display(description="started (UTC)", ordering="started_at")
-    def shown_started_at(self, backup: Backup) -> str:
-        return moment(backup.started_at)
+    source = column("assignment__source__name", "source")
+    policy = column("assignment__policy", "policy", ordered=False)
+    shown_started_at = column("started_at", "started (UTC)", moment)
 
     @admin.display(description="took")
     def took(self, backup: Backup) -> str:
         return span((backup.ended_at - backup.started_at).total_seconds())
 
-    @admin.display(description="size", ordering="size")
-    def shown_size(self, backup: Backup) -> str:
-        return filesizeformat(backup.size)
-
-    @admin.display(description="read", ordering="read")
-    def shown_read(self, backup: Backup) -> str:
-        return "" if backup.read is None else filesizeformat(backup.read)
-
-    @admin.display(description="added", ordering="added")
-    def shown_added(self, backup: Backup) -> str:
-        return "" if backup.added is None else filesizeformat(backup.added)
+    shown_size = column("size", "size", filesizeformat)
+    shown_read = column("read", "read", filesizeformat)
+    shown_added = column("added", "added", filesizeformat)
 
     @admin.display(description="warnings")
     def shown_warnings(self, backup: Backup) -> str:
@@ -98,84 +113,67 @@ class BackupAdmin(ReadOnlyAdmin):
 class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
+    when_empty = "An assignment is a source under a policy; it is made on the page of the source."
     list_display = (
-        "__str__", "shown_state", "last_backup", "shown_proved_at", "next_backup", "shown_overdue_since",
+        "__str__", "shown_status", "last_backup", "shown_proved_at", "next_backup", "shown_overdue_since",
         "failures", "shown_held_back_since",
     )  # fmt: skip
     list_filter = (
-        AlertStateFilter,
+        StatusFilter,
         PolicyFilter,
         ("vanished_at", admin.EmptyFieldListFilter),
         ("held_back_since", admin.EmptyFieldListFilter),
     )
     called = "assignment"
-    actions = ("accept", "drill_now")
-    actions_detail = ("accept_this", "drill_this_now")
+    actions = ("accept", "copy_now", "drill_now", "check_now")
+    actions_detail = ("accept_this", "copy_this", "drill_this", "check_this")
     fields = (
-        "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "proved",
+        "source", "policy", "shown_status", "shown_overdue_since", "next_backup", "last_backup", "proved",
         "drill", "took", "size", "directory", "contacted", "failures", "skips", "shown_vanished_at",
-        "shown_held_back_since", "held_back_why", "checked", "damage", "log", "points",
+        "shown_held_back_since", "held_back_why", "checked", "damage", "copies", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
-        return with_alert_state(super().get_queryset(request), present())
+        return with_assignment_status(super().get_queryset(request), timezone.now())
 
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
         """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
 
-    @admin.action(description=ACCEPT, permissions=["operate"])
-    def accept(self, request: HttpRequest, found: QuerySet[Assignment]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, ACCEPT, ACCEPT_MEANS, held_back.accept)
-
-    @action(description=ACCEPT, url_path="accept", permissions=["operate"], icon="visibility")
-    def accept_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, ACCEPT, ACCEPT_MEANS, held_back.accept)
-
-    @admin.action(description=DRILL, permissions=["operate"])
-    def drill_now(self, request: HttpRequest, found: QuerySet[Assignment]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, DRILL, DRILL_MEANS, drills.drill_now)
-
-    @action(description=DRILL, url_path="drill", permissions=["operate"], icon="verified")
-    def drill_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, DRILL, DRILL_MEANS, drills.drill_now)
+    accept, accept_this = asked("accept", ACCEPT, ACCEPT_MEANS, held_back.accept, "visibility")
+    drill_now, drill_this = asked("drill_now", DRILL, DRILL_MEANS, drills.drill_now, "verified")
+    check_now, check_this = asked("check_now", CHECK, CHECK_MEANS, check.check_now, "fact_check")
+    copy_now, copy_this = asked("copy_now", COPY, COPY_MEANS, copies.copy_now, "file_copy")
 
     def idle_verbs(self, row: Assignment) -> set[str]:
-        return set() if row.held_back_since else {"accept_this"}
+        idle = set() if row.held_back_since else {"accept_this"}
+        return idle if row.policy.copy_to_id else idle | {"copy_this"}
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Assignment], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
         if not is_confirmed(request):
-            why = {ACCEPT: "held_back_why", DRILL: "drill_error"}[name]
-            return question(request, name, means, [f"{each}: {getattr(each, why) or 'nothing wrong'}" for each in rows])
-        changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
-        text = f"{changed} assignment{'s' if changed != 1 else ''}" if changed else "there was nothing to do"
-        self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
+            why = doubts(rows, name)
+            lines = [f"{each}: {why[each.pk] or 'nothing wrong'}" if why else str(each) for each in rows]
+            return question(request, name, means, lines)
+        done(self, request, name, verb(list(rows.values_list("pk", flat=True)), by=str(request.user)))
         return None
 
     @admin.display(description="proved (UTC)", ordering="proved_at")
     def shown_proved_at(self, assignment: Assignment) -> str:
         return "NOT RESTORABLE" if assignment.drill_error else moment(assignment.proved_at)
 
-    @admin.display(description="held back (UTC)", ordering="held_back_since")
-    def shown_held_back_since(self, assignment: Assignment) -> str:
-        return moment(assignment.held_back_since)
+    shown_held_back_since = column("held_back_since", "held back (UTC)", moment)
 
-    @display(description="state", label=STATE_LABELS, ordering="state")
-    def shown_state(self, assignment: Any) -> str:
-        return str(assignment.state)
+    @display(description="status", label=COLOURS, ordering="status")
+    def shown_status(self, assignment: Any) -> str:
+        return str(assignment.status)
 
-    @admin.display(description="overdue (UTC)", ordering="overdue_since")
-    def shown_overdue_since(self, assignment: Assignment) -> str:
-        return moment(assignment.overdue_since)
-
-    @admin.display(description="vanished in mid-backup (UTC)")
-    def shown_vanished_at(self, assignment: Assignment) -> str:
-        return moment(assignment.vanished_at)
+    shown_overdue_since = column("overdue_since", "overdue (UTC)", moment)
+    shown_vanished_at = column("vanished_at", "vanished in mid-backup (UTC)", moment, ordered=False)
 
     @admin.display(description="its log")
     def log(self, assignment: Assignment) -> str:
@@ -197,6 +195,10 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         rows = [[each[name] for name in names] for each in (found.damage if found else [])]
         return table(("point", "path", "lies in", "what is wrong"), rows, empty="nothing is known to be")
 
+    @admin.display(description="copies")
+    def copies(self, assignment: Assignment) -> str:
+        return table_of_copies(assignment.copies.all()) or "none"
+
     @admin.display(description="points in time")
     def points(self, assignment: Assignment) -> str:
         page = reverse("admin:sources_source_restore", args=[assignment.source_id]) + f"?assignment={assignment.pk}"
@@ -210,9 +212,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
 
-    @admin.display(description="last success (UTC)", ordering="last_backup_at")
-    def last_backup(self, assignment: Assignment) -> str:
-        return moment(assignment.last_backup_at)
+    last_backup = column("last_backup_at", "last success (UTC)", moment)
 
     @admin.display(description="last proved restorable (UTC)", ordering="proved_at")
     def proved(self, assignment: Assignment) -> str:
@@ -221,31 +221,21 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     @admin.display(description="last drill")
     def drill(self, assignment: Assignment) -> str:
         facts = assignment.drill_facts
-        rows = [(name, f"{number:,} rows") for name, number in facts.get("tables", {}).items()]
+        rows = [(name, several(number, "row")) for name, number in facts.get("tables", {}).items()]
         rows += [("left out", each) for each in facts.get("notes", [])]
         if "of_files" in facts:
             rows.insert(0, ("files", f"{facts['files']:,} of {facts['of_files']:,}, {filesizeformat(facts['size'])}"))
         return table(("what", "restored and compared"), rows, empty="none yet")
 
-    @admin.display(description="took", ordering="last_backup_for")
-    def took(self, assignment: Assignment) -> str:
-        return span(assignment.last_backup_for)
-
-    @admin.display(description="size", ordering="last_backup_size")
-    def size(self, assignment: Assignment) -> str:
-        return "" if assignment.last_backup_size is None else filesizeformat(assignment.last_backup_size)
-
-    @admin.display(description="last answered (UTC)", ordering="last_contacted_at")
-    def contacted(self, assignment: Assignment) -> str:
-        return moment(assignment.last_contacted_at)
-
-    @admin.display(description="next-backup date (UTC)", ordering="next_backup_at")
-    def next_backup(self, assignment: Assignment) -> str:
-        return moment(assignment.next_backup_at)
+    took = column("last_backup_for", "took", span)
+    size = column("last_backup_size", "size", filesizeformat)
+    contacted = column("last_contacted_at", "last answered (UTC)", moment)
+    next_backup = column("next_backup_at", "next-backup date (UTC)", moment)
 
 
 @admin.register(Progress)
 class ProgressAdmin(ReadOnlyAdmin):
     """How far the running backups are."""
 
+    when_empty = "While a backup runs, it is listed here with how far it is."
     list_display = ("record_id", "attempt", "bytes_done", "bytes_total", "files_done", "updated_at")

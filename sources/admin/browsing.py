@@ -1,6 +1,8 @@
 """The backups of a source, from its page: choose a point, browse what it held, download, restore."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,16 +22,20 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 
 from jobs import decisions
 from jobs.clock import database_clock
-from sources.models import Assignment, Source, To
-from sources.models.source import SourceKind
+from jobs.formatting import several
+from sources.domain.not_kept import not_kept
+from sources.kinds import RULES
+from sources.models import Assignment, Repository, Source, To
 from sources.processes.programs import ProgramMissing
 from sources.restores import downloading, process
-from sources.restores.asking import KIND, MAY_RESTORE, Restores
+from sources.restores.asking import KIND, MAY_RESTORE, Restores, points_of
 from sources.storage import layout, moments
+from sources.storage.files import nanoseconds
 from sources.storage.store import StorageFailed
 from sources.storage.trees import Tree
 
 PAGE = 200
+VERSIONS_PAGE = 60
 SHOWN_POINTS = 1000
 UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
 
@@ -49,8 +55,9 @@ class RestoreForm(forms.Form):
 
     def __init__(self, source: Source, *args: Any) -> None:
         super().__init__(*args)
-        is_database = source.kind == SourceKind.POSTGRESQL
+        is_database = RULES[source.kind].is_database
         back = To.DATABASE if is_database else To.SOURCE
+        self.fields["to"].help_text = f"Its backups, so its restores, lack {'; '.join(not_kept(source.kind))}."
         self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
         if is_database:
             self.fields["target"].label = "Folder, or name of the new database"
@@ -64,9 +71,13 @@ class Place:
     """What a page is about, from its query: an assignment, a point of it, and a path in there."""
 
     assignment: Assignment
-    points: list[str]
+    points: dict[str, Repository]
     point: str
     path: str
+
+    @property
+    def repository(self) -> Repository:
+        return self.points[self.point]
 
     def address(self, **query: str) -> str:
         given = {"assignment": str(self.assignment.pk), "point": self.point, "path": self.path} | query
@@ -74,7 +85,7 @@ class Place:
 
     @property
     def tree(self) -> Any:
-        return process.tree_of(self.assignment.policy.repository, self.assignment.directory, self.point)
+        return process.tree_of(self.repository, self.assignment.directory, self.point)
 
 
 class BrowsesBackups:
@@ -102,8 +113,14 @@ class BrowsesBackups:
             if request.method == "POST":
                 return self._ask(request, source, place)
             if request.GET.get("what") == "download":
-                return _download(request, place)
-            context = _versions(place) if request.GET.get("what") == "versions" else _folder(place, request)
+                try:
+                    return _download(request, place)
+                except downloading.TooMany as error:
+                    page = self._page(request, source, None, RestoreForm(source), {"wrong": str(error)})
+                    page.status_code, page.headers["Retry-After"] = 503, "60"
+                    return page
+            is_versions = request.GET.get("what") == "versions"
+            context = _versions(place, request.GET.get("after", "")) if is_versions else _folder(place, request)
         except UNREADABLE as error:
             context, place = {"wrong": str(error)}, None
         return self._page(request, source, place, RestoreForm(source), context)
@@ -144,10 +161,10 @@ def _place(source: Source, query: Any) -> Place:
     assignment = rows.filter(**({"pk": int(asked)} if asked.isdecimal() and len(asked) < 19 else {})).first()
     if assignment is None:
         raise ValueError("It has not been backed up yet: there is nothing to restore.")
-    points = process.points(assignment.policy.repository, assignment.directory)
+    points = points_of(assignment)
     zone = assignment.policy.schedule.period.tzinfo
     at = query.get("at") or query.get("point") or None
-    point = moments.choose(points, at, database_clock(), zone)
+    point = moments.choose(list(points), at, database_clock(), zone)
     return Place(assignment, points, point, query.get("path", "").strip("/"))
 
 
@@ -158,37 +175,44 @@ def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
         if entry.kind != "folder":
             return _facts(place, tree) | _versions(place)
         after = request.GET.get("after", "")
+        zone = place.assignment.policy.schedule.period.tzinfo
         listed = tree.folder(place.path, after=after, limit=PAGE + 1)
         rows = []
         for each in listed[:PAGE]:
             path = each.entry.path
-            is_folder = each.entry.kind == "folder"
-            name = _links([(place.address(path=path), f"{each.name}/" if is_folder else each.name)])
+            is_folder, is_link = each.entry.kind == "folder", each.entry.kind == "link"
+            shown = f"{each.name}/" if is_folder else f"{each.name} → {each.entry.target}" if is_link else each.name
+            name = _links([(place.address(path=path), shown)])
             files = str(each.files) if is_folder else ""
             download = _links([(place.address(path=path, what="download"), "download")])
-            rows.append((name, filesizeformat(each.entry.size), files, _time(each.entry.modified), download))
+            size = "link" if is_link else filesizeformat(each.entry.size)
+            rows.append((name, size, files, _time(each.entry.modified, zone), download))
         more = place.address(after=listed[PAGE - 1].name) if len(listed) > PAGE else ""
-        headers = ("name", "size", "files", "changed (UTC)", "")
+        headers = ("name", "size", "files", "changed", "")
         return _facts(place, tree) | {"table": {"headers": headers, "rows": rows}, "more": more, "is_folder": True}
 
 
-def _versions(place: Place) -> dict[str, Any]:
-    """The versions of the file that is looked at."""
-    assignment = place.assignment
-    found = process.versions(assignment.policy.repository, assignment.directory, place.path)
-    zone = assignment.policy.schedule.period.tzinfo
+def _versions(place: Place, after: str = "") -> dict[str, Any]:
+    """The versions of the file that is looked at, in the points before `after`; empty: from the newest one on."""
+    zone = place.assignment.policy.schedule.period.tzinfo
+    older = list(reversed(place.points))
+    older = older[older.index(after) + 1 :] if after in place.points else older
+    points, found = older[:VERSIONS_PAGE], []
+    for repository, names in groupby(points, place.points.__getitem__):
+        found += process.versions(repository, place.assignment.directory, list(names), place.path)
     rows = []
     for version in found:
         newest, oldest = version["points"][0], version["points"][-1]
-        points = _local(newest, zone) if newest == oldest else f"{_local(oldest, zone)} to {_local(newest, zone)}"
+        span = _local(newest, zone) if newest == oldest else f"{_local(oldest, zone)} to {_local(newest, zone)}"
         links = [
             (place.address(point=newest, what="download"), "download"),
             (place.address(point=newest), "restore"),
         ]
         here = "this one" if place.point in version["points"] else ""
-        rows.append((points, _time(version["modified"]), filesizeformat(version["size"]), here, _links(links)))
-    headers = ("in the backups of", "changed (UTC)", "size", "", "")
-    return {"table": {"headers": headers, "rows": rows}}
+        rows.append((span, _time(version["modified"], zone), filesizeformat(version["size"]), here, _links(links)))
+    headers = ("in the backups of", "changed", "size", "", "")
+    more = place.address(what="versions", after=points[-1]) if older[VERSIONS_PAGE:] else ""
+    return {"table": {"headers": headers, "rows": rows}, "more": more}
 
 
 def _facts(place: Place, tree: Tree) -> dict[str, Any]:
@@ -197,7 +221,7 @@ def _facts(place: Place, tree: Tree) -> dict[str, Any]:
     parts = place.path.split("/") if place.path else []
     way = [(place.address(path="/".join(parts[: number + 1])), part) for number, part in enumerate(parts)]
     files, size = tree.total(place.path)
-    points = [(each, _local(each, zone)) for each in reversed(place.points[-SHOWN_POINTS:])]
+    points = [(each, _local(each, zone)) for each in list(reversed(place.points))[:SHOWN_POINTS]]
     return {
         "points": points, "zone": place.assignment.policy.schedule.zone, "way": way, "files": files,
         "size": filesizeformat(size), "top": f"?{urlencode({'assignment': place.assignment.pk, 'point': place.point})}",
@@ -208,7 +232,7 @@ def _facts(place: Place, tree: Tree) -> dict[str, Any]:
 
 def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
     """A file as it is; a folder as a tar archive."""
-    repository, folder = place.assignment.policy.repository, place.assignment.directory
+    repository, folder = place.repository, place.assignment.directory
     with place.tree as tree:
         tree.check(place.path)
         entry = tree.entry(place.path)
@@ -220,10 +244,10 @@ def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
         stream, length = downloading.file(repository, folder, place.point, entry), entry.size
     else:
         stream, length, name = _archived(place), None, f"{name}-{place.point}.tar"
+    answer = StreamingHttpResponse(downloading.Download(stream), content_type="application/octet-stream")
     what = f"{request.user} downloads {place.path or 'all'} of {place.assignment.source} as of {place.point}"
-    line = decisions.Line("downloaded", f"{what}: {files:,} files", KIND, f"assignment:{place.assignment.pk}")
+    line = decisions.Line("downloaded", f"{what}: {several(files, 'file')}", KIND, f"assignment:{place.assignment.pk}")
     decisions.doing_all([line], database_clock())
-    answer = StreamingHttpResponse(stream, content_type="application/octet-stream")
     shown = "".join(each if each.isprintable() else "_" for each in name)
     answer.headers["Content-Disposition"] = content_disposition_header(True, shown) or "attachment"
     if length is not None:
@@ -233,9 +257,7 @@ def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
 
 def _archived(place: Place) -> Any:
     with place.tree as tree:
-        yield from downloading.archive(
-            place.assignment.policy.repository, place.assignment.directory, place.point, tree, place.path
-        )
+        yield from downloading.archive(place.repository, place.assignment.directory, place.point, tree, place.path)
 
 
 def _links(links: list[tuple[str, str]]) -> SafeString:
@@ -247,5 +269,6 @@ def _local(point: str, zone: Any) -> str:
     return f"{layout.instant_of(point).astimezone(zone):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _time(modified: str) -> str:
-    return modified[:19].replace("T", " ")
+def _time(modified: str, zone: Any) -> str:
+    """In the zone of the policy, as the points are shown."""
+    return f"{datetime.fromtimestamp(nanoseconds(modified) // 10**9, zone):%Y-%m-%d %H:%M:%S}" if modified else ""

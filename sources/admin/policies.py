@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
-from operations.admin.base import SMALL_TEXT_AREAS, moment
+from operations.admin.base import SMALL_TEXT_AREAS, column, moment
 from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
 from schedules import rollouts
@@ -21,6 +21,7 @@ LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_
 class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     """Policies: how often, in which window, to where, and how."""
 
+    when_empty = "A policy says how often its sources are backed up, in which window, and to which repository."
     form = PolicyForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = (
@@ -40,7 +41,8 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     fieldsets = (
         (None, {"fields": ("name", "enabled", "repository", "priority")}),
         ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
-        ("How", {"fields": ("engine_options", "keep", "check_within", "drill_every", *LIMITS)}),
+        ("How", {"fields": ("engine_options", "hook", "keep", "check_within", "drill_every", *LIMITS)}),
+        ("Copies", {"fields": ("copy_to", "copy_within", "copy_window", "copy_bandwidth", "drill_from")}),
         (
             "Absent sources",
             {
@@ -55,7 +57,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
                 )
             },
         ),
-        ("Alerts", {"fields": ("alert_after",)}),
+        ("Alerts", {"fields": ("alert_after", "outcomes_endpoint", "ping_url")}),
     )
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -69,23 +71,13 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
         return super().get_queryset(request).annotate(sources=Count("assignments"))  # type: ignore[no-any-return]
 
-    @admin.display(description="cron", ordering="schedule__cron")
-    def cron(self, policy: Policy) -> str:
-        return policy.schedule.cron
-
-    @admin.display(description="zone", ordering="schedule__zone")
-    def zone(self, policy: Policy) -> str:
-        return policy.schedule.zone
+    cron = column("schedule__cron", "cron")
+    zone = column("schedule__zone", "zone")
 
     # who may only look at a policy is shown its schedule's fields by these
 
-    @admin.display(description="name")
-    def name(self, policy: Policy) -> str:
-        return policy.schedule.name
-
-    @admin.display(description="priority")
-    def priority(self, policy: Policy) -> int:
-        return policy.schedule.priority
+    name = column("schedule__name", "name", ordered=False)
+    priority = column("schedule__priority", "priority", ordered=False)
 
     @admin.display(description="retry policy")
     def retry_policy(self, policy: Policy) -> str:
@@ -97,6 +89,8 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
 
     @admin.display(description="window")
     def shown_window(self, policy: Policy) -> str:
+        if policy.problem:
+            return f"cannot be read: {policy.problem}"
         spans = (f"{row.get('days', 'mon-sun')} {row['start']}–{row['end']}" for row in policy.window)
         return ", ".join(spans) or "always"
 
@@ -108,6 +102,4 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     def enabled(self, policy: Policy) -> bool:
         return policy.schedule.enabled
 
-    @admin.display(description="next period (UTC)", ordering="schedule__next_trigger_at")
-    def next_trigger(self, policy: Policy) -> str:
-        return moment(policy.schedule.next_trigger_at)
+    next_trigger = column("schedule__next_trigger_at", "next period (UTC)", moment)

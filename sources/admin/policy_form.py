@@ -14,9 +14,11 @@ from jobs.models import RetryPolicy, Throttle
 from operations.admin.declared import DeclaredForm, duration_fields
 from operations.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
 from schedules.models import Schedule
-from sources import declarations, planning
+from sources import planning, policy_declaration
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
 from sources.edits import SCHEDULE_FIELDS, Policies
+from sources.hooks import definitions
+from sources.hooks.definitions import HookUnusable
 from sources.models import Policy
 
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
@@ -44,12 +46,22 @@ class PolicyForm(DeclaredForm):
 
     class Meta:
         model = Policy
-        fields = tuple(name for name in declarations.Policy.model_fields if name not in SCHEDULE_FIELDS)
-        field_classes = duration_fields(declarations.Policy)
+        fields = tuple(name for name in policy_declaration.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        field_classes = duration_fields(policy_declaration.Policy)
         widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "hook" in self.fields:
+            try:
+                names = definitions.known()
+                hint = "" if names else "This host has none."
+            except HookUnusable as error:
+                names, hint = [], f"This host: {error}."
+            self.fields["hook"].widget = LineWithPresets(
+                [(name, f"The hook {name} of this host", name) for name in names]
+            )
+            self.fields["hook"].help_text += f" {hint}"
         if self.instance.pk:
             self.initial = {**self.initial} | {name: getattr(self.instance.schedule, name) for name in SCHEDULE_FIELDS}
         else:

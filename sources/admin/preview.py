@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from django import forms
@@ -16,7 +16,7 @@ from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
 from sources.models.source import SourceKind
-from sources.previews import lost_of, preview
+from sources.previews import holidays_of, lost_of, preview
 
 SHOWN_PERIODS = 10
 SHOWN_SOURCES = 10
@@ -32,6 +32,7 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
     wrong = [f"{name.replace('_', ' ')}: {text}" for name in WHEN_FIELDS for text in form.errors.get(name, [])]
     policy: Policy = form.instance
     rows: list[Row] = []
+    holidays: list[tuple[date, str]] = []
     if not wrong:
         try:
             periods = preview(policy, SHOWN_PERIODS, now=now)
@@ -40,10 +41,12 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
         else:
             zone = policy.schedule.period.tzinfo
             rows = [row for period in periods for row in _rows(period, zone)]
+            holidays = holidays_of(policy, periods)
     context = {
         "wrong": wrong,
         "zone": policy.schedule.zone,
         "table": {"headers": HEADERS, "rows": rows},
+        "holidays": holidays,
         "not_kept": [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()],
     }
     return mark_safe(render_to_string("sources/preview.html", context) + _kept_of(policy))  # noqa: S308 - both escape

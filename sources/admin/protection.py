@@ -1,18 +1,18 @@
-"""The status of a source and the state of an assignment (`sources/protection.py`) as badges and filters; and the
-filters by policy."""
+"""The filters by status and by policy, and what a drill proved."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 
 from operations.admin.base import moment
-from sources.domain.alerts import AlertState
-from sources.models import Assignment, Policy
-from sources.protection import present as present
-from sources.protection import with_alert_state as with_alert_state
-from sources.protection import with_status as with_status
+from operations.admin.tables import table
+from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.models import Assignment, Copy, Policy
+from sources.status import DOUBTFUL
 
 
 def proved(assignment: Assignment) -> str:
@@ -22,49 +22,60 @@ def proved(assignment: Assignment) -> str:
     return "; proved ".join(each for each in (failed, when) if each)
 
 
-LABELS = {
-    "protected": "success",
-    "due": "warning",
-    "failing": "danger",
-    "never": "danger",
-    "overdue": "danger",
-    "snoozed": "",
-    "paused": "",
-    "no policy": "",
-}
+def mends(source_id: int) -> Iterator[tuple[str, str]]:
+    """For each reason why backups of a source are doubtful: the label and the address of what helps."""
+    for each in Assignment.objects.active().filter(DOUBTFUL, source=source_id).select_related("check_round"):
+        damage = getattr(each, "check_round", None) and each.check_round.damage
+        reasons = {
+            ("check", "Check now"): damage,
+            ("drill", "Drill now"): each.drill_error,
+            ("accept", "Accept it"): each.held_back_since,
+        }
+        for (verb, label), reason in reasons.items():
+            if reason:
+                yield label, reverse(f"admin:sources_assignment_{verb}_this", args=[each.pk])
 
-STATE_LABELS = {
-    AlertState.PROTECTED.value: "success",
-    AlertState.DUE.value: "warning",
-    AlertState.OVERDUE.value: "danger",
-    AlertState.NEVER.value: "danger",
-}
+
+def table_of_copies(copies: QuerySet[Copy]) -> Any:
+    """When each last had all points, and what is wrong with it; empty: there are none."""
+    related = copies.select_related("repository", "assignment__policy__schedule").order_by("repository__name", "pk")
+    rows = [
+        (
+            each.repository,
+            each.assignment.policy,
+            moment(each.copied_at) or "not yet",
+            len(each.points),
+            _standing(each),
+        )
+        for each in related
+    ]
+    return table(("in", "policy", "last had all points (UTC)", "points", "now"), rows, empty="") if rows else ""
+
+
+def _standing(copy: Copy) -> str:
+    if copy.repository_id != copy.assignment.policy.copy_to_id:
+        return "no longer kept up to date"
+    since = copy.assignment.to_copy_since
+    behind = f"a point is not there since {moment(since)}" if since else ""
+    return "; ".join(filter(None, (behind, copy.error))) or "has all points"
+
+
+IN_NEED = "needs you"
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """Sources by status."""
+    """Sources or assignments by status."""
 
     title = "status"
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in LABELS]
+        return [(IN_NEED, IN_NEED), *((status.value, status.value) for status in Status)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(status=self.value()) if self.value() in LABELS else queryset
-
-
-class AlertStateFilter(admin.SimpleListFilter):
-    """Assignments by alert state."""
-
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in STATE_LABELS]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(state=self.value()) if self.value() in STATE_LABELS else queryset
+        if self.value() == IN_NEED:
+            return queryset.filter(status__in=NEEDS_A_PERSON)
+        return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
 
 
 class PolicyFilter(admin.SimpleListFilter):

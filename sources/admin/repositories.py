@@ -12,17 +12,22 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from jobs import breakers
+from jobs.formatting import several
 from jobs.models import Breaker
-from operations.admin.asking import shown_once
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question, shown_once
 from operations.admin.base import SMALL_TEXT_AREAS
 from operations.admin.breakers import link_to
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
+from sources.admin.backups import CHECK, CHECK_MEANS, Verb, done
+from sources.admin.removing import RemovesInBackground
+from sources.backups import check
 from sources.backups.reach import EXPORT_KEY
-from sources.models import Repository
+from sources.models import Assignment, Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 from sources.repository_edits import KEEP_THE_KEY, Repositories
 
-FIELDS = ("name", "remote", "location", "secrets", "encrypted", "key")
+SHOWN = 100
+FIELDS = ("name", "format", "remote", "location", "secrets", "encrypted", "key")
 
 
 class RepositoryForm(DeclaredForm):
@@ -34,31 +39,51 @@ class RepositoryForm(DeclaredForm):
 
 
 @admin.register(Repository)
-class RepositoryAdmin(DeclaredAdmin):
+class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, DeclaredAdmin):
     """Where backups go, and whether anything goes there now."""
 
-    list_display = ("name", "kind", "location", "encrypted", "breaker_state")
+    called = "repository"
+    when_empty = "A repository is where backups go: a directory of the workers' hosts, or a folder of a remote."
+    list_display = ("name", "format", "kind", "location", "encrypted", "breaker_state")
     search_fields = ("name", "location")
     form = RepositoryForm
     formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("breaker",)
-    actions_detail = ("show_key",)
+    actions_detail = ("check_this", "show_key")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Repository]:
         found: QuerySet[Repository] = super().get_queryset(request)
         return found.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY)
 
+    def in_the_way(self, rows: list[Any]) -> bool:
+        return any(map(Repositories().users, rows))
+
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return (*FIELDS, "breaker") if obj else FIELDS
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Whether one is encrypted stays as it was made."""
-        return (*self.readonly_fields, "encrypted") if obj else self.readonly_fields
+        """What writes it, and whether it is encrypted, stays as it was made."""
+        return (*self.readonly_fields, "format", "encrypted") if obj else self.readonly_fields
 
     def response_add(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         """A key that was made is shown before anything else."""
         response = super().response_add(request, obj, *args, **kwargs)
         return self._key_page(request, obj, obj.new_key) if obj.new_key else response
+
+    def idle_verbs(self, row: Repository) -> set[str]:
+        return set() if row.encrypted else {"show_key"}
+
+    _, check_this = asked("check_now", CHECK, CHECK_MEANS, check.check_now, "fact_check")
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Repository], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """For all that lies in a repository."""
+        ids = [each for row in rows for each in check.lying_in(row)]
+        if is_confirmed(request):
+            done(self, request, name, verb(ids, by=str(request.user)))
+            return None
+        return question(request, name, means, Assignment.objects.filter(pk__in=ids[:SHOWN]))
 
     @action(description="Show key", url_path="key", permissions=["export_key"], icon="key")
     def show_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -94,4 +119,4 @@ class RepositoryAdmin(DeclaredAdmin):
         if found is None or not found.is_open:
             return link_to(found)
         text, waiting = breakers.describe(found), breakers.held_by(found)
-        return format_html("{}: {}; {} records wait for it", link_to(found), text, f"{waiting:,}")
+        return format_html("{}: {}; waiting for it: {}", link_to(found), text, several(waiting, "record"))

@@ -4,11 +4,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.template.defaultfilters import filesizeformat
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import display
 
+from jobs.formatting import several
 from jobs.models import BacklogRecord
-from operations.admin.base import ReadOnlyAdmin, link, moment
+from operations.admin.base import ReadOnlyAdmin, column, link, moment
 from sources.models import Progress, Restore
 from sources.restores.asking import KIND, describe_target
 
@@ -21,6 +23,7 @@ OUTCOMES = {
 class RestoreAdmin(ReadOnlyAdmin):
     """Every restore that was asked for. One is asked for on the page of its source."""
 
+    when_empty = "Each restore is listed here. One is asked for on the page of its source."
     list_display = (
         "source",
         "shown_point",
@@ -35,41 +38,39 @@ class RestoreAdmin(ReadOnlyAdmin):
     search_fields = ("assignment__source__name", "asked_by", "target")
     list_select_related = ("assignment__source", "assignment__policy__schedule")
     fields = (
-        "source", "policy", "shown_point", "paths", "where", "overwrite", "asked_by", "shown_asked_at", "record",
-        "progress", "shown_outcome", "error", "shown_ended_at", "files", "shown_size", "present", "not_set", "failed",
+        "source", "policy", "shown_point", "shown_paths", "where", "overwrite", "asked_by", "shown_asked_at", "record",
+        "progress", "shown_outcome", "error", "shown_ended_at", "files", "shown_size", "present",
+        "shown_not_set", "shown_failed",
     )  # fmt: skip
 
-    @admin.display(description="source", ordering="assignment__source__name")
-    def source(self, restore: Restore) -> str:
-        return restore.assignment.source.name
-
-    @admin.display(description="policy")
-    def policy(self, restore: Restore) -> str:
-        return str(restore.assignment.policy)
-
-    @admin.display(description="as of (point, UTC)", ordering="point")
-    def shown_point(self, restore: Restore) -> str:
-        return restore.point
+    source = column("assignment__source__name", "source")
+    policy = column("assignment__policy", "policy", ordered=False)
+    shown_point = column("point", "as of (point, UTC)")
 
     @admin.display(description="to")
     def where(self, restore: Restore) -> str:
         return describe_target(restore)
 
-    @admin.display(description="asked for (UTC)", ordering="asked_at")
-    def shown_asked_at(self, restore: Restore) -> str:
-        return moment(restore.asked_at)
-
-    @admin.display(description="ended (UTC)")
-    def shown_ended_at(self, restore: Restore) -> str:
-        return moment(restore.ended_at)
+    shown_asked_at = column("asked_at", "asked for (UTC)", moment)
+    shown_ended_at = column("ended_at", "ended (UTC)", moment, ordered=False)
 
     @display(description="outcome", label=OUTCOMES)
     def shown_outcome(self, restore: Restore) -> str:
         return restore.outcome or "under way"
 
-    @admin.display(description="size", ordering="size")
-    def shown_size(self, restore: Restore) -> str:
-        return "" if restore.size is None else filesizeformat(restore.size)
+    @admin.display(description="what")
+    def shown_paths(self, restore: Restore) -> str:
+        return _lines(restore.paths) or "all"
+
+    @admin.display(description="could not be set")
+    def shown_not_set(self, restore: Restore) -> str:
+        return _lines(restore.not_set)
+
+    @admin.display(description="not restored")
+    def shown_failed(self, restore: Restore) -> str:
+        return _lines(restore.failed)
+
+    shown_size = column("size", "size", filesizeformat)
 
     @admin.display(description="its record")
     def record(self, restore: Restore) -> SafeString | str:
@@ -84,7 +85,11 @@ class RestoreAdmin(ReadOnlyAdmin):
         if progress is None:
             return ""
         done, total = filesizeformat(progress.bytes_done), filesizeformat(progress.bytes_total)
-        return f"{done} of {total}, {progress.files_done:,} files"
+        return f"{done} of {total}, {several(progress.files_done, 'file')}"
+
+
+def _lines(texts: list[str]) -> str:
+    return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in texts))
 
 
 def _record(restore: Restore) -> Any:

@@ -7,11 +7,12 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from delivery.declarations import LONGEST_SECRET, NewStoredSecret
+from delivery.declarations import NewStoredSecret
 from delivery.models import StoredSecret
-from delivery.stored_secrets import PREFIX, StoredSecrets, users_of
+from delivery.references import LONGEST_SECRET, PREFIX
+from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
-from operations.admin.base import WholePage, moment
+from operations.admin.base import WholePage, column, moment
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from sources.backups.reach import SET_SECRET
 
@@ -41,6 +42,7 @@ class StoredSecretForm(DeclaredForm):
 class StoredSecretAdmin(DeclaredAdmin):
     """Who may set references may store, replace and delete; no page shows a secret."""
 
+    when_empty = "A password or key that is kept here, sealed, and that sources and repositories refer to by its name."
     form = StoredSecretForm
     list_display = ("name", "changed", "used_by")
     search_fields = ("name",)
@@ -68,9 +70,7 @@ class StoredSecretAdmin(DeclaredAdmin):
     def reference(self, secret: StoredSecret) -> str:
         return f"{PREFIX}{secret.name}"
 
-    @admin.display(description="changed (UTC)", ordering="changed_at")
-    def changed(self, secret: StoredSecret) -> str:
-        return moment(secret.changed_at)
+    changed = column("changed_at", "changed (UTC)", moment)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[WholePage]:
         return WholePage

@@ -34,7 +34,17 @@ UNEVENTFUL = ("", "timer")
 """Reasons of a check-in that say nothing: its agent just announces itself again."""
 
 
-READ = ("id", "name", "paused_at", "snoozed_until", "checked_in_at", "on_battery", "metered", "clock_skew")
+READ = (
+    "id",
+    "name",
+    "paused_at",
+    "retired_at",
+    "snoozed_until",
+    "checked_in_at",
+    "on_battery",
+    "metered",
+    "clock_skew",
+)
 """What is read of a source that checks in as usual, in the order of its fields."""
 
 

@@ -3,34 +3,50 @@
 | kind | it is there when |
 |---|---|
 | sftp | its port says something; accepting a connection is not enough: a frozen host does, and is silent |
+| imap | its port says something, behind a TLS greeting where it has one |
+| rclone | as its type: SMB and FTP say something, HTTP answers. A cloud service is always there: its engine asks it |
 | s3, webdav | its port answers a request, or a TLS greeting, whatever it answers |
 | postgresql | the server answers `SELECT 1`, or refuses us: the engine will say what is wrong |
 | local | the folder is the expected volume (its marker file is there) and not an empty mount point |
+| mariadb | the server greets, or says why not: it speaks first |
+| sqlite | its file is there |
 
 What it answers is the engine's business. All of it, look-up of the name included, takes one timeout.
 """
 
 import asyncio
 import contextlib
+import re
 import ssl
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sources.availability.postgresql import ask_server
+from sources.engines.cleartext import imap_is_tls, imap_port
+from sources.engines.rclone.servers import server_of
 from sources.models import Source
-from sources.models.source import SourceKind
+from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.network import contact
 from sources.network.bounded_threads import BoundedThreads
 
-USUAL_PORTS = {SourceKind.SFTP: 22, SourceKind.POSTGRESQL: 5432}
+USUAL_PORTS = {SourceKind.SFTP: 22, SourceKind.POSTGRESQL: 5432, SourceKind.MARIADB: 3306}
 
 FOLDER_THREADS = 64
 """Folders looked at at once. Each dead share holds one; asked again, it holds no second."""
 BANNER_BYTES = 255
 """The longest first line of an SSH server (RFC 4253, 4.2)."""
 
+SMB_NEGOTIATE = struct.pack(
+    ">I4sHHIHHIIQIIQ16s", 104, b"\xfeSMB", 0x4000, 0, 0, 0, 0x0100, 0, 0, 0, 0, 0, 0, bytes(16)
+) + struct.pack("<HHHHI16sQHH", 36, 2, 1, 0, 0, bytes(16), 0, 0x0202, 0x0210)
+"""Which an SMB server answers (MS-SMB2, 2.2.3); before, it is silent."""
+
+SSH, IMAP = b"SSH-", rb"\* "
+MARIADB = rb"...\0[\n\xff]"
+"""Its first packet, of protocol 10, or an error, as that it has no connection left."""
 HUNG_UP = "it hung up without a word"
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -60,7 +76,7 @@ async def ask(source: Source, timeout: float) -> Answer:
         async with asyncio.timeout(timeout):
             return await _ask(source, place, timeout)
     except TimeoutError:
-        busy = source.kind == SourceKind.LOCAL and folders.are_all_busy
+        busy = source.kind in ON_THIS_HOST and folders.are_all_busy
         why = f": {FOLDER_THREADS} folders hang; is a share of this worker dead?" if busy else ""
         return Answer(False, f"{place} did not answer within {timeout:g} s{why}")
     except OSError as error:
@@ -76,31 +92,47 @@ def ask_now(source: Source, timeout: float) -> Answer:
 
 def place_of(source: Source) -> str:
     """Where a source is asked, for people: a folder, a socket, or host and port."""
-    if source.kind == SourceKind.LOCAL:
+    if source.kind in ON_THIS_HOST:
         return source.path
+    if is_cloud(source):
+        return f"the {source.options.get('type')} service"
+    if is_at_socket(source) and source.kind == SourceKind.MARIADB:
+        return source.address
     if is_at_socket(source):
         return f"{source.address}/.s.PGSQL.{source.port or USUAL_PORTS[SourceKind.POSTGRESQL]}"
     return "{}:{}".format(*contact_point(source))
 
 
 def is_at_socket(source: Source) -> bool:
-    """Whether it is a database server of this host, asked at the socket in its directory."""
-    return source.kind == SourceKind.POSTGRESQL and source.address.startswith("/")
+    """Whether it is a database server of this host, asked at a socket: PostgreSQL's address is its directory."""
+    return source.kind in (SourceKind.POSTGRESQL, SourceKind.MARIADB) and source.address.startswith("/")
+
+
+def is_cloud(source: Source) -> bool:
+    """Whether it names no server of its own that could be asked."""
+    return source.kind == SourceKind.RCLONE and server_of(source.options) is None
 
 
 def contact_point(source: Source) -> tuple[str, int]:
     """Host name and TCP port at which a source is asked."""
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV):
         return contact.host_and_port(source.address)
+    if source.kind == SourceKind.RCLONE and (named := server_of(source.options)):
+        return named[:2]
+    if source.kind == SourceKind.IMAP:
+        return source.address, source.port or imap_port(source.options)
     return source.address, source.port or USUAL_PORTS[SourceKind(source.kind)]
 
 
 async def _ask(source: Source, place: str, timeout: float) -> Answer:
+    if source.kind == SourceKind.SQLITE:
+        file = Path(source.path)
+        return await folders.call((file, ""), lambda: _look_at_file(file))
     if source.kind == SourceKind.LOCAL:
         folder, marker = Path(source.path), str(source.options.get("marker") or "")
         return await folders.call((folder, marker), lambda: _look_at(folder, marker))
-    if is_at_socket(source):
-        return Answer(True, await ask_server(source, place, source.address, timeout))
+    if is_cloud(source):
+        return Answer(True, f"{place} is asked by its engine")
     host, port = contact_point(source)
 
     async def ask_address(address: str) -> Answer:
@@ -108,12 +140,20 @@ async def _ask(source: Source, place: str, timeout: float) -> Answer:
             case SourceKind.POSTGRESQL:
                 return Answer(True, await ask_server(source, place, address, timeout))
             case SourceKind.SFTP:
-                return Answer(True, f"{place} {await _listen_to(address, port)}")
+                return Answer(True, f"{place} {await _listen_to(address, port, SSH, 'an SSH host')}")
+            case SourceKind.RCLONE:
+                return Answer(True, f"{place} {await _ask_remote(source.options, address)}")
+            case SourceKind.MARIADB:
+                return Answer(True, f"{place} {await _listen_to(address, port, MARIADB, 'a MariaDB server')}")
+            case SourceKind.IMAP:
+                tls: dict[str, Any] = {"ssl": TLS, "server_hostname": host} if imap_is_tls(source.options) else {}
+                return Answer(True, f"{place} {await _listen_to(address, port, IMAP, 'an IMAP server', **tls)}")
             case _:
                 await _greet(address, port, host, is_tls=source.address.startswith("https:"))
                 return Answer(True, f"{place} answered")
 
-    return await contact.first_of(await contact.addresses_of(host), ask_address)
+    addresses = [host] if is_at_socket(source) else await contact.addresses_of(host)
+    return await contact.first_of(addresses, ask_address)
 
 
 def _look_at(folder: Path, marker: str) -> Answer:
@@ -127,9 +167,19 @@ def _look_at(folder: Path, marker: str) -> Answer:
     return Answer(True, f"{folder} is there")
 
 
+def _look_at_file(file: Path) -> Answer:
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        return Answer(False, f"cannot look at {file}: {error.strerror}")
+    return Answer(is_there, f"{file} is there" if is_there else f"there is no file {file}")
+
+
 @contextlib.asynccontextmanager
 async def _connected(address: str, port: int, **tls: Any) -> AsyncIterator[Streams]:
-    reader, writer = await asyncio.open_connection(address, port, **tls)
+    at_socket = address.startswith("/")
+    opening = asyncio.open_unix_connection(address) if at_socket else asyncio.open_connection(address, port, **tls)
+    reader, writer = await opening
     try:
         yield reader, writer
     finally:
@@ -151,6 +201,20 @@ async def _greet(address: str, port: int, host: str, *, is_tls: bool) -> None:
         return  # it speaks, if not to us
 
 
+async def _ask_remote(remote: dict[str, Any], address: str) -> str:
+    host, port, is_tls = server_of(remote) or ("", 0, False)
+    match remote.get("type"):
+        case "sftp":
+            return await _listen_to(address, port, SSH, "an SSH host")
+        case "smb":
+            return await _listen_to(address, port, rb".{5}SMB", "an SMB server", ask=SMB_NEGOTIATE)
+        case "ftp":
+            tls: dict[str, Any] = {"ssl": TLS, "server_hostname": host} if is_tls else {}
+            return await _listen_to(address, port, b"220", "an FTP server", **tls)
+    await _greet(address, port, host, is_tls=is_tls)
+    return "answered"
+
+
 async def _hear(reader: asyncio.StreamReader) -> bytes:
     heard = await reader.read(BANNER_BYTES)
     if not heard:
@@ -158,9 +222,14 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
     return heard
 
 
-async def _listen_to(address: str, port: int) -> str:
-    """Whether it is an SSH host that answers. What another one sends is not repeated: an account that may change an
-    address would read the banners of a whole network. Raises: OSError when it hangs up without a word."""
-    async with _connected(address, port) as (reader, _):
-        heard = await _hear(reader)
-    return "answered" if heard.startswith(b"SSH-") else "answered, but not as an SSH host"
+async def _listen_to(address: str, port: int, greeting: bytes, what: str, *, ask: bytes = b"", **tls: Any) -> str:
+    """Whether it is `what` it should be that answers, when it is sent `ask` (empty: it speaks first): `greeting`
+    matches. What another one sends is not repeated: an account that may change an address would read the banners of a
+    whole network. Raises: OSError when it hangs up without a word."""
+    try:
+        async with _connected(address, port, **tls) as (reader, writer):
+            writer.write(ask)
+            heard = await _hear(reader)
+    except ssl.SSLError:
+        heard = b""  # it speaks, if not to us
+    return "answered" if re.match(greeting, heard, re.DOTALL) else f"answered, but not as {what}"

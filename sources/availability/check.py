@@ -19,9 +19,10 @@ from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
-from jobs.worker.database_threads import AskedTogether, ask_database
+from jobs.worker.database_threads import ask_database
 from sources import planning, repository_breaker
 from sources.availability import address_tracking, answers, wake
+from sources.availability.asked_together import AskedTogether
 from sources.models import Assignment, Source
 from sources.network import contact
 
@@ -120,9 +121,11 @@ def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
     return found
 
 
-def not_wanted(assignment: Assignment) -> Cancelled | None:
-    """What ends its record, because no backups of it are wanted any more."""
-    if assignment.source.paused_at:
+def not_wanted(assignment: Assignment, *, although_retired: bool = False) -> Cancelled | None:
+    """What ends its record, because no backups of it are wanted any more. `although_retired`: of what goes on then."""
+    if assignment.source.retired_at and not although_retired:
+        return Cancelled("its source is retired")
+    if assignment.source.paused_at and not assignment.source.retired_at:
         return Cancelled("its source is paused")
     if not assignment.policy.schedule.enabled:
         return Cancelled("its policy is disabled")

@@ -1,10 +1,18 @@
-"""SSH host keys as people paste them: `ssh-ed25519 AAAA…`, one a line."""
+"""SSH host keys as people paste them: `ssh-ed25519 AAAA…`, one a line; and what a host shows."""
+
+import asyncio
+from dataclasses import dataclass
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
+from delivery import extras
+
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
-HOW_TO_GET_ONE = "get it with `ssh-keyscan ADDRESS` and leave out the address in front of it"
+FETCH_SECONDS = 8.0
+HOW_TO_GET_ONE = (
+    "let its page in the admin fetch it, or get it with `ssh-keyscan ADDRESS` and leave out the address in front of it"
+)
 
 
 def check_host_key(text: str) -> None:
@@ -22,3 +30,42 @@ def check_host_key(text: str) -> None:
             raise ValueError(
                 f"the text after {kind} is not such a key: it is cut off or altered; {HOW_TO_GET_ONE}"
             ) from None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The key that a host showed: as it is pinned, and its fingerprint as `ssh-keygen -l` prints it."""
+
+    host_key: str
+    fingerprint: str
+
+
+def fetch_now(address: str, port: int | None) -> Shown:
+    """The host key that answers now, for a person to compare: who is in between shows his own. There is no login.
+
+    Raises: OSError saying why there is none.
+    """
+    if lacking := extras.missing("asyncssh", "fetching a host key"):
+        raise OSError(lacking)
+    return asyncio.run(_fetch(address, port or 22))
+
+
+async def _fetch(address: str, port: int) -> Shown:
+    import asyncssh  # a third of a second, which only those pay who ask
+
+    # nothing of the account's own: no configuration, keys or agent
+    options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, username="backup")
+    try:
+        async with asyncio.timeout(FETCH_SECONDS):
+            key = await asyncssh.get_server_host_key(
+                address, port, config=None, server_host_key_algs=list(TYPES), options=options
+            )
+    except TimeoutError:
+        raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
+    except (asyncssh.Error, OSError) as error:
+        # not what it sent: an account that may change an address would read the banners of a whole network
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no SSH host that shows one"
+        raise OSError(f"{address}:{port} showed no host key: {why}") from None
+    if key is None:
+        raise OSError(f"{address}:{port} showed no host key")
+    return Shown(key.export_public_key("openssh").decode().strip(), key.get_fingerprint())

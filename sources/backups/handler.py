@@ -7,9 +7,12 @@ mid-backup is let go after the grace of its policy.
 import dataclasses
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.db.utils import Error
 from django.utils.text import slugify
 
@@ -24,12 +27,16 @@ from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.backups import overlaps, repositories
+from sources.backups import overlaps, repositories, snapshots, staging
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.hooks import running as hooks
 from sources.models import Assignment, Policy, Progress, Repository, Source
 from sources.models.source import SourceKind
+from sources.processes.runner import StopSignal
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.storage import layout
+from sources.storage.location import RESTIC
 from sources.storage.store import StorageFailed
 
 PROGRESS_EVERY_SECONDS = 0.5
@@ -37,6 +44,8 @@ PROGRESS_EVERY_SECONDS = 0.5
 ANSWER_HOLDS_FOR = timedelta(seconds=60)
 """A source that answered longer ago is asked again before a unit is spent on it."""
 
+
+ROOM_HOLDS_FOR = timedelta(minutes=1)
 
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
@@ -48,17 +57,19 @@ BUSY_FOR = timedelta(seconds=60)
 def copy_source(run: Run) -> Outcome:
     """Run the engine on the source of a record. Blocks for as long as the copy takes."""
     try:
-        return _copy(run)
+        assignment = assignment_of(run.record)
+        if assignment is None:
+            return Cancelled("its assignment is gone")
+        outcome = _copy(run, assignment)
+        hooks.after_failure(run, assignment, outcome)
+        return outcome
     except Error as error:
         if trouble_of(error) is Trouble.OURS:
             raise
         return database_away(run.record, error)
 
 
-def _copy(run: Run) -> Outcome:
-    assignment = assignment_of(run.record)
-    if assignment is None:
-        return Cancelled("its assignment is gone")
+def _copy(run: Run, assignment: Assignment) -> Outcome:
     if refused := not_wanted(assignment):
         return refused
     source, policy = assignment.source, assignment.policy
@@ -68,6 +79,8 @@ def _copy(run: Run) -> Outcome:
         return Handoff(planning.ARRIVALS, found=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
+    if snapshots.is_wanted_alone(policy.repository):
+        return _busy(snapshots.WANTED_ALONE.format(policy.repository))
     try:
         specification, location = specification_of(source), repositories.location_of(policy.repository)
         ours = repositories.identity_of(policy.repository)
@@ -75,9 +88,7 @@ def _copy(run: Run) -> Outcome:
         return Failed(f"source {source.name}: {error}")
     except StorageFailed as error:
         return Failed(str(error), fault_of=repository_breaker.guarded_by(policy.repository))
-    if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
-        refusal := cleartext.refusal(source.address, specification.secret, source.options)
-    ):
+    if refusal := refused_in_clear(specification):
         return Failed(f"source {source.name} {refusal}")
     task = BackupTask(
         source=specification,
@@ -91,13 +102,44 @@ def _copy(run: Run) -> Outcome:
         least_rate=policy.least_rate,
         policy=str(policy),
         zone=policy.schedule.zone,
+        staging=str(staging.root()),
+        record=str(run.record.id),
+        **_last(assignment),
     )
-    _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
+    _log_beginning(assignment, run.record, engines.engine_for(source.kind, location.format).name)
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(task, on_progress=on_progress, stop=monitor, ours=ours)
+        copy = partial(
+            repositories.back_up,
+            on_progress=on_progress,
+            stop=monitor,
+            ours=ours,
+            made=policy.repository.made_at is not None,
+        )
+        result = hooks.around(run, assignment, task, copy, monitor)
+    if not isinstance(result, EngineResult):
+        return result
+    _write_room(policy.repository, result)
+    if result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+        note_made(policy.repository)
     return _outcome(result, assignment, monitor)
+
+
+def _write_room(repository: Repository, result: EngineResult) -> None:
+    """How much room a repository has, for people: once in a while, since many backups of it end at the same time."""
+    if result.room:
+        free, total = result.room
+        stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
+        rows = Repository.objects.filter(stale, pk=repository.pk)
+        rows.update(room_free=free, room_total=total, room_seen_at=Now())
+
+
+def note_made(repository: Repository) -> None:
+    """Something of ours is there now: from then on an empty place is a disk that is away."""
+    if repository.made_at is None:
+        place = {"location": repository.location, "remote": repository.remote}  # it may have been edited meanwhile
+        Repository.objects.filter(pk=repository.pk, made_at=None, **place).update(made_at=Now())
 
 
 def specification_of(source: Source) -> SourceSpec:
@@ -111,7 +153,15 @@ def specification_of(source: Source) -> SourceSpec:
         options=dict(source.options),
         secret=read_secret_in_time(source.secret),
         host_key=source.host_key,
+        secrets={name: read_secret_in_time(reference) or "" for name, reference in source.secrets.items()},
     )
+
+
+def refused_in_clear(source: SourceSpec) -> str:
+    """Why its password may not be sent; empty: it may."""
+    if source.kind in (SourceKind.S3, SourceKind.WEBDAV):
+        return cleartext.refusal(source.address, source.secret, source.options)
+    return cleartext.refusal_of_remote(source.options, source.secrets) if source.kind == SourceKind.RCLONE else ""
 
 
 def _options(assignment: Assignment) -> dict[str, Any]:
@@ -119,6 +169,17 @@ def _options(assignment: Assignment) -> dict[str, Any]:
     if own := overlaps.left_out_of(assignment.source):
         return options | {"exclude": [*options.get("exclude", []), *own]}
     return options
+
+
+def _last(assignment: Assignment) -> dict[str, Any]:
+    """The snapshot that restic compares a source with, where its repository is restic's. It is the last by its name:
+    after a clock that was ahead, rows of later points began earlier."""
+    if assignment.policy.repository.format != RESTIC:
+        return {}
+    rows = assignment.backups.filter(repository=assignment.policy.repository_id).order_by()
+    points = ((name, row) for row in rows.values_list("snapshot", "files") if (name := layout.point_of(row[0])))
+    _, (snapshot, files) = max(points, key=lambda each: layout.order_of(each[0]), default=("", ("", None)))
+    return {"last_snapshot": snapshot, "last_files": files}
 
 
 def _directory(assignment: Assignment) -> str:
@@ -151,7 +212,8 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
-            result = dataclasses.replace(result, repository=policy.repository_id)
+            engine = engines.engine_for(assignment.source.kind, policy.repository.format).name
+            result = dataclasses.replace(result, repository=policy.repository_id, engine=engine)
             return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
         case Verdict.STOPPED if monitor.vanished:
             reason = f"it vanished in mid-backup: {monitor.silence}"
@@ -163,10 +225,10 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.UNAVAILABLE:
             return _lost(policy, result.error)
         case Verdict.BUSY:
-            return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
+            return _busy(result.error)
         case Verdict.REPOSITORY_FAILED:
             # not what its message says, which may repeat the source's: whether a file can be written there at all
-            is_its_own = _not_writable(policy.repository, monitor)
+            is_its_own = not_writable(policy.repository, monitor)
             fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
@@ -176,12 +238,19 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Failed(result.error)
 
 
-def _not_writable(repository: Repository, stop: LivenessMonitor) -> str | None:
+def _busy(why: str) -> Postponed:
+    return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{why}; looked at again at")
+
+
+def not_writable(repository: Repository, stop: StopSignal) -> str | None:
+    """Why nothing can be written to a repository now; None: it can."""
     try:
         location = repositories.location_of(repository)
     except StorageFailed as error:
         return str(error)
-    return repositories.why("not_writable", location, stop, reserve=settings.RESERVE_PERCENT)
+    return repositories.why(
+        "not_writable", location, stop, reserve=settings.RESERVE_PERCENT, made=repository.made_at is not None
+    )
 
 
 def _lost(policy: Policy, reason: str) -> Unavailable:

@@ -6,25 +6,36 @@ share that does not answer.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from sources.models import Repository, Source
-from sources.models.source import SourceKind
+from sources.models.source import ON_THIS_HOST, SourceKind
 
-OURS = ("postgres", "secrets", "secret_key")
-"""In `settings.VAR_DIR`: the database, passwords and keys."""
+OURS = ("postgres", "secrets", "secret_key", "staging")
+"""In `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
 NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
 """Settings of a remote."""
+COPIES_ITSELF = "the location of repository {}: a backup would copy backups, itself in the end"
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 def check_source(source: Source, repositories: Iterable[Repository]) -> None:
-    """Raises: ValidationError on `path`, for a local folder that overlaps what it must not, as these repositories."""
-    if source.kind != SourceKind.LOCAL:
+    """Raises: ValidationError on `path`, for a local folder or a bucket that overlaps what it must not, as these
+    repositories."""
+    if source.kind == SourceKind.S3:
+        for repository in repositories:
+            if _is_same_bucket(source, repository):
+                _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
+    if source.kind == SourceKind.RCLONE:
+        for repository in repositories:
+            if _is_same_remote(source, repository):
+                _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
+    if source.kind not in ON_THIS_HOST:
         return
     forms = _forms(source.path)
     left_out = _left_out(forms)
@@ -32,8 +43,7 @@ def check_source(source: Source, repositories: Iterable[Repository]) -> None:
         _refuse("path", source.path, ours, "which holds this program's database, passwords or keys")
     for repository in repositories:
         if not repository.remote and _first_overlap(forms, [repository.location]):
-            why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
-            _refuse("path", source.path, repository.location, why)
+            _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
 
 
 def check_repository(repository: Repository) -> None:
@@ -49,7 +59,7 @@ def check_repository(repository: Repository) -> None:
         if not other.remote and _first_overlap(forms, [other.location]):
             why = f"the location of repository {other}: the backups of one could delete those of the other"
             _refuse("location", repository.location, other.location, why)
-    for source in Source.objects.filter(kind=SourceKind.LOCAL):
+    for source in Source.objects.filter(kind__in=ON_THIS_HOST):
         if _first_overlap(forms, [source.path]):
             why = f"the folder of source {source}: its backup would copy backups, itself in the end"
             _refuse("location", repository.location, source.path, why)
@@ -57,16 +67,45 @@ def check_repository(repository: Repository) -> None:
 
 def _check_remote(repository: Repository, others: Iterable[Repository]) -> None:
     for other in others:
-        if _server_of(other) == _server_of(repository) and _first_overlap([_path_in(repository)], [_path_in(other)]):
+        if _of_repository(other) == _of_repository(repository) and _first_overlap(
+            [_path_in(repository)], [_path_in(other)]
+        ):
             why = f"the location of repository {other}: the backups of one could delete those of the other"
             _refuse("location", repository.location, other.location, why)
+    for source in Source.objects.filter(kind__in=(SourceKind.S3, SourceKind.RCLONE)):
+        if (_is_same_bucket if source.kind == SourceKind.S3 else _is_same_remote)(source, repository):
+            why = f"the path of source {source}: its backup would copy backups, itself in the end"
+            _refuse("location", repository.location, source.path, why)
 
 
-def _server_of(repository: Repository) -> list[str]:
+def _is_same_bucket(source: Source, repository: Repository) -> bool:
+    """Whether what is backed up and where backups go lie one in the other, on one server of S3."""
+    if repository.remote.get("type") != "s3" or _s3(source.address) != _s3(repository.remote.get("endpoint", "")):
+        return False
+    return bool(_first_overlap([os.path.normpath(f"/{source.path}")], [_path_in(repository)]))
+
+
+def _is_same_remote(source: Source, repository: Repository) -> bool:
+    """Whether what is backed up and where backups go lie one in the other, in one remote."""
+    if not repository.remote or _server_of(source.options, source.secrets) != _of_repository(repository):
+        return False
+    return bool(_first_overlap([os.path.normpath(f"/{source.path}")], [_path_in(repository)]))
+
+
+def _s3(endpoint: str) -> str:
+    """The server of an endpoint, which may be a URL; all of AWS is one, and the one that is meant without any."""
+    server = endpoint.lower().partition("://")[2] or endpoint.lower()
+    return "" if ".amazonaws.com" in server else server.rstrip("/").removesuffix(":443").removesuffix(":80")
+
+
+def _of_repository(repository: Repository) -> list[str]:
+    return _server_of(repository.remote, repository.secrets)
+
+
+def _server_of(remote: Mapping[str, Any], secrets: Mapping[str, str]) -> list[str]:
     """Buckets of S3 have one name space; where no setting names a server, the secrets tell accounts apart."""
-    remote = repository.remote
     named = [str(remote.get(name, "")).rstrip("/").lower() for name in NAMES_A_SERVER]
-    own = [] if any(named) or remote.get("type") == "s3" else sorted(repository.secrets.values())
+    own = [] if any(named) or remote.get("type") == "s3" else sorted(secrets.values())
     return [str(remote.get("type")), *named, *own]
 
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from sources.models import Repository, Source
-from sources.models.source import SourceKind
+from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.storage import providers
 
 SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
@@ -42,17 +42,19 @@ def check_source(account: Any, row: Source) -> list[str]:
     Returns notices for the person. Raises: ValidationError naming the field.
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
-    if row.kind == SourceKind.LOCAL and not _is_same(stored, row, ("kind", "path", "options")):
+    if row.kind in ON_THIS_HOST and not _is_same(stored, row, ("kind", "path", "options")):
         check_folder(account, "path", row.path, settings.FOLDERS)
     certificates = row.options.get("sslrootcert", "system")
     if certificates != "system" and not _is_same(stored, row, ("options",)):
         check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
     if account.has_perm(SET_SECRET):
         return []
-    if row.secret and not _is_same(stored, row, ("secret",)):
-        raise ValidationError({"secret": "your account may not set where passwords are found; ask an administrator"})
-    if row.secret and not _is_same(stored, row, POINTS_AT):
-        row.secret = ""
+    _check_secrets(stored, row, ("secret", "secrets"))
+    is_elsewhere = not _is_same(stored, row, POINTS_AT)
+    if row.kind == SourceKind.RCLONE and is_elsewhere:
+        _check_ways(row.options, "options")
+    if (row.secret or row.secrets) and is_elsewhere:
+        row.secret, row.secrets = "", {}
         return [CLEARED]
     return []
 
@@ -67,19 +69,26 @@ def check_repository(account: Any, row: Repository) -> list[str]:
         check_folder(account, "location", row.location, settings.FOLDERS)
     if account.has_perm(SET_SECRET):
         return []
-    for field in ("secrets", "key"):
-        if getattr(row, field) and not _is_same(stored, row, (field,)):
-            raise ValidationError({field: "your account may not set where passwords are found; ask an administrator"})
+    _check_secrets(stored, row, ("secrets", "key"))
     is_elsewhere = not _is_same(stored, row, ("remote", "location"))
-    if is_elsewhere and (own := providers.of_the_worker(row.remote)):
-        raise ValidationError({
-            "remote": f"{', '.join(own)}: your account may not let workers use their own files, accounts or ways out; "
-            "ask an administrator"
-        })  # fmt: skip
+    if is_elsewhere:
+        _check_ways(row.remote, "remote")
     if row.secrets and is_elsewhere:
         row.secrets = {}
         return [CLEARED_OF_REPOSITORY]
     return []
+
+
+def _check_secrets(stored: Any, row: Any, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        if getattr(row, field) and not _is_same(stored, row, (field,)):
+            raise ValidationError({field: "your account may not set where passwords are found; ask an administrator"})
+
+
+def _check_ways(remote: dict[str, Any], field: str) -> None:
+    if own := providers.of_the_worker(remote):
+        text = "your account may not let workers use their own files, accounts or ways out; ask an administrator"
+        raise ValidationError({field: f"{', '.join(own)}: {text}"})
 
 
 def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:

@@ -12,32 +12,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
-from sources.models import Repository
+from sources.engines.results import STOPPED, GuardedProgress, failure, without_secrets
+from sources.models import Assignment, Repository
 from sources.processes import runner
 from sources.processes.programs import ProgramMissing, rclone_version
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
-from sources.storage import remotes
+from sources.storage import directories, layout, remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
 from sources.storage.store import Stopped, StorageFailed
-
-if TYPE_CHECKING:
-    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
 ROOT = Path(__file__).parents[2]
-PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
 
 
 class Unanswered(Exception):
@@ -50,29 +46,31 @@ def back_up(
     on_progress: Callable[[EngineProgress], None],
     stop: StopSignal,
     ours: Identity | None = None,
+    made: bool = False,
 ) -> EngineResult:
     """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
-    of itself; None: anything."""
+    of itself; None: anything. `made`: an earlier backup has let it say so."""
     try:
         whole = asdict(replace(task, engine_version=_version_of_engine(task)))
-        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours)}
-        ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
+        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made}
+        ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
         facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        facts |= {"room": tuple(room)} if (room := answer.get("room")) else {}
         return EngineResult(**(answer | facts))
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
-    if ended.ending is Ending.STALLED:
-        return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
-    return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
+    verdict = Verdict.REPOSITORY_FAILED if ended.ending is Ending.STALLED else Verdict.SOURCE_FAILED
+    result = failure(verdict, why_unanswered(ended, task.location.outside, SILENT_SECONDS))
+    return without_secrets(result, task)
 
 
 def _version_of_engine(task: BackupTask) -> str:
     """As far as this process, which runs many backups, can ask once for all of them. Raises: OSError."""
     with suppress(ProgramMissing):  # the engine says so
-        return rclone_version() if engine_for(task.source.kind).name == "rclone" else ""
+        return rclone_version() if engine_for(task.source.kind, task.location.format).name == "rclone" else ""
     return ""
 
 
@@ -94,7 +92,7 @@ def work(
     try:
         location = location_of(repository)
         order = {"do": do, "location": location.as_json()} | facts
-        ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+        ended, answers = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
     except (SecretNotFound, ValueError, ProgramMissing) as error:
         raise StorageFailed(str(error)) from error
     except OSError as error:
@@ -109,7 +107,16 @@ def work(
         return dict(answer)
     if ended.ending is Ending.STOPPED:
         raise Stopped
-    raise StorageFailed(_silent(location.outside, SILENT_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
+    raise StorageFailed(why_unanswered(ended, location.outside, SILENT_SECONDS))
+
+
+def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
+    """All that an assignment has in a repository. Takes, returns and raises what `work` does."""
+    try:
+        ours = asdict(identity_of(repository))
+    except SecretNotFound as error:
+        raise StorageFailed(str(error)) from error
+    return work("remove_folder", repository, stop, ours=ours, **facts)
 
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
@@ -126,13 +133,34 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
     """Ask it for more than a reason. Returns the answer; None also if it was stopped before. Raises: Unanswered."""
     place = location.as_json() if isinstance(location, Location) else location
     order = {"do": question, "location": place} | facts
-    ended, answers = _run(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
+    ended, answers = _engine(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
     for answer in answers:
         return answer
     if ended.ending is Ending.STOPPED:
         return None
     where = (location.directory or location.outside) if isinstance(location, Location) else location
-    raise Unanswered(_silent(str(where), ANSWER_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
+    raise Unanswered(why_unanswered(ended, str(where), ANSWER_SECONDS))
+
+
+def holding(assignment: Assignment) -> list[Repository]:
+    """Those in which backups of an assignment lie, that of its policy first."""
+    found = Repository.objects.filter(backups__assignment=assignment).distinct()
+    return sorted(found, key=lambda each: (each.pk != assignment.policy.repository_id, each.pk))
+
+
+def with_copies(assignment: Assignment) -> list[Repository]:
+    """Those in which copies of its points lie, as far as is known, that of its policy first."""
+    rows = assignment.copies.exclude(points=[]).select_related("repository")
+    found = (each.repository for each in rows)
+    return sorted(found, key=lambda each: (each.pk != assignment.policy.copy_to_id, each.pk))
+
+
+def recorded(assignment: Assignment, repository: Repository) -> list[str]:
+    """The points of an assignment that a repository has by our rows, copies too."""
+    rows = assignment.backups.filter(repository=repository).order_by()
+    names = [name for place in rows.values_list("snapshot", flat=True) if (name := layout.point_of(place))]
+    copies = assignment.copies.filter(repository=repository).values_list("points", flat=True)
+    return [*names, *(name for points in copies for name in points if name not in names)]
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:
@@ -146,8 +174,10 @@ def location_of(repository: Repository, new_key: str | None = None) -> Location:
             new_key or key_of(repository),
             remotes.obscure,
             sees_changes=repository.sees_changes,
+            format=repository.format,
+            cache=str(Path(settings.VAR_DIR) / "restic-cache"),
         )
-    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+    except ValueError as error:  # SecretNotFound is one
         raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
 
 
@@ -159,42 +189,59 @@ def key_of(repository: Repository) -> str | None:
 def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
     """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: SecretNotFound."""
     digest = digest_of(new_key or key_of(repository))
-    return Identity(str(repository.identity), repository.name, repository.encrypted, digest)
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest, format=repository.format)
 
 
-def _run(
+def give_order(
+    program: str,
     order: dict[str, Any],
     stop: StopSignal,
     silent_for: float,
     grace: float,
-    on_progress: Callable[[EngineProgress], None],
+    take: Callable[[dict[str, Any]], object],
 ) -> tuple[Ended, list[Any]]:
-    """Returns the answer as a list, which is empty when the process ended without one. Raises: OSError."""
+    """Let a process that can be killed, the `main` of the module `program`, do something. `take` gets each line of it
+    but the answer, as JSON. Returns the answer as a list, which is empty when it ended without one. Raises: OSError."""
     answers = []
 
-    def take(line: str) -> None:
+    def on_line(line: str) -> None:
         try:
             found = json.loads(line)
         except ValueError:  # a warning, or the end of a traceback
             return
         if "answer" in found:
             answers.append(found["answer"])
-        elif "progress" in found:
-            on_progress(EngineProgress(**found["progress"]))
+        else:
+            take(found)
 
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
+    main = f"import sys; sys.path.insert(0, sys.argv[1]); from {program} import main; main()"
     command = Command(
-        (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
+        (sys.executable, "-I", "-c", main, str(ROOT)),
         stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),
     )
-    return runner.run(command, stop=stop, on_line=take), answers
+    return runner.run(command, stop=stop, on_line=on_line), answers
 
 
-def _silent(location: str, seconds: float) -> str:
-    return f"{location} has not answered for {seconds:g} s; is its share dead?"
-
-
-def _died(ended: Ended) -> str:
+def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:
+    """In words, of one that gave no answer and was not stopped."""
+    if ended.ending is Ending.STALLED:
+        return f"{location} has not answered for {silent_for:g} s; is its share dead?"
     return f"the process that works there ended with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}"
+
+
+def _engine(
+    order: dict[str, Any],
+    stop: StopSignal,
+    silent_for: float,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+) -> tuple[Ended, list[Any]]:
+    def take(found: dict[str, Any]) -> None:
+        if "progress" in found:
+            on_progress(EngineProgress(**found["progress"]))
+
+    program = "sources.storage.directories" if order["do"] in directories.ORDERS else "sources.engines.apart"
+    return give_order(program, order, stop, silent_for, grace, take)

@@ -1,14 +1,15 @@
 """What a settled attempt means for its assignment, and the line of the log that says so."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from jobs import attempts, decisions
+from jobs import decisions
 from jobs.durations import span
-from jobs.formatting import storable
+from jobs.formatting import several, storable
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
@@ -23,7 +24,8 @@ from jobs.outcomes import (
     Unavailable,
 )
 from jobs.states import Status, WaitingFor
-from sources import engines, planning
+from operations.silences import SILENT
+from sources import engines, outcomes, planning
 from sources.backups import retention
 from sources.domain.alerts import thresholds
 from sources.domain.due import next_backup_at
@@ -34,9 +36,10 @@ from sources.models import Assignment, Backup, Progress, Source
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
     "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since", "held_back_why",
+    "to_copy_since",
 )  # fmt: skip
 
-NOT_KEPT = ("verdict", "error", "warnings", "repository")
+NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room")
 """Fields of a result that its row has otherwise, or not."""
 
 
@@ -63,7 +66,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             _log(record, "failed for its repository" if outcome.tried else "held", _first_line(outcome.reason), now)
         case Cancelled():
             # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
-            if assignments.exclude(source__paused_at=None, policy__schedule__enabled=True).exists():
+            if not assignments.active().exists():
                 BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
             assignments.update(asked_for_at=None)
             _log(record, "cancelled", outcome.reason, now)
@@ -73,10 +76,17 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             if record.closes_at is None:
                 _back_into_its_window(record, now)
             _log_failure(record, outcome, now)
+            if wants := outcomes.goes_out(assignments):
+                body = {"event": "backup.failed", "error": _first_line(outcome.error), "failures": wants.failures}
+                outcomes.follow(wants, record, now, body)
         case Succeeded(result=EngineResult() as result):
             # locked before its policy is read: an edit of the policy comes before both or after both
             if assignment := assignments.select_for_update().first():
                 _write_success(assignment, record, result, now)
+                if outcomes.goes_out(assignments):
+                    body = {"event": "backup.succeeded", "started_at": record.started_at.isoformat(),
+                            "size": result.size, "files": result.files}  # fmt: skip
+                    outcomes.follow(assignment, record, now, body)
     if asked and not isinstance(outcome, Failed | Cancelled):
         planning.keep_promise(assignments, record.id, now)
 
@@ -85,7 +95,7 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
     assignments = Assignment.objects.filter(pk=record.payload["assignment"])
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now)
-    what = "vanished" if record.queue == planning.BACKUPS else attempts.SILENT
+    what = "vanished" if record.queue == planning.BACKUPS else SILENT
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     if planning.has_checked_in_since(record, since, now):
         _log(record, what, f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
@@ -140,7 +150,12 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.failures = assignment.skips = 0
     assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
-    limits = thresholds(assignment.policy.schedule.period, assignment.policy.alert_after, now)
+    if assignment.policy.copy_to_id and assignment.to_copy_since is None:
+        assignment.to_copy_since = now
+    policy, window = assignment.policy, None
+    with suppress(ValueError):  # a window that cannot be read, which is set aside where it is asked for
+        window = policy.weekly_window
+    limits = thresholds(policy.schedule.period, policy.alert_after, now, window)
     if min(started_at, assignment.next_backup_at) > limits.clear_after:
         assignment.overdue_since = None
     _hold_back_what_looks_wrong(assignment, record, result, now)
@@ -151,7 +166,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         repository_id=result.repository or assignment.policy.repository_id,
         record_id=record.id,
         attempt=record.attempt,
-        engine=engines.engine_for(assignment.source.kind).name,
+        engine=result.engine or engines.engine_for(assignment.source.kind).name,
         started_at=started_at,
         ended_at=now,
         **{name: value for name, value in vars(result).items() if name not in NOT_KEPT},
@@ -180,12 +195,12 @@ def _hold_back_what_looks_wrong(assignment: Assignment, record: Claimed, result:
 def _counted(result: EngineResult) -> str:
     """As `7 files (1 new, 2 removed), 500 bytes (300 read), 1 warning`; what is unknown or nothing is left out."""
     files, size = (
-        ", ".join(f"{number} {name}" for name in names if (number := getattr(result, name)))
+        ", ".join(f"{number:,} {name}" for name in names if (number := getattr(result, name)))
         for names in (("new", "changed", "removed"), ("read", "added"))
     )
-    text = f"{result.files} files{files and f' ({files})'}, {result.size} bytes{size and f' ({size})'}"
+    text = f"{several(result.files, 'file')}{files and f' ({files})'}, {result.size:,} bytes{size and f' ({size})'}"
     number = len(result.warnings)
-    return text + (f", {number} warning{'s' if number > 1 else ''}" if number else "")
+    return text + (f", {several(number, 'warning')}" if number else "")
 
 
 def _log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:

@@ -1,44 +1,111 @@
 """Kind `retention`: removes the points of an assignment that its policy does not keep.
 
-A backup that succeeds puts its record on the backlog when there is something to remove. It is not held by the
-repository's breaker: a full repository is what it makes room in. What the repository says is there counts, so a removal
-whose result was lost is noted by the next one. A backup's row goes with its point.
+A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
+repository was busy at its end. It is not held by the repository's breaker: a full repository is what it makes room in.
+What the repository says is there counts, so a removal whose result was lost is noted by the next one. A backup's row
+goes with its point. Where a policy was given another repository, its rules go on for what lies in the earlier ones; one
+of those that fails is named, and holds nothing up.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.template.defaultfilters import filesizeformat
 
 from jobs.clock import database_clock
+from jobs.formatting import several
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
+from schedules.cron import Period
 from sources import planning
 from sources.availability.check import not_wanted
-from sources.backups import repositories, upkeep
+from sources.backups import check, repositories, snapshots, upkeep
 from sources.domain.retention import Keep, Kept, Point
-from sources.models import Assignment, Backup
+from sources.models import Assignment, Backup, Copy, Format, Repository
 from sources.storage import layout
 from sources.storage.merging import Removed
+from sources.storage.store import StorageFailed
 
 log = logging.getLogger(__name__)
 
 KIND = planning.RETENTION
+MINUTES = 24 * 60
+KEPT_AT_LEAST = timedelta(days=30)
+"""The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
 
-def decide(assignment: Assignment, keep: Keep | None = None) -> list[Kept]:
-    """What becomes of each of its points in its policy's repository, the newest first. `keep`: other rules than its
-    policy's."""
+@dataclass
+class Removal:
+    """What was removed, by repository, beside its points that had no row. `failed`: why not elsewhere; `lost`: points
+    that were to stay, and are not there. `pruned`: repositories, by id."""
+
+    by_repository: dict[int, tuple[Removed, list[dict[str, Any]]]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    pruned: list[int] = field(default_factory=list)
+    copies: dict[int, list[str]] = field(default_factory=dict)
+    """Of `Copy` rows: the points that are there still."""
+
+
+def decide(assignment: Assignment, keep: Keep | None = None, now: datetime | None = None) -> list[Kept]:
+    """What becomes of each of its points, the newest first, in whichever repository they lie. `keep`: other rules than
+    its policy's. `now` (aware): of a retired source, when; by default the database's clock."""
     policy = assignment.policy
-    rows = _backups_of(assignment).values_list("snapshot", "started_at", "warnings")
+    rows = Backup.objects.filter(assignment=assignment).order_by()
     points = [
-        Point(name, started_at, not warnings) for place, started_at, warnings in rows if (name := point_of(place))
+        Point(name, started_at, not warnings, repository)
+        for place, started_at, warnings, repository in rows.values_list(
+            "snapshot", "started_at", "warnings", "repository"
+        )
+        if (name := layout.point_of(place))
     ]
+    return _decide(assignment, points, keep or policy.keeping, now)
+
+
+def decide_of_copy(assignment: Assignment, names: Iterable[str], now: datetime | None = None) -> list[Kept]:
+    """The same of the points that a copy has, whatever became of those that it was made of."""
+    rows = assignment.backups.order_by().values_list("snapshot", "warnings")
+    incomplete = {layout.point_of(place) for place, warnings in rows if warnings}
+    points = [Point(name, layout.instant_of(name), name not in incomplete) for name in names]
+    return _decide(assignment, points, assignment.policy.keeping, now)
+
+
+def _decide(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
+    policy = assignment.policy
     points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
-    return (keep or policy.keeping).apply(points, policy.schedule.zone)
+    if points and (retired_at := assignment.source.retired_at):
+        return _decide_of_retired(points, keep, policy.schedule.period, retired_at, now or database_clock())
+    return keep.apply(points, policy.schedule.zone)
+
+
+def _decide_of_retired(
+    points: list[Point], keep: Keep, period: Period, retired_at: datetime, now: datetime
+) -> list[Kept]:
+    """As if a backup had been made in each period since it was retired, but the newest point stays to the last."""
+    since = max(retired_at, points[0].started_at)
+    left = keep.gone_on(since, now, period.zone, period.next_after)
+    if left is None and now < retired_at + KEPT_AT_LEAST:
+        left = Keep(last=1)
+    return left.apply(points, period.zone) if left else [Kept(point, ()) for point in points]
+
+
+@transaction.atomic
+def plan_retired(now: datetime | None = None) -> int:
+    """Put on the backlog those of retired sources of which something is to be removed: each once a day, in a minute of
+    its own. Returns how many are new."""
+    instant = now or database_clock()
+    has_points = Q(Exists(Backup.objects.filter(assignment=OuterRef("pk"))))
+    has_points |= Q(Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[])))
+    retired = Assignment.objects.filter(has_points, source__retired_at__isnull=False).annotate(minute=F("pk") % MINUTES)
+    minute = instant.hour * 60 + instant.minute
+    related = retired.filter(minute=minute).select_related("source", "policy__schedule", "policy__repository")
+    return plan(related.order_by("pk"), instant)
 
 
 def facts_of(assignment: Assignment) -> dict[str, Any]:
@@ -56,30 +123,26 @@ def facts_of(assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def point_of(snapshot: str) -> str | None:
-    """The name of a backup's point; None: it has none."""
-    return next((part for part in reversed(snapshot.split("/")) if layout.NAME.fullmatch(part)), None)
-
-
-def _backups_of(assignment: Assignment) -> QuerySet[Backup]:
-    """Those in its policy's repository: what lies in an earlier one stays."""
-    return Backup.objects.filter(assignment=assignment, repository=assignment.policy.repository_id).order_by()
-
-
 def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
     """Put on the backlog those of which something is to be removed. Returns how many are new.
 
     Not those that are held back, whose source is paused, or whose policy is disabled.
     """
-    wanted = [each for each in assignments if not each.held_back_since and not not_wanted(each) and _has_more(each)]
-    return upkeep.enqueue(KIND, wanted, now or database_clock())
+    instant = now or database_clock()
+    free = (each for each in assignments if not each.held_back_since and not not_wanted(each, although_retired=True))
+    return upkeep.enqueue(KIND, [each for each in free if _has_more(each, instant)], instant)
 
 
-def _has_more(assignment: Assignment) -> bool:
+def _has_more(assignment: Assignment, now: datetime) -> bool:
     """Whether there are points that its policy does not keep. Rules that cannot be read, since they were written past
     the forms, keep all: a backup is not to fail of them."""
     try:
-        return assignment.policy.keeping != Keep() and not all(each.reasons for each in decide(assignment))
+        if assignment.policy.keeping == Keep():
+            return False
+        decided = decide(assignment, now=now)
+        for copy in _copies(assignment):
+            decided += decide_of_copy(assignment, copy.points, now)
+        return not all(each.reasons for each in decided)
     except ValueError as error:
         log.error("policy %s removes nothing: what it keeps cannot be read: %s", assignment.policy, error)
         return False
@@ -87,10 +150,10 @@ def _has_more(assignment: Assignment) -> bool:
 
 def remove_points(run: Run) -> Outcome:
     """Remove what the policy does not keep. Blocks for as long as that takes."""
-    return upkeep.do(run, _remove)
+    return upkeep.do(run, _remove, although_retired=True)
 
 
-def _remove(work: upkeep.Work) -> Removed:
+def _remove(work: upkeep.Work) -> Removal:
     assignment = work.assignment
     if since := assignment.held_back_since:
         text = (
@@ -98,37 +161,105 @@ def _remove(work: upkeep.Work) -> Removed:
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
         raise upkeep.Refused(Cancelled(text))
-    decided = decide(assignment)
-    answer = repositories.work(
-        "remove_points",
-        assignment.policy.repository,
-        work,
-        grace=work.grace,
-        on_progress=work.on_progress,
-        folder=assignment.directory,
-        points=[each.point.name for each in decided if not each.reasons],
-        stay=[each.point.name for each in decided if each.reasons],
-    )
-    return Removed(tuple(answer["points"]), tuple(answer["present"]), answer["freed"])
+    decided = defaultdict[int, list[Kept]](list)
+    for each in decide(assignment, now=work.record.started_at):
+        decided[each.point.repository].append(each)
+    done = Removal()
+    for repository in repositories.holding(assignment):
+        work.repository = repository
+        try:
+            answer = thin(work, repository, decided[repository.pk])
+        except StorageFailed as error:
+            if repository.pk == assignment.policy.repository_id:
+                raise
+            done.failed.append(f"repository {repository}: {error}")
+            continue
+        if answer and answer.get("pruned"):
+            done.pruned.append(repository.pk)
+        if answer:
+            points, present, damaged = (tuple(answer[name]) for name in ("points", "present", "damaged"))
+            done.by_repository[repository.pk] = Removed(points, present, answer["freed"], damaged), answer["unrecorded"]
+            stay = (each.point.name for each in decided[repository.pk] if each.reasons)
+            done.lost += (name for name in stay if name not in present)
+    _thin_copies(work, done)
+    return done
+
+
+def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict[str, Any] | None:
+    """Remove what does not stay of the points that an assignment has in a repository. Returns what came of it; None:
+    all stay. Raises: StorageFailed, Stopped, Busy."""
+    goes = [each.point.name for each in decided if not each.reasons]
+    stays = [each.point.name for each in decided if each.reasons]
+    at: dict[str, Any] = {"grace": work.grace, "on_progress": work.on_progress, "folder": work.assignment.directory}
+    if not goes:
+        return None
+    if work.assignment.source.retired and not stays:
+        return repositories.remove_folder(repository, work, **at)
+    prune = snapshots.prunes_now(repository, work.record.started_at)
+    answer = repositories.work("remove_points", repository, work, **at, points=goes, stay=stays, prune=prune)
+    return answer | {"pruned": prune}
+
+
+def _copies(assignment: Assignment) -> QuerySet[Copy]:
+    """Those to which its rules apply: all of a retired source, else that of its policy."""
+    found = assignment.copies.exclude(points=[]).select_related("repository")
+    return found if assignment.source.retired else found.filter(repository=assignment.policy.copy_to_id)
+
+
+def _thin_copies(work: upkeep.Work, done: Removal) -> None:
+    for copy in _copies(work.assignment):
+        try:
+            if answer := thin(
+                work, copy.repository, decide_of_copy(work.assignment, copy.points, work.record.started_at)
+            ):
+                done.copies[copy.pk] = list(answer["present"])
+                done.pruned += [copy.repository_id] if answer.get("pruned") else []
+        except StorageFailed as error:
+            done.failed.append(f"copy in repository {copy.repository}: {error}")
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Remove the rows of backups whose points are gone. Runs in the settle's transaction."""
+    """Remove the rows of backups whose points are gone, and add those that are missing. Runs in the settle's
+    transaction."""
     upkeep.log_outcome(record, outcome, now)
     match outcome:
-        case Succeeded(result=Removed() as removed):
-            assignment = Assignment.objects.select_related("policy").filter(pk=record.payload["assignment"]).first()
-            if assignment:
-                rows = _backups_of(assignment).filter(started_at__lt=record.started_at)
+        case Succeeded(result=Removal() as done):
+            assignment_id = record.payload["assignment"]
+            if (assignment := Assignment.objects.filter(pk=assignment_id).first()) is None:
+                return
+            Repository.objects.filter(pk__in=done.pruned, format=Format.RESTIC).update(pruned_at=now)
+            for repository_id, (removed, unrecorded) in done.by_repository.items():
+                rows = Backup.objects.filter(
+                    assignment=assignment_id, repository=repository_id, started_at__lt=record.started_at
+                )
                 gone = [
                     pk
                     for pk, place in rows.values_list("pk", "snapshot")
-                    if (name := point_of(place)) and name not in removed.present
+                    if (name := layout.point_of(place)) and name not in removed.present
                 ]
                 Backup.objects.filter(pk__in=gone).delete()
-            number = len(removed.points)
-            text = (
-                f"{number} point{'s' if number != 1 else ''} removed, {filesizeformat(removed.freed)} freed, "
-                f"{len(removed.present)} kept"
-            )
-            upkeep.log(record, "removed", text, now, points=list(removed.points)[:100], freed=removed.freed)
+                upkeep.record_points(assignment_id, repository_id, unrecorded)
+                check.note_manifests(assignment_id, repository_id, removed.damaged, now)
+            for copy_id, points in done.copies.items():
+                Copy.objects.filter(pk=copy_id).update(points=points)
+            if done.by_repository:
+                upkeep.count_what_is_left(assignment, assignment.backups.all())
+            _log(record, done, now)
+
+
+def _log(record: Claimed, done: Removal, now: datetime) -> None:
+    removals = [removed for removed, _ in done.by_repository.values()]
+    points = [point for removed in removals for point in removed.points]
+    freed, kept = sum(each.freed for each in removals), sum(len(each.present) for each in removals)
+    text = f"{several(len(points), 'point')} removed, {filesizeformat(freed)} freed, {kept} kept"
+    upkeep.log(record, "removed", text, now, points=points[:100], freed=freed)
+    if damaged := [point for removed in removals for point in removed.damaged]:
+        text = f"the manifest of point {', '.join(damaged[:3])} cannot be read, so the point after it stays"
+        upkeep.log(record, "damaged", text, now, points=damaged[:100])
+    if done.lost:
+        text = (
+            f"the manifest of point {', '.join(done.lost[:3])} is missing, so it cannot be restored; no point goes now"
+        )
+        upkeep.log(record, "damaged", text, now, points=done.lost[:100])
+    for reason in done.failed:
+        upkeep.log(record, "failed", f"{reason}; what lies there stays", now)

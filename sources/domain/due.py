@@ -1,8 +1,8 @@
 """When an assignment is due again, and on which day that is. Pure: `now` is always an argument."""
 
 from datetime import date, datetime
-from zoneinfo import ZoneInfo
 
+from jobs.zones import zone_of
 from schedules.cron import Period
 
 
@@ -17,4 +17,4 @@ def next_backup_at(period: Period, started_at: datetime, now: datetime) -> datet
 
 def due_day(next_backup_at: datetime | None, zone: str) -> date | None:
     """The local date of a next-backup date in the policy's zone; None: never backed up, which comes first."""
-    return next_backup_at.astimezone(ZoneInfo(zone)).date() if next_backup_at else None
+    return next_backup_at.astimezone(zone_of(zone)).date() if next_backup_at else None

@@ -10,6 +10,27 @@ NOT_KEPT = {
     "sftp": ("symbolic links", "owners, groups and modes", "hard links: each name becomes a file of its own"),
     "s3": ("metadata, tags and access rules of objects", "older versions of objects", "storage classes"),
     "webdav": ("properties other than the modification time", "access rules and locks", "older versions of files"),
+    "rclone": (
+        "symbolic links, owners and modes",
+        "older versions of files, access rules and shares",
+        "a change that keeps a file's size, where the storage tells neither times nor digests",
+    ),
+    "mariadb": (
+        "other databases of the server",
+        "the server's configuration, as my.cnf",
+        "users, roles and grants, unless the user of the source may read the database mysql",
+        "routines, triggers and events that the user of the source may not see",
+        "what changes between two backups: no binary log is kept",
+    ),
+    "sqlite": (
+        "databases in other files, which it attaches: each is a source of its own",
+        "what changes between two backups",
+    ),
+    "imap": (
+        "keywords and labels of messages: of their flags a Maildir knows seen, answered, flagged, forwarded, draft and "
+        "deleted",
+        "subscriptions, access rights and filters",
+    ),
     "postgresql": (
         "other databases of the server",
         "the server's configuration, as postgresql.conf and pg_hba.conf",
@@ -17,11 +38,12 @@ NOT_KEPT = {
         "what changes between two backups: no write-ahead log is kept",
     ),
 }
+DATABASES = ("mariadb", "postgresql", "sqlite")
 BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
 """Types of rclone's remotes that know no folders."""
 
 
 def not_kept(kind: str, remote: str = "") -> list[str]:
     """What is lost of a source of this kind. `remote`: rclone's type of the repository's, empty for a directory."""
-    in_a_bucket = kind != "postgresql" and remote in BUCKETS
+    in_a_bucket = kind not in DATABASES and remote in BUCKETS
     return [*NOT_KEPT[kind], *(["empty folders"] if in_a_bucket else [])]

@@ -2,16 +2,17 @@
 time of the newest. Pure.
 
 As restic and Borg count: an hour, day or week without a point takes up none of its number. Nothing goes because time
-passes: every number and time counts back from the newest point, so a source that is not backed up any more loses none.
+passes: every number and time counts back from the newest point, so a source that is not backed up any more loses none,
+unless it is retired (`Keep.gone_on`).
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from jobs import durations
+from jobs.zones import zone_of
 
 BUCKETS: dict[str, Callable[[datetime], tuple[int, ...]]] = {
     # of the hour that a change of clocks repeats, both count
@@ -28,6 +29,7 @@ MOST = 100_000
 USUAL = {"last": 7, "daily": 14, "weekly": 8, "monthly": 12}
 NEWEST = "newest"
 NEWEST_COMPLETE = "newest complete"
+NEWEST_THERE = "newest of its repository"
 
 
 def usual() -> dict[str, Any]:
@@ -37,11 +39,13 @@ def usual() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Point:
-    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it."""
+    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it; `repository`:
+    where it lies."""
 
     name: str
     started_at: datetime
     complete: bool = True
+    repository: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,20 @@ class Kept:
 
     point: Point
     reasons: tuple[str, ...]
+
+
+NextAfter = Callable[[datetime], datetime]
+
+
+def _end_of(local: datetime, *, hourly: bool) -> datetime:
+    """The last instant of the hour, or of the day, of a local time."""
+    began = (
+        local.replace(minute=0, second=0, microsecond=0)
+        if hourly
+        else local.replace(hour=0, minute=0, second=0, microsecond=0)
+    )
+    following = began.astimezone(UTC) + timedelta(hours=1) if hourly else began + timedelta(days=1)
+    return following.astimezone(UTC) - timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -81,19 +99,43 @@ class Keep:
                 found[name] = value
         return cls(**found)
 
+    def gone_on(self, since: datetime, now: datetime, zone: str, next_after: NextAfter) -> "Keep | None":
+        """What is left of these rules at `now`, had a point been made by each trigger after `since`: a number is less
+        by those points, or by the hours, days, … in which one was made, and `within` by the time. None: nothing is
+        left, so no point is kept any more.
+
+        `next_after`: the first trigger after an instant. As few are asked for as the rules need.
+        """
+        if self == Keep():
+            return self
+        last, left = self.last, {name: getattr(self, name) for name in BUCKETS}
+        local = zone_of(zone)
+        seen = {name: bucket(since.astimezone(local)) for name, bucket in BUCKETS.items()}
+        at = next_after(since)
+        while at <= now and (last or any(left.values())):
+            last = max(0, last - 1)
+            for name, bucket in BUCKETS.items():
+                if left[name] and bucket(at.astimezone(local)) != seen[name]:
+                    seen[name], left[name] = bucket(at.astimezone(local)), left[name] - 1
+            at = next_after(at if last else _end_of(at.astimezone(local), hourly=bool(left["hourly"])))
+        rest = Keep(last=last, within=max(0.0, self.within - (now - since).total_seconds()), **left)
+        return rest if rest != Keep() else None
+
     def apply(self, points: Iterable[Point], zone: str) -> list[Kept]:
         """What becomes of each point. `points`: as they were made, the newest first, which is not the order of their
         times where the clock was put back. `zone`: IANA, in which days begin.
 
-        The newest point and the newest complete one always stay.
+        The newest point and the newest complete one always stay, and of each repository the newest one: it holds the
+        files that older ones share with it.
         """
         ordered = list(points)
         rules = {name: getattr(self, name) for name in BUCKETS}
         counts, seen = dict.fromkeys(rules, 0), dict[str, tuple[int, ...]]()
+        homes: set[int] = set()
         complete = next((point for point in ordered if point.complete), None)
         found = []
         for number, point in enumerate(ordered):
-            local = point.started_at.astimezone(ZoneInfo(zone))
+            local = point.started_at.astimezone(zone_of(zone))
             reasons = ["all"] if self == Keep() else []
             if number < self.last:
                 reasons.append("last")
@@ -108,5 +150,8 @@ class Keep:
                 reasons.append(NEWEST)
             if not reasons and point is complete:
                 reasons.append(NEWEST_COMPLETE)
+            if not reasons and point.repository not in homes:
+                reasons.append(NEWEST_THERE)
+            homes.add(point.repository)
             found.append(Kept(point, tuple(reasons)))
         return found

@@ -1,39 +1,63 @@
-"""Which engine copies which kind of source."""
+"""Which engine copies which kind of source.
+
+An engine is loaded when it is first asked for: the process of each backup is its own, and loading all of them takes a
+quarter of its start.
+"""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from sources.engines.base import Engine
-from sources.engines.pg_dump.engine import PgDumpEngine
-from sources.engines.rclone.engine import RcloneEngine
-from sources.processes.programs import ProgramMissing, find_postgresql_program, find_rclone
+from sources.engines.dumps import DumpEngine
+from sources.processes.programs import ProgramMissing, find_rclone, find_restic
+from sources.storage.location import RCLONE, RESTIC
 
-_rclone = RcloneEngine()
+_RCLONE = "rclone.engine:RcloneEngine"
 
-ENGINES: dict[str, Engine] = {
-    "sftp": _rclone,
-    "s3": _rclone,
-    "webdav": _rclone,
-    "local": _rclone,
-    "postgresql": PgDumpEngine(),
+ENGINES = {
+    "sftp": _RCLONE,
+    "s3": _RCLONE,
+    "webdav": _RCLONE,
+    "local": _RCLONE,
+    "rclone": _RCLONE,
+    "postgresql": "pg_dump.engine:PgDumpEngine",
+    "mariadb": "mariadb.engine:MariadbDumpEngine",
+    "sqlite": "sqlite.engine:SqliteEngine",
+    "imap": "imap.engine:ImapEngine",
 }
-"""Kind of source → its engine."""
+"""Kind of source → its engine, a class in this folder."""
 
 
-def engine_for(kind: str) -> Engine:
-    """The engine that copies sources of `kind`. Raises: ValueError naming the known kinds."""
+def engine_for(kind: str, format: str = RCLONE) -> Engine:
+    """The engine that copies sources of `kind` into a repository of `format`. Raises: ValueError naming the known
+    kinds."""
     try:
-        return ENGINES[kind]
+        place = ENGINES[kind]
     except KeyError:
         raise ValueError(f"no engine copies sources of kind {kind!r}; known kinds: {', '.join(ENGINES)}") from None
+    engine: Engine = _loaded(place)()
+    return _loaded("restic.engine:ResticEngine")(engine) if format == RESTIC else engine
 
 
-def missing_program(kind: str) -> str | None:
-    """What is not installed here that the engine of `kind` runs, and how to get it; None when all is there.
+@cache
+def _loaded(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def missing_program(kind: str, format: str = RCLONE) -> str | None:
+    """What is not installed here that a backup of `kind` into a repository of `format` runs, and how to get it; None
+    when all is there.
 
     Raises: ValueError for an unknown kind.
     """
     try:
-        if isinstance(engine_for(kind), PgDumpEngine):
-            for name in ("pg_dump", "pg_dumpall", "pg_restore"):
-                find_postgresql_program(name)
+        if format == RESTIC:
+            find_restic()
+        engine = engine_for(kind)
+        if isinstance(engine, DumpEngine):
+            engine.find_programs()
         else:
             find_rclone()
     except ProgramMissing as error:

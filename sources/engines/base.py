@@ -4,7 +4,7 @@ An engine consists of a pure argv builder, an output parser and an exit-code tab
 program is run by `sources.processes.runner`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -19,7 +19,8 @@ from sources.storage.location import Location
 class SourceSpec:
     """A source as an engine sees it: the columns of `sources.models.Source`, with the secret fetched.
 
-    `secret` is the password itself, or None: it goes into the environment or a file, never into argv or a log.
+    `secret` is the password itself, or None; `secrets` are those of an rclone remote, by option. They go into
+    the environment or a file, never into argv or a log.
     """
 
     name: str
@@ -30,6 +31,12 @@ class SourceSpec:
     options: dict[str, Any]
     secret: str | None = field(repr=False)
     host_key: str
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def hidden(self) -> list[str]:
+        """What no text may hold."""
+        return [self.secret or "", *self.secrets.values()]
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,11 @@ class BackupTask:
     point. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of all that
     a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes a
     second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest; `zone`: its time zone.
-    `engine_version`: of the engine's program, where the worker knows it; empty: the engine asks.
+    `engine_version`: of the engine's program, where the worker knows it; empty: the engine asks. `staging`: the folder
+    of this host for what has to lie there as files first (`staging.py`). Of a source that was copied there, the kind is
+    `source_kind`, and `left_out` says what is not in that copy. `last_snapshot`: the `snapshot` of the
+    newest point in a restic repository, of `last_files` files, as far as they are known. `record`: its id, to be found
+    by.
     """
 
     source: SourceSpec
@@ -56,6 +67,12 @@ class BackupTask:
     policy: str = ""
     zone: str = "UTC"
     engine_version: str = ""
+    staging: str = ""
+    last_snapshot: str = ""
+    last_files: int | None = None
+    record: str = ""
+    source_kind: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def directory(self) -> Path | None:
@@ -96,7 +113,8 @@ class EngineResult:
     `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
     `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`). `repository`: the id of the one that it
-    went into, as its handler adds.
+    went into, `engine`: the name of the one that ran, both as its handler adds. `room`: bytes that are free in the
+    repository then, and that it has in all.
     """
 
     verdict: Verdict
@@ -112,6 +130,8 @@ class EngineResult:
     warnings: tuple[str, ...] = ()
     error: str = ""
     repository: int | None = None
+    engine: str = ""
+    room: tuple[int, int] | None = None
 
 
 class RunEnded(Exception):

@@ -6,14 +6,20 @@ password, and WebDAV and S3 over http send theirs, or what is derived from it, w
 
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-ALLOWED = "allowed"
+from sources.storage import providers
+
+ALLOWED, PLAINTEXT = providers.ALLOWED, providers.PLAINTEXT
 AUTHENTICATIONS = ("scram-sha-256", "md5")
 NO_FILE = f"{os.devnull}/none"
 """Of the device itself libpq would complain."""
+IMPLICIT, STARTTLS, NONE = TLS = ("implicit", "starttls", "none")
+"""How a connection with an IMAP server is encrypted: from its beginning on, by a command, or not."""
+PASSWORD, XOAUTH2 = IMAP_AUTHENTICATIONS = ("password", "xoauth2")
+MARIADB_SSL_MODES = ("disable", "require", "verify-full")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -33,6 +39,23 @@ def refusal(address: str, secret: str | None, options: Mapping[str, Any]) -> str
     )
 
 
+def refusal_of_remote(remote: Mapping[str, Any], secrets: Collection[str]) -> str:
+    """The same of a remote of a source or repository, whose `secrets` are these options."""
+    if not secrets or remote.get(PLAINTEXT) == ALLOWED:
+        return ""
+    encrypts = any(str(remote.get(name, "")).lower() == "true" for name in ("tls", "explicit_tls"))
+    in_clear = [
+        f"{name} {value}"
+        for name, value in remote.items()
+        if str(value).startswith("http://") and not _is_loopback(urlsplit(str(value)).hostname or "")
+    ]
+    if remote.get("type") == "ftp" and not encrypts and not _is_loopback(str(remote.get("host", ""))):
+        in_clear = ["FTP without TLS (tls, explicit_tls)"]
+    if not in_clear:
+        return ""
+    return f'sends its password in clear ({in_clear[0]}): encrypt it, or accept that with "{PLAINTEXT}": "{ALLOWED}"'
+
+
 def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str, str]:
     """How libpq (16 or later; an older one refuses the parameter) may answer a server that asks who we are.
 
@@ -45,14 +68,26 @@ def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str
     return found | {name: str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
 
 
+def imap_port(options: Mapping[str, Any]) -> int:
+    """The usual port of a mailbox with these options."""
+    return 993 if imap_is_tls(options) else 143
+
+
+def imap_is_tls(options: Mapping[str, Any]) -> bool:
+    """Whether its connection is encrypted from its beginning on."""
+    return bool(options.get("tls", IMPLICIT) == IMPLICIT)
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Raises: ValueError for a value that one of these options does not take."""
-    for name, known in (("auth", AUTHENTICATIONS), ("sslmode", SSL_MODES), ("plain_http", (ALLOWED,))):
-        if name in options and options[name] not in known:
-            raise ValueError(f"{name} is {options[name]!r}; it takes {', '.join(known)}")
     certificate = str(options.get("sslrootcert", "/"))
     if certificate != "system" and not certificate.startswith("/"):
         raise ValueError('sslrootcert must be "system", or the absolute path of a file of certificates')
+
+
+def is_local(address: str) -> bool:
+    """Whether a server is one of this host: nothing of what it is sent crosses a network."""
+    return address.startswith("/") or _is_loopback(address)
 
 
 def _is_loopback(host: str) -> bool:

@@ -76,13 +76,15 @@ class Space:
 
 
 class Later:
-    """A stop signal that gives so many seconds more."""
+    """A stop signal that gives so many seconds more, from when it is first seen to be set."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
-        self._stop, self._until = stop, time.monotonic() + seconds
+        self._stop, self._seconds, self._until = stop, seconds, float("inf")
 
     def is_set(self) -> bool:
-        return self._stop.is_set() and time.monotonic() >= self._until
+        if self._stop.is_set():
+            self._until = min(self._until, time.monotonic() + self._seconds)
+        return time.monotonic() >= self._until
 
 
 class LeastRate:

@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines.rclone.verdicts import HOST_KEY, REFUSED, SILENT
+from sources.engines.restic import probing as restic_probing
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
 from sources.storage import identity, layout
 from sources.storage.identity import Identity, Refused
 from sources.storage.location import Location
+from sources.storage.restic.program import ResticFailed
+from sources.storage.restic.verdicts import Trouble
 from sources.storage.store import Stopped, StorageFailed, Store
 
 STEP_SECONDS = 60.0
@@ -34,11 +38,18 @@ PRECISION_SECONDS = 2.0
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
     """Returns {"field": …, "problem": …}, or {"id": …, "sees_changes": …, "notices": […]}."""
     try:
+        if location.is_restic:
+            return restic_probing.probe(location, ours, stop, take_over=take_over)
         if location.directory and not location.is_encrypted:
             return _probe_directory(location, ours, stop, take_over)
         return _Probe(location, stop).run(ours, take_over)
     except Refused as error:
         return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
+    except ResticFailed as error:
+        field = "key" if error.trouble is Trouble.WRONG_KEY else "location"
+        return {"field": field, "problem": f"it cannot be used: {error}"}
+    except ProgramMissing as error:
+        return {"field": "format", "problem": str(error)}
     except StorageFailed as error:
         return problem_of(str(error), is_remote=location.directory is None)
 
@@ -57,6 +68,8 @@ def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
 
 def not_writable(location: Location, stop: StopSignal) -> str | None:
     """Why nothing can be written to a remote; None: it can. What is tried is deleted again."""
+    if not location.keeps_files:
+        return restic_probing.not_readable(location, stop)
     store = Store(replace(location, environment={**location.environment, **IMPATIENT}), stop, STEP_SECONDS)
     name = f"{PROBE}{secrets.token_hex(8)}"
     try:

@@ -40,7 +40,7 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
         result = failure(Verdict.REPOSITORY_FAILED, str(error))
     except OSError as error:
         result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
-    return without_secret(result, task.source.secret)
+    return without_secrets(result, task)
 
 
 def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
@@ -50,9 +50,9 @@ def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
     return Verdict.STOPPED, STOPPED
 
 
-def without_secret(result: EngineResult, secret: str | None) -> EngineResult:
-    """The result with the secret struck out of its texts, in case a program quoted it; texts bounded."""
-    secrets = [secret] if secret else []
+def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
+    """The result with the secrets struck out of its texts, in case a program quoted one; texts bounded."""
+    secrets = [*task.source.hidden, *task.location.secrets]
     warnings = tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in result.warnings[:WARNINGS])
     return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], warnings=warnings)
 

@@ -46,6 +46,9 @@ class Assignment(models.Model):
         help_text="Since when nothing of it is removed: its last backup looked wrong, and no person has looked yet.",
     )  # fmt: skip
     held_back_why = models.TextField(blank=True, default="", editable=False)
+    to_copy_since = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since when a point of it is not in its copy."
+    )
     proved_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When a drill last restored from it what its manifest says."
     )
@@ -68,6 +71,8 @@ class Assignment(models.Model):
         indexes = [
             # the emitter: which assignments of this policy are due?
             models.Index("policy", "next_backup_at", name="assignment_due"),
+            # each minute: what is to be copied? What is not is not in it
+            models.Index("to_copy_since", name="assignment_to_copy", condition=models.Q(to_copy_since__isnull=False)),
         ]
 
     def __str__(self) -> str:

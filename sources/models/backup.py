@@ -9,7 +9,11 @@ class Backup(models.Model):
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="backups")
     repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="backups")
-    record_id = models.BigIntegerField(help_text="The backlog record it ran as; that may have been pruned since.")
+    record_id = models.BigIntegerField(
+        null=True,
+        help_text="The backlog record it ran as; that may have been pruned since. None: its result was lost, and its "
+        "point was found in the repository.",
+    )
     attempt = models.IntegerField()
     engine = models.CharField(max_length=20)
     started_at = models.DateTimeField()
@@ -30,6 +34,10 @@ class Backup(models.Model):
         constraints = [
             # a settle that is repeated after an unknown COMMIT writes no second backup
             models.UniqueConstraint("record_id", "attempt", name="one_backup_per_attempt"),
+        ]
+        indexes = [
+            # the list of the admin, and what a day added
+            models.Index("ended_at", name="backup_ended"),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 from django.db import models
 
 from sources.models.assignment import Assignment
+from sources.models.repository import Repository
 
 
 class CheckRound(models.Model):
@@ -14,6 +15,9 @@ class CheckRound(models.Model):
     )
     planned_at = models.DateTimeField(help_text="When its last record was put on the backlog.")
     began_at = models.DateTimeField(null=True, help_text="When this round began; empty: none is under way.")
+    repository = models.ForeignKey(
+        Repository, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Where the next run reads on."
+    )
     part = models.CharField(max_length=40, blank=True, default="")
     after = models.TextField(blank=True, default="")
     total = models.BigIntegerField(default=0, help_text="Bytes of the round.")

@@ -1,8 +1,10 @@
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.db import models
 
+from delivery.models import Endpoint
 from jobs import throttles
 from jobs.models import Throttle
 from schedules.models import Schedule
@@ -25,6 +27,13 @@ class AtClose(models.TextChoices):
     STOP = "stop", "stop it; it goes on in the next opening"
 
 
+class DrillFrom(models.TextChoices):
+    """Which repository drills restore from."""
+
+    REPOSITORY = "repository", "the one of its backups"
+    COPY = "copy", "the second one, as far as copies are there"
+
+
 class Policy(models.Model):
     """How often its sources are backed up, in which window, to where, and how.
 
@@ -43,9 +52,17 @@ class Policy(models.Model):
         Throttle, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
     )
     engine_options = models.JSONField(default=dict, blank=True)
+    hook = models.CharField(max_length=100, blank=True, default="")
     keep = models.JSONField(default=usual, blank=True)
+    copy_to = models.ForeignKey(
+        Repository, null=True, blank=True, on_delete=models.PROTECT, related_name="copied_policies"
+    )
+    copy_within = models.FloatField(default=86_400)
+    copy_window = models.JSONField(default=list, blank=True)
+    copy_bandwidth = models.CharField(max_length=500, blank=True, default="")
     check_within = models.FloatField(null=True, blank=True, default=28 * 86_400)
     drill_every = models.FloatField(null=True, blank=True, default=30 * 86_400)
+    drill_from = models.CharField(max_length=10, choices=DrillFrom.choices, default=DrillFrom.REPOSITORY)
     max_running_for = models.FloatField(default=86_400)
     least_rate = models.PositiveIntegerField(null=True, blank=True)
     connect_timeout = models.FloatField(default=60)
@@ -55,6 +72,13 @@ class Policy(models.Model):
     on_battery = models.BooleanField(default=True)
     on_metered = models.BooleanField(default=True)
     alert_after = models.FloatField(null=True, blank=True)
+    chance_over_at = models.DateTimeField(
+        null=True, editable=False, help_text="When the last period ended in which its window was open."
+    )
+    outcomes_endpoint = models.ForeignKey(
+        Endpoint, null=True, blank=True, on_delete=models.PROTECT, related_name="policies"
+    )
+    ping_url = models.CharField(max_length=500, blank=True, default="")
     wake_allowed = models.BooleanField(default=False)
     wake_every = models.FloatField(default=14_400)
     wake_wait = models.FloatField(default=180)
@@ -64,6 +88,16 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return self.schedule.name
+
+    @property
+    def problem(self) -> str:
+        """Why its cron, zone or window, which were written past the forms, cannot be read; empty: they can."""
+        try:
+            self.schedule.period.check()
+            _ = self.weekly_window
+        except ValueError as error:
+            return str(error)
+        return ""
 
     @property
     def keeping(self) -> Keep:
@@ -80,8 +114,15 @@ class Policy(models.Model):
 
         A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
         """
+        return self._opening(lambda: self.weekly_window, now)
+
+    def copy_opening(self, now: datetime) -> Opening:
+        """The same of its copies."""
+        return self._opening(lambda: Window.parse(self.copy_window, self.schedule.zone), now)
+
+    def _opening(self, window: Callable[[], Window], now: datetime) -> Opening:
         try:
-            found = self.weekly_window.current_or_next(now)
+            found = window().current_or_next(now)
         except ValueError as error:
             log.error("policy %s backs up nothing: its window cannot be read: %s", self, error)
             return now + LOOK_AGAIN_AFTER, now + LOOK_AGAIN_AFTER

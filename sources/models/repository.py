@@ -4,6 +4,13 @@ from django.db import models
 from django.db.models import Q
 
 
+class Format(models.TextChoices):
+    """What a repository is written by. It is chosen when one is made."""
+
+    RCLONE = "rclone", "rclone: plain files, or rclone's encryption"
+    RESTIC = "restic", "restic: deduplicated and encrypted snapshots"
+
+
 class Repository(models.Model):
     """Where backups go: a directory of this host (or a mounted share), or a folder of an rclone remote.
 
@@ -13,6 +20,7 @@ class Repository(models.Model):
     """
 
     name = models.CharField(max_length=100, unique=True)
+    format = models.CharField(max_length=10, choices=Format.choices, default=Format.RCLONE)
     remote = models.JSONField(default=dict, blank=True)
     location = models.CharField(max_length=500)
     secrets = models.JSONField(default=dict, blank=True)
@@ -24,6 +32,17 @@ class Repository(models.Model):
         editable=False,
         help_text="Whether rclone sees there that a file was changed whose size stayed the same.",
     )
+    made_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="When its first backup ended there; since then it says whose it is, or its disk is away.",
+    )
+    pruned_at = models.DateTimeField(
+        null=True, editable=False, help_text="When restic last deleted what no point holds."
+    )
+    room_free = models.BigIntegerField(null=True, editable=False, help_text="Bytes; empty: not known, as of a remote.")
+    room_total = models.BigIntegerField(null=True, editable=False)
+    room_seen_at = models.DateTimeField(null=True, editable=False, help_text="When its last backup ended.")
 
     new_key: str | None = None
     """Of one that is being made, to be shown once."""
@@ -35,7 +54,12 @@ class Repository(models.Model):
         verbose_name_plural = "repositories"
         permissions = [("export_key_of_repository", "Can read the key of an encrypted repository")]
         constraints = [
-            models.CheckConstraint(condition=Q(encrypted=False) ^ ~Q(key=""), name="repository_has_a_key_iff_encrypted")
+            models.CheckConstraint(
+                condition=Q(encrypted=False) ^ ~Q(key=""), name="repository_has_a_key_iff_encrypted"
+            ),
+            models.CheckConstraint(
+                condition=~Q(format=Format.RESTIC) | Q(encrypted=True), name="restic_is_always_encrypted"
+            ),
         ]
 
     def __str__(self) -> str:

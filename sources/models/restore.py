@@ -1,6 +1,7 @@
 from django.db import models
 
 from sources.models.assignment import Assignment
+from sources.models.repository import Repository
 
 
 class To(models.TextChoices):
@@ -25,6 +26,13 @@ class Restore(models.Model):
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="restores")
     point = models.CharField(max_length=30, help_text="As of when: the name of the point.")
+    repository = models.ForeignKey(
+        Repository,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="In which the point lies; none: it was deleted.",
+    )
     paths = models.JSONField(default=list, help_text="Files and folders of the source; none: all.")
     to = models.CharField(max_length=10, choices=To.choices, help_text="Where to.")
     target = models.CharField(

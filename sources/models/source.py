@@ -1,6 +1,7 @@
 from datetime import datetime, timedelta
 
 from django.db import models
+from django.utils import timezone
 
 from sources.models.querysets import SourceQuerySet
 
@@ -16,6 +17,14 @@ class SourceKind(models.TextChoices):
     WEBDAV = "webdav", "WebDAV share"
     LOCAL = "local", "local folder"
     POSTGRESQL = "postgresql", "PostgreSQL database"
+    RCLONE = "rclone", "other storage that rclone reaches"
+    IMAP = "imap", "mailbox (IMAP)"
+    MARIADB = "mariadb", "MariaDB or MySQL database"
+    SQLITE = "sqlite", "SQLite database"
+
+
+ON_THIS_HOST = (SourceKind.LOCAL, SourceKind.SQLITE)
+"""Kinds whose path is one of the worker's host."""
 
 
 class Source(models.Model):
@@ -27,7 +36,11 @@ class Source(models.Model):
     | s3 | endpoint URL | bucket or bucket/prefix | access_key_id, region, provider, plain_http: "allowed" |
     | webdav | URL | directory below it | user, vendor, plain_http: "allowed" |
     | local | none | absolute path of a directory | marker: a file that must exist in it |
+    | mariadb | host or socket, 3306 | database | user, sslmode, sslrootcert |
+    | sqlite | none | absolute path of its file | none |
     | postgresql | host or socket directory, 5432 | database | user, auth: "md5", sslmode, sslrootcert |
+    | rclone | none | a path there | rclone's settings of the remote; plaintext: "allowed" |
+    | imap | host name or address, 993 or 143 | a folder, or empty | user, tls, leave_out, sslrootcert |
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -37,6 +50,7 @@ class Source(models.Model):
     path = models.CharField(max_length=500, blank=True)
     options = models.JSONField(default=dict, blank=True)
     secret = models.CharField(max_length=500, blank=True)
+    secrets = models.JSONField(default=dict, blank=True)
     host_key = models.TextField(blank=True)
     mac_address = models.CharField(max_length=17, blank=True)
     wake_address = models.CharField(max_length=100, blank=True, default="255.255.255.255")
@@ -46,6 +60,13 @@ class Source(models.Model):
     wakes = models.PositiveIntegerField(default=0, editable=False, help_text="Magic packets sent to it so far.")
     paused_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
+    )
+    paused_why = models.TextField(blank=True, default="", editable=False)
+    retired_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Since when a person wants no backups of it any more.",
     )
     snoozed_until = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="No backups of it before: its user asked for that."
@@ -89,6 +110,15 @@ class Source(models.Model):
         if self.metered and not on_metered:
             return "its connection is metered, which its policy does not allow"
         return None
+
+    @property
+    def retired(self) -> bool:
+        """As it is declared: whether no backups of it are wanted any more."""
+        return self.retired_at is not None
+
+    @retired.setter
+    def retired(self, value: bool) -> None:
+        self.retired_at = (self.retired_at or timezone.now()) if value else None
 
     @property
     def exclusive_key(self) -> str:

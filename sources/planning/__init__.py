@@ -16,17 +16,28 @@ from sources.planning.names import (
     BACK_UP_NOW_PRIORITY,
     BACKUPS,
     CHECK,
+    COPY,
     DRILL,
     KIND,
     OF_ASSIGNMENTS,
+    REMOVAL,
     RETENTION,
     subject_of,
     subject_of_policy,
     subject_of_source,
 )
-from sources.planning.openings import next_openings, plain_openings, stops_at
+from sources.planning.openings import copy_openings, next_openings, plain_openings, stops_at
 from sources.planning.replanning import replan
-from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
+from sources.planning.requests import (
+    back_up_now,
+    cancel,
+    end_waits_for_snooze,
+    keep_promise,
+    pause,
+    resume,
+    snooze,
+    unsnooze,
+)
 from sources.planning.standings import Standing, standings_of
 
 __all__ = [
@@ -35,14 +46,18 @@ __all__ = [
     "BACKUPS",
     "BACK_UP_NOW_PRIORITY",
     "CHECK",
+    "COPY",
     "DRILL",
     "KIND",
     "OF_ASSIGNMENTS",
+    "REMOVAL",
     "RETENTION",
     "Standing",
     "back_up_now",
+    "cancel",
     "catch_up",
     "check_in",
+    "copy_openings",
     "emit_batches",
     "emit_due",
     "end_waits_for_snooze",

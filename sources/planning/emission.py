@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from jobs import decisions, throttles
 from jobs.clock import database_clock
+from jobs.formatting import several
 from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.prepared import execute
 from jobs.set_aside import Isolated
@@ -36,7 +37,8 @@ INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
         expected_seconds, failures, first_failure_at, last_error, attempt, origin_id, trigger_at,
         retry_policy_id, lane)
-SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id, 'title', s.name),
+SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id,
+       jsonb_build_object('assignment', a.id, 'source', s.id, 'title', s.name, 'sort', s.kind),
        CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
        CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN NULL
             WHEN s.snoozed_until > p.opens_at THEN {WaitingFor.SNOOZE}
@@ -62,7 +64,7 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
  CROSS JOIN LATERAL (
        SELECT CASE WHEN a.next_backup_at IS NOT NULL
                    THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE p.zone)::date END AS day) AS due
- WHERE s.paused_at IS NULL
+ WHERE s.paused_at IS NULL AND s.retired_at IS NULL
    AND NOT EXISTS (
        SELECT
          FROM jobs_backlogrecord b
@@ -82,7 +84,7 @@ HAVE_DUE = f"""
 SELECT DISTINCT a.policy_id
   FROM sources_assignment a
   JOIN sources_source s ON s.id = a.source_id
- WHERE s.paused_at IS NULL
+ WHERE s.paused_at IS NULL AND s.retired_at IS NULL
    AND (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s::timestamptz
         OR a.last_backup_at > %(now)s::timestamptz + interval '1 hour')
    AND NOT EXISTS (
@@ -180,7 +182,7 @@ def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
     began = f"{trigger_at:%Y-%m-%d %H:%M} UTC"
     return decisions.Line(
         "emitted",
-        f"{count} due assignments of {policy} were put on the backlog, in the period that began at {began}",
+        f"{several(count, 'due assignment')} of {policy} put on the backlog, in the period that began at {began}",
         KIND,
         subject_of_policy(policy.pk),
         {"emitted": count, "trigger_at": trigger_at.isoformat()},

@@ -1,11 +1,22 @@
-"""What backup records are called on the backlog."""
+"""What records of this app are called on the backlog."""
 
 KIND = "backup"
 RETENTION = "retention"
 CHECK = "check"
 DRILL = "drill"
-OF_ASSIGNMENTS = (KIND, RETENTION, CHECK, DRILL)
+COPY = "copy"
+REMOVAL = "removal"
+OF_ASSIGNMENTS = (KIND, RETENTION, CHECK, DRILL, COPY)
 """Kinds whose subject is an assignment."""
+
+SELF_BACKUP = "self_backup"
+RESTORE = "restore"
+RESTORES = "restores"
+"""The queue of restores."""
+
+PING = "ping"
+CALLBACKS = "callbacks"
+"""The queue of pings."""
 
 AVAILABILITY = "availability"
 ARRIVALS = "arrivals"

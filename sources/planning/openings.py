@@ -5,6 +5,7 @@ that starts only what fits, as much earlier as its last backup took. So neither 
 think about it, and the tick that closes windows puts off what no longer fits.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.db.models import F
@@ -58,10 +59,21 @@ def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Op
 
 def plain_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
     """The same for records that start whenever the window is open, however long they may take."""
+    return _openings(records, now, Policy.opening)
+
+
+def copy_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
+    """The same for copies, which have a window of their own."""
+    return _openings(records, now, Policy.copy_opening)
+
+
+def _openings(
+    records: list[tuple[int, str]], now: datetime, opening: Callable[[Policy, datetime], Opening]
+) -> dict[int, Opening]:
     ids = {record_id: assignment_of(subject) for record_id, subject in records}
     policy_of = dict(Assignment.objects.filter(pk__in=set(ids.values())).values_list("pk", "policy"))
     policies = Policy.objects.select_related("schedule").in_bulk(set(policy_of.values()))
-    found = {policy.pk: policy.opening(now) for policy in policies.values()}
+    found = {policy.pk: opening(policy, now) for policy in policies.values()}
     return {record_id: found[policy_of[each]] for record_id, each in ids.items() if each in policy_of}
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
@@ -19,7 +19,7 @@ from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at
-from sources.models import Assignment, Policy
+from sources.models import Assignment, Copy, Policy
 from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
 from sources.planning.requests import cancel
@@ -99,6 +99,7 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
         cancel(records, "its policy was disabled", instant)
     dates = [(pk, last, computed[last]) for pk, last in started.items() if last]
     _reschedule(dates)
+    _want_copies(policy, [pk for pk, _, _ in dates], instant)
     if policy.schedule.enabled:
         _move(policy, emitted, list(started), instant)
         # refused again, it waits again
@@ -122,6 +123,17 @@ def _reschedule(dates: list[tuple[int, datetime, datetime]]) -> None:
     # in id order, which an update alone does not keep to
     list(Assignment.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
     _execute(RESCHEDULE, {"ids": ids, "last": last, "next": following})
+
+
+def _want_copies(policy: Policy, assignment_ids: list[int], now: datetime) -> None:
+    """What has no copy where it is wanted now is to be copied."""
+    there = Copy.objects.filter(
+        assignment=OuterRef("pk"), repository=policy.copy_to_id, as_of__gte=OuterRef("last_backup_at")
+    )
+    wanted = ~Exists(there) if policy.copy_to_id else Q(pk=None)
+    rows = Assignment.objects.filter(pk__in=assignment_ids)
+    rows.filter(wanted, to_copy_since=None).update(to_copy_since=now)
+    rows.filter(~wanted, to_copy_since__isnull=False).update(to_copy_since=None)
 
 
 def _move(policy: Policy, records: QuerySet[BacklogRecord], assignments: list[int], now: datetime) -> None:

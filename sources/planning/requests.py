@@ -14,7 +14,7 @@ from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from schedules import rescheduling
 from sources.domain.due import due_day
-from sources.models import Assignment, Source
+from sources.models import Assignment, Pause, Source
 from sources.planning.emission import emit_due
 from sources.planning.lanes import lane_of
 from sources.planning.names import (
@@ -40,6 +40,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
     sources = sorted({assignment.source_id for assignment in asked})
     if Source.objects.filter(pk__in=sources, snoozed_until__isnull=False).update(snoozed_until=None):
+        _end_snoozes(sources, instant)
         end_waits_for_snooze(locked(_records_of(sources)).exclude(subject__in=wanted), instant)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
     records = list(unfinished.select_for_update().order_by("pk"))
@@ -92,13 +93,13 @@ def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetim
 
 
 def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
-    schedule = assignment.policy.schedule
+    source, schedule = assignment.source, assignment.policy.schedule
     day = due_day(assignment.next_backup_at, schedule.zone)
     return BacklogRecord(
         kind=KIND,
         queue=AVAILABILITY,
         subject=subject_of(assignment.pk),
-        payload={"assignment": assignment.pk, "title": assignment.source.name},
+        payload={"assignment": assignment.pk, "source": source.pk, "title": source.name, "sort": source.kind},
         status=Status.READY,
         run_after=now,
         priority=schedule.priority + BACK_UP_NOW_PRIORITY,
@@ -114,15 +115,23 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
 
 
 @transaction.atomic
-def pause(sources: Iterable[Source], now: datetime | None = None, *, stop: bool = False) -> int:
+def pause(
+    sources: Iterable[Source],
+    now: datetime | None = None,
+    *,
+    stop: bool = False,
+    reason: str = "",
+    by: str = "a person",
+) -> int:
     """No more backups of these sources until `resume`. Running ones go on, unless `stop`. Returns how many were paused.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
     """
     instant = now or database_clock()
     ids = [source.pk for source in sources]
-    paused = Source.objects.filter(pk__in=ids, paused_at=None).update(paused_at=instant)
-    _log("paused", "a person paused it", map(subject_of_source, ids), instant)
+    active = _write_pauses(Source.objects.filter(pk__in=ids, paused_at=None), instant)
+    paused = Source.objects.filter(pk__in=active).update(paused_at=instant, paused_why=reason)
+    _log("paused", f"{by} paused it{f': {reason}' if reason else ''}", map(subject_of_source, ids), instant)
     unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
     cancel(_records_of(ids), "paused by a person", instant)
     if stop:
@@ -131,12 +140,13 @@ def pause(sources: Iterable[Source], now: datetime | None = None, *, stop: bool 
 
 
 @transaction.atomic
-def resume(sources: Iterable[Source], now: datetime | None = None) -> int:
+def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = "a person") -> int:
     """Back up these sources again, at once if they are due. Returns how many were resumed."""
     instant = now or database_clock()
     ids = [source.pk for source in sources]
-    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(paused_at=None)
-    _log("resumed", "a person resumed it", map(subject_of_source, ids), instant)
+    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(paused_at=None, paused_why="")
+    Pause.objects.filter(source__in=ids, until=None).update(until=instant)
+    _log("resumed", f"{by} resumed it", map(subject_of_source, ids), instant)
     assignments = Assignment.objects.filter(source__in=ids).values_list("pk", flat=True)
     emit_due(instant, assignments)
     return resumed
@@ -153,6 +163,8 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
         raise ValueError(f"{until.isoformat(timespec='seconds')} is not in the future")
     ids = [source.pk for source in sources]
     snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
+    _end_snoozes(ids, instant)
+    _write_pauses(Source.objects.filter(pk__in=ids), instant, until)
     records = list(locked(_records_of(ids)))
     exclusivity.open_gates([record.exclusive_key for record in records if record.status == Status.READY], instant)
     for record in records:
@@ -173,6 +185,7 @@ def unsnooze(sources: Iterable[Source], now: datetime | None = None) -> int:
     instant = now or database_clock()
     ids = [source.pk for source in sources]
     ended = Source.objects.filter(pk__in=ids, snoozed_until__isnull=False).update(snoozed_until=None)
+    _end_snoozes(ids, instant)
     end_waits_for_snooze(locked(_records_of(ids)), instant)
     _log("snooze over", "its user ended the snooze", map(subject_of_source, ids), instant)
     return ended
@@ -217,6 +230,17 @@ def cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None
 def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:
     assignments = Assignment.objects.filter(source__in=source_ids).values_list("pk", flat=True)
     return BacklogRecord.objects.filter(kind=KIND, subject__in=[subject_of(pk) for pk in assignments])
+
+
+def _write_pauses(sources: QuerySet[Source], since: datetime, until: datetime | None = None) -> list[int]:
+    """What days that are over are judged by. Returns the ids of the sources, which are locked."""
+    ids = list(sources.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    Pause.objects.bulk_create([Pause(source_id=pk, since=since, until=until) for pk in ids])
+    return ids
+
+
+def _end_snoozes(source_ids: list[int], now: datetime) -> None:
+    Pause.objects.filter(source__in=source_ids, until__gt=now).update(until=now)
 
 
 def _log(what: str, text: str, subjects: Iterable[str], now: datetime) -> None:

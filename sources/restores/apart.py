@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
-from sources.engines.apart import Stop, bound_memory, say
 from sources.engines.base import SourceSpec
+from sources.engines.work import Stop
+from sources.processes.orders import bound_memory, say
 from sources.processes.programs import ProgramMissing
-from sources.restores import back, database, drilling
-from sources.restores.drilling import Scratch
+from sources.restores import back, database, database_file, database_mariadb, drilling
+from sources.restores.scratch import Scratch
 from sources.storage import file_versions, restoring, runs
+from sources.storage.directories import missing
 from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.stores import store_of
 from sources.storage.trees import opened
 
 
@@ -37,9 +40,9 @@ def index(store: Store, assignment: str, point: str, cache: str) -> None:
         pass
 
 
-def versions(store: Store, assignment: str, path: str, cache: str) -> list[dict[str, Any]]:
-    """The versions of a file."""
-    return file_versions.versions_of(store, assignment, path, Path(cache))
+def versions(store: Store, assignment: str, points: list[str], path: str, cache: str) -> list[dict[str, Any]]:
+    """The versions of a file in these points."""
+    return file_versions.versions_of(store, assignment, points, path, Path(cache))
 
 
 def restore(store: Store, wish: Wish, cache: str) -> Report:
@@ -54,7 +57,10 @@ def put_back(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report
 
 def create_database(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report:
     """Restore a dump as a new database."""
-    return database.create(wish, store, source, Path(cache), _say_step)
+    return CREATED[source.kind](wish, store, source, Path(cache), _say_step)
+
+
+CREATED = {"postgresql": database.create, "mariadb": database_mariadb.create, "sqlite": database_file.create}
 
 
 def drill(store: Store, assignment: str, cache: str, scratch: dict[str, Any]) -> dict[str, Any]:
@@ -68,12 +74,15 @@ ORDERS = {each.__name__: each for each in (points, index, versions, restore, put
 def answer(order: dict[str, Any]) -> dict[str, Any]:
     """What comes of an order: *done*, or why it was not: *refused*, *failed*, *stopped*."""
     location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
-    store = Store(location, Stop(location.directory))
+    if location.directory and (reason := missing(str(location.directory))):
+        return {"failed": reason}
+    store = store_of(location, Stop(location.directory))
     if wish := order.get("wish"):
         order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
-    secret = None
+    secrets = [*location.secrets]
     if source := order.get("source"):
-        order["source"], secret = SourceSpec(**source), source["secret"]
+        order["source"] = SourceSpec(**source)
+        secrets += order["source"].hidden
     try:
         done = do(store, **order)
         return {"done": asdict(done) if isinstance(done, Report) else done}
@@ -85,7 +94,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
         text, kind = str(error), "refused"
     except OSError as error:
         text, kind = f"{error.filename or 'the target'}: {error.strerror or error}", "failed"
-    return {kind: redacted(text, [secret] if secret else [])}
+    return {kind: redacted(text, secrets)}
 
 
 def _say_step(step: Step) -> None:

@@ -13,16 +13,17 @@ from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from sources import declarations
-from sources.backups import reach
+from sources.backups import reach, repositories
+from sources.kinds import RULES
 from sources.models import Assignment, Repository, Restore, Source, To
-from sources.models.source import SourceKind
+from sources.models.source import ON_THIS_HOST, SourceKind
+from sources.planning import names
 from sources.processes.programs import ProgramMissing
 from sources.restores import process
-from sources.storage import moments
+from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
 
-KIND = "restore"
-QUEUE = "restores"
+KIND, QUEUE = names.RESTORE, names.RESTORES
 MAY_RESTORE = "sources.restore_source"
 
 
@@ -34,11 +35,13 @@ class Restores(Service[Restore]):
     def values(self, row: Restore) -> dict[str, Any]:
         return {
             "source": row.assignment.source.name, "policy": row.assignment.policy.schedule.name, "at": row.point,
-            "paths": row.paths, "to": row.to, "target": row.target, "overwrite": row.overwrite,
+            "repository": row.repository and row.repository.name, "paths": row.paths, "to": row.to,
+            "target": row.target, "overwrite": row.overwrite,
         }  # fmt: skip
 
     def ids(self, row: Restore) -> dict[str, int | None]:
-        return {"source": row.assignment.source_id, "policy": row.assignment.policy_id}
+        ids = {"source": row.assignment.source_id, "policy": row.assignment.policy_id}
+        return ids | {"repository": row.repository_id}
 
     def fill(self, row: Restore, sent: dict[str, Any]) -> set[str] | None:
         wish = dict(validated(self.declaration, sent))
@@ -51,15 +54,21 @@ class Restores(Service[Restore]):
         self._check_target(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
-            row.point = point_of(row.assignment, wish["at"], row.asked_at)
-        except (ValueError, StorageFailed, ProgramMissing) as error:
+            row.point, row.repository = point_of(row.assignment, wish["at"], row.asked_at, wish["repository"])
+        except ValueError as error:
+            raise ValidationError({"repository" if str(error).startswith("repository") else "at": str(error)}) from None
+        except (StorageFailed, ProgramMissing) as error:
             raise ValidationError({"at": str(error)}) from None
         return None
 
     def write(self, row: Restore, changed: set[str] | None) -> list[str]:
         row.save()
         title = f"{row} to {describe_target(row)}"
-        backlog.enqueue(KIND, [(str(row.pk), {"restore": row.pk, "title": title})], now=row.asked_at)
+        backlog.enqueue(
+            KIND,
+            [(str(row.pk), {"restore": row.pk, "source": row.assignment.source_id, "title": title})],
+            now=row.asked_at,
+        )
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)
         row.record_id = record.first()
         row.save(update_fields=["record_id"])
@@ -76,14 +85,21 @@ class Restores(Service[Restore]):
     def _check_target(self, row: Restore) -> None:
         """Raises: ValidationError for what this account, or any restore, may not write to."""
         source = row.assignment.source
-        if (row.to == To.DATABASE) is not (source.kind == SourceKind.POSTGRESQL) and row.to != To.FOLDER:
-            what = "a new database at the source" if source.kind == SourceKind.POSTGRESQL else "its own path"
+        is_database, is_file = RULES[source.kind].is_database, source.kind == SourceKind.SQLITE
+        if (row.to == To.DATABASE) is not is_database and row.to != To.FOLDER:
+            what = "a new database at the source" if is_database else "its own path"
             raise ValidationError({"to": f"{source.name} is restored to a folder, or to {what}"})
-        if row.to == To.DATABASE and row.target == source.path:
+        if row.to == To.SOURCE and source.kind == SourceKind.IMAP:
+            raise ValidationError({"to": f"{source.name} is a mailbox, which is restored to a folder, as Maildirs"})
+        if row.to == To.DATABASE and "/" in row.target:
+            raise ValidationError({"target": "must be the name of a new database, or of a file beside the source's"})
+        if row.to == To.DATABASE and row.target == (Path(source.path).name if is_file else source.path):
             raise ValidationError({"target": "a database is never restored over the old one; name a new one"})
-        folder = row.target if row.to == To.FOLDER else source.path if source.kind == SourceKind.LOCAL else ""
+        folder = row.target if row.to == To.FOLDER else source.path if source.kind in ON_THIS_HOST else ""
         if not folder:
             return
+        if row.to == To.DATABASE:
+            folder = str(Path(folder).with_name(row.target))
         for form in (Path(folder), Path(folder).resolve()):
             ours = [
                 settings.VAR_DIR,
@@ -93,6 +109,11 @@ class Restores(Service[Restore]):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
             reach.check_folder(self.account, "target", folder, settings.FOLDERS)
+
+
+def prune(before: datetime) -> int:
+    """Delete restores that ended before that instant, as their records are. Returns how many."""
+    return Restore.objects.filter(ended_at__lt=before).delete()[0]
 
 
 def assignment_of(source: Source, policy_name: str | None) -> Assignment:
@@ -112,10 +133,37 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
     )
 
 
-def point_of(assignment: Assignment, at: str | None, now: datetime) -> str:
+def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repository]:
+    """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
+    copy. `only`: the name of the one that is to be asked.
+
+    Of a repository that does not answer, those that its backups name and no other has, so that no older point stands in
+    for one of them. Raises: StorageFailed when none answers; ValueError for one that has nothing of it.
+    """
+    found: dict[str, Repository] = {}
+    lost: dict[str, Repository] = {}
+    failed: list[StorageFailed] = []
+    homes = [*repositories.holding(assignment), assignment.policy.repository, *repositories.with_copies(assignment)]
+    homes = [each for each in dict.fromkeys(homes) if only in (None, each.name)]
+    if not homes:
+        raise ValueError(f"repository {only!r} holds neither backups of {assignment.source} nor copies of them")
+    for repository in homes:
+        try:
+            found = dict.fromkeys(process.points(repository, assignment.directory), repository) | found
+        except StorageFailed as error:
+            failed.append(error)
+            lost = dict.fromkeys(repositories.recorded(assignment, repository), repository) | lost
+    if len(failed) == len(homes):
+        raise failed[0]
+    found = lost | found
+    return {each: found[each] for each in sorted(found, key=layout.order_of)}
+
+
+def point_of(assignment: Assignment, at: str | None, now: datetime, only: str | None = None) -> tuple[str, Repository]:
     """Raises: ValueError, StorageFailed."""
-    points = process.points(assignment.policy.repository, assignment.directory)
-    return moments.choose(points, at, now, assignment.policy.schedule.period.tzinfo)
+    points = points_of(assignment, only)
+    point = moments.choose(list(points), at, now, assignment.policy.schedule.period.tzinfo)
+    return point, points[point]
 
 
 def describe_target(row: Restore) -> str:

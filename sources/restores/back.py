@@ -11,15 +11,16 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jobs.formatting import several
+from sources.domain.not_kept import not_kept
 from sources.engines.base import SourceSpec
 from sources.engines.rclone.reaching import way_to
 from sources.engines.rclone.remotes import remote_path
-from sources.storage import places, restoring
-from sources.storage.files import is_same_time, nanoseconds, path_in
+from sources.storage import places, restoring, targets
+from sources.storage.files import is_time_of, nanoseconds, path_in
 from sources.storage.location import Location
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, Report, Step, Wish
@@ -27,7 +28,6 @@ from sources.storage.restoring import BATCH_FILES, KEPT_TEXTS, SHOWN, TRIES
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
-CONNECT_SECONDS = 60.0
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
 
@@ -45,12 +45,17 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
         if not Path(source.path).is_dir():
             raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
         return restoring.restore(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
-    with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, CONNECT_SECONDS) as way:
-        location = dataclasses.replace(store.location, environment=way.environment(store.location))
-        reaching = dataclasses.replace(store, location=location, inherited=way.inherited)
+    with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, store.location) as environment:
+        location = dataclasses.replace(store.location, environment=environment)
+        reaching = dataclasses.replace(store, location=location)
         below = "" if str(wish.target) == "." else str(wish.target)
         target = Location(remote_path(source), "").at(below) if below else remote_path(source)
         return _Back(wish, reaching, tree, source, target, on_step).run()
+
+
+def batched(entries: list[Entry]) -> Iterator[list[Entry]]:
+    """As many as are copied at a time."""
+    return (entries[first : first + BATCH_FILES] for first in range(0, len(entries), BATCH_FILES))
 
 
 class _Back:
@@ -59,7 +64,8 @@ class _Back:
     ) -> None:
         self.wish, self.store, self.tree, self.source, self.on_step = wish, store, tree, source, on_step
         self.target = Location(target, target)
-        self.report = Report(wish.point, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."))
+        where = f"{source.name}: {source.path}/{wish.target}".removesuffix("/.")
+        self.report = Report(wish.point, where, complete=tree.header.complete)
         self.tops = places.tops_of(wish, tree)
         self.files = self.size = self.done_files = self.done_size = 0
 
@@ -72,6 +78,7 @@ class _Back:
         report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
         report.present = sum(1 for _ in self._entries("file")) - len(wanted)
         self.files, self.size = len(wanted), sum(each.size for each in wanted)
+        self._note_what_is_not_set()
         if self.wish.dry_run:
             report.files, report.size = self.files, self.size
             return report
@@ -81,11 +88,13 @@ class _Back:
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
                 "folder beside them, or choose to replace what differs"
             )
-        batches = iter(wanted)
-        while batch := list(islice(batches, BATCH_FILES)):
+        if self.store.location.is_restic:  # through files of this host
+            sizes = [sum(each.size for each in batch) for batch in batched(wanted)]
+            way_out = "name a larger one in the worker's TMPDIR"
+            targets.check_room(Path(tempfile.gettempdir()), max(sizes, default=0), way_out)
+        for batch in batched(wanted):
             self._copy(batch, set(collisions))
         self._make_empty_folders()
-        self._note_what_is_not_kept()
         return report
 
     def _entries(self, *kinds: str) -> Iterator[Entry]:
@@ -116,9 +125,7 @@ class _Back:
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
         size, modified = there.get(entry.path, (-1, ""))
-        if size != entry.size or not (entry.modified and modified):
-            return False
-        return is_same_time(nanoseconds(modified), nanoseconds(entry.modified))
+        return size == entry.size and bool(modified) and is_time_of(entry, nanoseconds(modified))
 
     def _may_be_same(self, entry: Entry, there: Found) -> bool:
         return entry.path in there and there[entry.path][0] == entry.size and not self._is_same(entry, there)
@@ -200,10 +207,14 @@ class _Back:
                 os.makedirs(path_in(Path(scratch), path), exist_ok=True)
             self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
 
-    def _note_what_is_not_kept(self) -> None:
+    def _note_what_is_not_set(self) -> None:
         links = sum(1 for _ in self._entries("link"))
         modes = sum(1 for each in self._entries("file") if each.mode is not None)
         if links:
-            self.report.not_set.append(f"{links:,} symbolic links were not made: {self.source.kind} takes none")
+            self.report.not_set.append(f"{several(links, 'symbolic link')} not made: {self.source.kind} takes none")
         if modes:
-            self.report.not_set.append(f"the modes of {modes:,} files were not set: {self.source.kind} takes none")
+            self.report.not_set.append(
+                f"the modes of {several(modes, 'file')} were not set: {self.source.kind} takes none"
+            )
+        lost = "; ".join(not_kept(self.source.kind))
+        self.report.not_set.append(f"as the server makes them, since backups of {self.source.kind} lack them: {lost}")

@@ -1,12 +1,14 @@
 """Restores a dump as a new database at its source, never over one that is there. Without Django.
 
 It is made under another name, `<name>.unfinished`, and gets its own when it is whole. So one that has the name is
-whole, and what an interrupted restore left is made anew.
+whole, and what a killed restore left is dropped by the next one of that name, with what its server still does there.
 """
 
 import math
+import re
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,27 @@ from typing import Any
 from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.pg_dump.arguments import connection_environment
-from sources.engines.pg_dump.engine import DATABASE
+from sources.engines.pg_dump.engine import DATABASE, GLOBALS
 from sources.engines.pg_dump.verdicts import message_of
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending
+from sources.restores import roles
 from sources.storage import restoring
 from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.restoring import KEPT_TEXTS
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import opened
 
 CONNECT_SECONDS = 30
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63
+FIRST_WITH_FORCE = 130000
+LACKS_A_ROLE = re.compile(r'role ("(?:[^"]|"")+") does not exist')
+MAKE_IT = (
+    "the role that restores may not make {0}: let one with CREATEROLE run `CREATE ROLE {0}` there (globals.sql of the "
+    "point says with which rights), and restore again"
+)
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
 
 
@@ -41,22 +52,45 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
         with _connected(source) as server:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
+            if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:
+                raise StorageFailed(f"another restore makes the database {name!r} at {source.name}")
             with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
-                fetched = replace(wish, target=Path(scratch) / "dump", paths=(DATABASE,))
+                fetched = replace(wish, target=Path(scratch) / "dump", paths=_files(wish, store, cache))
                 report = restoring.restore(fetched, store, cache, on_step)
                 if report.failed_files:
                     return report
+                made = _make_roles(server, fetched.target / GLOBALS, report)
                 _fill(server, program, fetched.target / DATABASE, name, store, source)
     except psycopg.Error as error:
         raise StorageFailed(f"{source.name}: {str(error).strip()}") from None
-    return replace(report, target=f"{source.name}: database {name}")
+    more = f", with the roles that were missing: {', '.join(made)}" if made else ""
+    return replace(report, target=f"{source.name}: database {name}{more}")
+
+
+def _files(wish: Wish, store: Store, cache: Path) -> tuple[str, ...]:
+    with opened(store, wish.assignment, wish.point, cache) as tree:
+        return (DATABASE, GLOBALS) if tree.entry(GLOBALS) else (DATABASE,)
+
+
+def _make_roles(server: Any, file: Path, report: Report) -> list[str]:
+    """The names of those that were missing. What could not be made is noted: the dump may need none of it."""
+    if not file.exists():
+        report.not_set.append("roles: the point holds none; one that the server lacks was not made")
+        return []
+    with file.open(errors="replace") as lines:
+        made, failed = roles.make_missing(server, lines)
+    report.not_set += failed[:KEPT_TEXTS]
+    return made
 
 
 def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source: SourceSpec) -> None:
+    import psycopg
     from psycopg import sql
 
     unfinished = name.encode()[: LONGEST_NAME - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
-    drop = sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(unfinished))
+    # a statement of a killed restore may go on for hours, as the making of an index does
+    force = " WITH (FORCE)" if server.info.server_version >= FIRST_WITH_FORCE else ""
+    drop = sql.SQL("DROP DATABASE IF EXISTS {}" + force).format(sql.Identifier(unfinished))
     server.execute(drop)
     like = server.execute(ALIKE, (source.path,)).fetchone()
     how = sql.SQL("ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(*map(sql.Literal, like)) if like else sql.SQL("")
@@ -67,7 +101,8 @@ def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source
             sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
         )
     except BaseException:
-        server.execute(drop)
+        with suppress(psycopg.Error):  # a server that went away: the first error says so
+            server.execute(drop)
         raise
 
 
@@ -85,7 +120,10 @@ def _restore_into(database: str, program: str, dump: Path, store: Store, source:
     if ended.ending is Ending.STOPPED:
         raise Stopped
     if ended.exit_code:
-        raise StorageFailed(f"pg_restore at {source.name}: {message_of(ended) or f'code {ended.exit_code}'}")
+        message = message_of(ended) or f"code {ended.exit_code}"
+        missing = LACKS_A_ROLE.search("\n".join(ended.last_lines))
+        what_to_do = f"; {MAKE_IT.format(missing[1])}" if missing else ""
+        raise StorageFailed(f"pg_restore at {source.name}: {message}{what_to_do}")
 
 
 def _connected(source: SourceSpec) -> Any:

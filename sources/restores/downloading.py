@@ -6,15 +6,16 @@ host's disk is bounded by the largest file.
 
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from threading import Event
+from threading import BoundedSemaphore, Event
 
 from django.conf import settings
 
 from sources.models import Repository
 from sources.restores import process
-from sources.storage.files import PERMISSIONS, nanoseconds, path_in
+from sources.storage.files import PERMISSIONS, nanoseconds, path_in, raw
 from sources.storage.manifests import Entry
 from sources.storage.places import Report, Wish
 from sources.storage.store import StorageFailed
@@ -28,7 +29,38 @@ BLOCK = tarfile.BLOCKSIZE
 NOT_RESTORED = "NOT-RESTORED.txt"
 
 
-def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Iterator[bytes]:
+AT_ONCE = 4
+"""Downloads of a process of the website: each occupies one of its threads, and scratch space."""
+FULL = f"{AT_ONCE} downloads are under way here already: look again in a few minutes, or restore into a folder"
+_places = BoundedSemaphore(AT_ONCE)
+
+
+class TooMany(Exception):
+    """No further download begins now. The message says what to do."""
+
+
+class Download:
+    """A stream that has one of the places for downloads until it is closed. Raises: TooMany."""
+
+    def __init__(self, chunks: Generator[bytes]) -> None:
+        if not _places.acquire(blocking=False):
+            raise TooMany(FULL)
+        self._chunks, self._has_place = chunks, True
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            _places.release()
+            self._chunks.close()
+
+
+def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Generator[bytes]:
     """The bytes of one file. Raises, before the first: Refused, StorageFailed."""
     with _scratch() as scratch:
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
@@ -37,7 +69,7 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> I
         yield from _chunks(path_in(Path(report.target), entry.path))
 
 
-def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Iterator[bytes]:
+def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
     """A tar of a folder, in which paths are those below it. What could not be restored is named in a file of it."""
     failed: list[str] = []
     above = len(path.rpartition("/")[0]) + 1 if "/" in path else 0
@@ -48,7 +80,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
             if files:
                 failed += _fetch(repository, Wish(assignment, point, into, files)).failed
             for entry in batch:
-                name, content = entry.path[above:], path_in(into, entry.path)
+                name, content = raw(entry.path[above:]), path_in(into, entry.path)
                 if entry.kind != "file":
                     yield _header(entry, name, 0)
                 elif Path(content.decode(errors="surrogateescape")).exists():
@@ -81,7 +113,9 @@ def _header(entry: Entry, name: str, size: int) -> bytes:
     info = tarfile.TarInfo(name)
     info.type, info.size, info.linkname = kinds[entry.kind], size, entry.target
     info.mode = usual if entry.mode is None else entry.mode & PERMISSIONS
-    info.mtime = nanoseconds(entry.modified) / 10**9 if entry.modified else 0
+    info.mtime = 0
+    with suppress(ValueError, OverflowError):
+        info.mtime = nanoseconds(entry.modified) / 10**9
     return info.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
 
 

@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobs.formatting import several
 from sources.engines.limits import Space
-from sources.engines.pg_dump.engine import PgDumpEngine
-from sources.restores import scratch_database
+from sources.restores import scratch_database, scratch_file, scratch_mariadb
+from sources.restores.scratch import Scratch
 from sources.storage import restoring, runs
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
@@ -31,15 +32,12 @@ ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 SHOWN = 3
 
 
-@dataclass(frozen=True)
-class Scratch:
-    """Where drills write. `reserve`: percent of its file system that stays free. Of a database: `programs`, the
-    directory of a PostgreSQL server's programs, and the `account` (uid, gid) that it runs as; None: the present one."""
-
-    folder: str
-    reserve: float
-    programs: str = ""
-    account: tuple[int, int] | None = None
+SERVERS = {
+    "postgresql": scratch_database.restored,
+    "mariadb": scratch_mariadb.restored,
+    "sqlite": scratch_file.restored,
+}
+"""Kind of source → what restores its dump."""
 
 
 @dataclass
@@ -70,8 +68,8 @@ def drill(
         raise StorageFailed("the repository holds no point of it")
     space = Space(Path(scratch.folder), scratch.reserve)
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], cache) as tree:
-        is_database, files = tree.header.engine == PgDumpEngine.name, folder / "files"
-        sample = _sample(tree, space.room(), is_whole=is_database)
+        load, files = SERVERS.get(tree.header.source_kind), folder / "files"
+        sample = _sample(tree, space.room(), is_whole=load is not None)
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = restoring.restore(Wish(assignment, points[-1], files, paths), store, cache, on_step)
@@ -79,9 +77,10 @@ def drill(
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:
             named = "; ".join((report.failed or wrong)[:SHOWN])
-            done.error = f"{len(wrong)} of {done.files} files did not come back as its manifest says: {named}"
-        elif is_database:
-            database = scratch_database.restored(files, folder, scratch.programs, scratch.account, space, store)
+            of_all = f"{len(wrong)} of {several(done.files, 'file')}"
+            done.error = f"{of_all} did not come back as its manifest says: {named}"
+        elif load:
+            database = load(files, folder, scratch, space, store)
             done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])
         return done
 

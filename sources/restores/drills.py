@@ -14,21 +14,25 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models.lookups import LessThanOrEqual
 from django.template.defaultfilters import filesizeformat
 from django.utils.module_loading import import_string
 
-from jobs import decisions
+from jobs import breakers
 from jobs.clock import database_clock
+from jobs.formatting import several
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from sources import planning, repository_breaker
 from sources.backups import upkeep
 from sources.engines.base import EngineProgress
-from sources.models import Assignment
+from sources.kinds import RULES
+from sources.models import Assignment, DrillFrom
 from sources.models.source import SourceKind
 from sources.processes.programs import ProgramMissing
 from sources.restores import process
-from sources.restores.drilling import Drilled, Scratch
+from sources.restores.drilling import Drilled
+from sources.restores.scratch import Scratch
 from sources.storage.places import Step
 from sources.storage.store import StorageFailed
 
@@ -42,7 +46,8 @@ def plan(now: datetime | None = None) -> int:
     """Put on the backlog what was not drilled for the time its policy names. Returns how many are new."""
     instant = now or database_clock()
     time = ExpressionWrapper(Value(timedelta(seconds=1)) * F("policy__drill_every"), DurationField())
-    again = Q(drill_planned_at=None) | Q(drill_planned_at__lt=Value(instant) - time)
+    first = Q(drill_planned_at=None) & LessThanOrEqual(upkeep.first_from("policy__drill_every"), instant)
+    again = first | Q(drill_planned_at__lt=Value(instant) - time)
     again |= ~Q(drill_error="") & Q(drill_planned_at__lt=instant - AGAIN_AFTER)
     return _enqueue(upkeep.due(again & Q(policy__drill_every__isnull=False), "drill_planned_at"), instant)
 
@@ -51,11 +56,7 @@ def plan(now: datetime | None = None) -> int:
 def drill_now(assignment_ids: Iterable[int], *, by: str = "a person", now: datetime | None = None) -> int:
     """Drill these now, whatever their window. Returns how many have something to drill, and are not at work yet."""
     instant = now or database_clock()
-    found = upkeep.due(Q(pk__in=assignment_ids), "drill_planned_at")
-    lines = (
-        decisions.Line("asked for", f"{by} asked for a drill", KIND, planning.subject_of(each.pk)) for each in found
-    )
-    decisions.doing_all(lines, instant)
+    found = upkeep.asked_for(KIND, assignment_ids, "drill_planned_at", by, instant)
     return _enqueue(found, instant, at_once=True)
 
 
@@ -72,8 +73,11 @@ def run_drill(run: Run) -> Outcome:
 
 
 def _drill(work: upkeep.Work) -> Drilled:
-    assignment, policy = work.assignment, work.assignment.policy
-    if held := repository_breaker.refusal(assignment, work.record):
+    assignment = work.assignment
+    copy = assignment.copies.filter(repository=assignment.policy.copy_to_id).exclude(points=[]).first()
+    second = copy.repository if copy and assignment.policy.drill_from == DrillFrom.COPY else None
+    of_second = breakers.refusal(repository_breaker.guarded_by(second), work.record) if second else None
+    if held := of_second if second else repository_breaker.refusal(assignment, work.record):
         raise upkeep.Refused(held)
 
     def on_step(step: Step) -> None:
@@ -81,15 +85,21 @@ def _drill(work: upkeep.Work) -> Drilled:
 
     try:
         scratch = _scratch_for(assignment)
-        return process.drill(policy.repository, assignment.directory, scratch, work, on_step, work.grace)
+        newest = assignment.backups.select_related("repository").order_by("-started_at").first()
+        if newest is None:
+            raise StorageFailed("there is no backup of it any more")
+        work.repository = second or newest.repository
+        return process.drill(work.repository, assignment.directory, scratch, work, on_step, work.grace)
     except (ImproperlyConfigured, ProgramMissing, ValueError, OSError) as error:
         raise StorageFailed(str(error)) from error
 
 
 def _scratch_for(assignment: Assignment) -> Scratch:
     facts: dict[str, Any] = {"folder": str(Path(settings.VAR_DIR) / "drills")}
-    if assignment.source.kind == SourceKind.POSTGRESQL:
-        facts = import_string(settings.SCRATCH_SERVER)(Path(settings.VAR_DIR))
+    kind = assignment.source.kind
+    if RULES[kind].is_database:
+        place = import_string(settings.SCRATCH_SERVER)
+        facts = place(Path(settings.VAR_DIR), with_programs=kind == SourceKind.POSTGRESQL)
     return Scratch(reserve=settings.RESERVE_PERCENT, **facts)
 
 
@@ -112,8 +122,7 @@ def in_words(done: Drilled) -> str:
     """As `point 20261121T065755Z: 3 of 3 files, 12 KB, came back as its manifest says`."""
     if done.error:
         return f"point {done.point}: {done.error}"
-    text = (
-        f"point {done.point}: {done.files:,} of {done.of_files:,} files, {filesizeformat(done.size)}, came back whole"
-    )
-    rows = f"{sum(done.tables.values()):,} rows of {len(done.tables):,} tables"
+    files = f"{done.files:,} of {several(done.of_files, 'file')}"
+    text = f"point {done.point}: {files}, {filesizeformat(done.size)}, came back whole"
+    rows = f"{several(sum(done.tables.values()), 'row')} of {several(len(done.tables), 'table')}"
     return f"{text}; the database was restored with {rows}" if done.tables else text

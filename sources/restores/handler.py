@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import conf, decisions
+from jobs.formatting import several
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
@@ -26,7 +27,7 @@ REFUSED = "nothing was written: "
 
 def run_restore(run: Run) -> Outcome:
     """Restore. Blocks for as long as that takes."""
-    related = Restore.objects.select_related("assignment__source", "assignment__policy__repository")
+    related = Restore.objects.select_related("assignment__source", "repository")
     row = related.filter(pk=run.record.payload["restore"]).first()
     if row is None:
         return Cancelled("what was to be restored is gone")
@@ -37,7 +38,9 @@ def run_restore(run: Run) -> Outcome:
 
     decisions.doing("began", f"restoring {row} to {asking.describe_target(row)}", record=run.record)
     wish = Wish(row.assignment.directory, row.point, Path(row.target), tuple(row.paths), overwrite=row.overwrite)
-    source, repository = row.assignment.source, row.assignment.policy.repository
+    source, repository = row.assignment.source, row.repository
+    if repository is None:
+        return Cancelled(f"{REFUSED}the repository that held point {row.point} was deleted")
     try:
         specification = None if row.to == To.FOLDER else specification_of(source)
         grace, do = conf.ending_seconds(), DO[To(row.to)]
@@ -59,7 +62,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Succeeded(result=Report() as report):
             found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
             found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
-            text = f"{report.files:,} files, {report.size:,} bytes; {report.failed_files:,} files were not restored"
+            lost = several(report.failed_files, "file")
+            text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
             decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
         case Cancelled(reason):

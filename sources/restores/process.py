@@ -1,7 +1,6 @@
 """Looks into repositories, and restores, in processes that can be killed (`apart.py`)."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,13 +14,14 @@ from sources.backups import repositories
 from sources.engines.base import SourceSpec
 from sources.models import Repository
 from sources.network.bounded_threads import BoundedThreads
-from sources.processes import runner
-from sources.processes.runner import Command, Ending, StopSignal
-from sources.restores.drilling import Drilled, Scratch
+from sources.processes.runner import Ending, StopSignal
+from sources.restores.drilling import Drilled
+from sources.restores.scratch import Scratch
 from sources.storage import trees
 from sources.storage.location import Location
 from sources.storage.places import Refused, Report, Step, Wish
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.store import Stopped, StorageFailed
+from sources.storage.stores import store_of
 from sources.storage.trees import Tree
 
 PATIENCE_SECONDS = 5.0
@@ -30,11 +30,6 @@ READING = (
     "what was asked for is still being read, which takes some seconds for a million files; it goes on: look again in a "
     "moment"
 )
-SILENT_SECONDS = 60.0
-ANSWER_SECONDS = 20.0
-"""For a look at what is there, which a person waits for."""
-ROOT = Path(__file__).parents[2]
-PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.restores.apart import main; main()"
 
 
 looks = BoundedThreads("look-into-repository", 4)
@@ -52,13 +47,16 @@ def cache() -> Path:
 def points(repository: Repository, assignment: str) -> list[str]:
     """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
     location = repositories.location_of(repository)
-    found: list[str] = _order("points", location, Event(), ANSWER_SECONDS, assignment=assignment)
+    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, assignment=assignment)
     return found
 
 
-def versions(repository: Repository, assignment: str, path: str) -> list[dict[str, Any]]:
-    """The versions of a file, the newest first (`file_versions.py`). Raises: StorageFailed, Unfinished."""
-    found: list[dict[str, Any]] = _looked_up("versions", repository, assignment=assignment, path=path, cache=cache())
+def versions(repository: Repository, assignment: str, points: list[str], path: str) -> list[dict[str, Any]]:
+    """The versions of a file in these points, the newest first (`file_versions.py`). Raises: StorageFailed,
+    Unfinished."""
+    found: list[dict[str, Any]] = _looked_up(
+        "versions", repository, assignment=assignment, points=points, path=path, cache=cache()
+    )
     return found
 
 
@@ -69,7 +67,7 @@ def tree_of(repository: Repository, assignment: str, point: str, patience: float
     if not trees.is_cached(location, assignment, point, cache()):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
         _looked_up("index", repository, patience, **facts)
-    with trees.opened(Store(location, Event()), assignment, point, cache()) as tree:
+    with trees.opened(store_of(location, Event()), assignment, point, cache()) as tree:
         yield tree
 
 
@@ -78,7 +76,9 @@ def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECON
     location = repositories.location_of(repository)
     key = json.dumps([do, location.outside, facts], default=str)
     try:
-        return looks.call_now(key, lambda: _order(do, location, Event(), ANSWER_SECONDS, **facts), patience)
+        return looks.call_now(
+            key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, **facts), patience
+        )
     except TimeoutError:
         raise Unfinished(READING) from None
 
@@ -99,7 +99,7 @@ def restore(
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     location = repositories.location_of(repository)
-    return Report(**_order(do, location, stop, SILENT_SECONDS, on_step, grace, **facts))
+    return Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
 
 
 def drill(
@@ -116,7 +116,9 @@ def drill(
     """
     facts = {"assignment": assignment, "cache": cache(), "scratch": asdict(scratch)}
     return Drilled(
-        **_order("drill", repositories.location_of(repository), stop, SILENT_SECONDS, on_step, grace, **facts)
+        **_order(
+            "drill", repositories.location_of(repository), stop, repositories.SILENT_SECONDS, on_step, grace, **facts
+        )
     )
 
 
@@ -130,27 +132,13 @@ def _order(
     **facts: Any,
 ) -> Any:
     """Give an order. Raises: Refused, StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
-    answers: list[dict[str, Any]] = []
 
-    def take(line: str) -> None:
-        try:
-            found = json.loads(line)
-        except ValueError:  # a warning, or the end of a traceback
-            return
-        if "answer" in found:
-            answers.append(found["answer"])
-        elif "step" in found:
+    def take(found: dict[str, Any]) -> None:
+        if "step" in found:
             on_step(Step(**found["step"]))
 
     order = {"do": do, "location": location.as_json(), **facts}
-    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
-    command = Command(
-        (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
-        stall_timeout=silent_for,
-        grace=grace,
-        given=json.dumps(order, default=str).encode(),
-    )
-    ended = runner.run(command, stop=stop, on_line=take)
+    ended, answers = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
     for answer in answers:
         if "done" in answer:
             return answer["done"]
@@ -160,7 +148,4 @@ def _order(
             raise StorageFailed(answer["failed"])
     if answers or ended.ending is Ending.STOPPED:
         raise Stopped
-    if ended.ending is Ending.STALLED:
-        raise StorageFailed(f"nothing has moved for {silent_for:g} s; is a share dead, as that of {location.outside}?")
-    last = " ".join(ended.last_lines[-1:])
-    raise StorageFailed(f"the process that restores ended with code {ended.exit_code}: {last}")
+    raise StorageFailed(repositories.why_unanswered(ended, location.outside, silent_for))

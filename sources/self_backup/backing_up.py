@@ -20,15 +20,18 @@ from jobs.conf import PROGRAM
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from sources.backups import repositories
+from sources.backups.handler import note_made
 from sources.models import RecoveryKey, Repository, SelfBackup, Source
+from sources.models.repository import Format
+from sources.planning import names
 from sources.processes import runner
 from sources.processes.programs import ProgramMissing, find_postgresql_program
 from sources.processes.runner import Command, Ending, StopSignal
 from sources.self_backup import archive
-from sources.storage import layout
+from sources.storage import layout, recovery
 from sources.storage.store import Stopped, StorageFailed, Store
 
-KIND = "self_backup"
+KIND = names.SELF_BACKUP
 KEEP = 14
 BY_FILE = "file:"
 ENVIRONMENT = ("BACKUPSCHED_", "BACKUP_SECRET_")
@@ -69,9 +72,17 @@ def self_backup(run: Run) -> Outcome:
     if repository is None:
         return Cancelled("there is no repository to put it into")
     try:
-        store = Store(repositories.location_of(repository).bare, run.stop)
+        location = repositories.location_of(repository)
+        if not location.keeps_files:
+            return Failed(f"{repository} is a REST server of restic, which takes restic's files only: {NAME_ANOTHER}")
+        made = repository.made_at is not None
+        if is_plain := made or repository.format == Format.RCLONE:  # restic's is made by its first backup
+            recovery.keep_true(Store(location, run.stop), repositories.identity_of(repository), made=made)
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
-            return Succeeded(_back_up(Path(scratch), store, run))
+            outcome = Succeeded(_back_up(Path(scratch), Store(location.bare, run.stop), run))
+        if is_plain:
+            note_made(repository)
+        return outcome
     except Stopped:
         return Released()
     except (StorageFailed, ProgramMissing, OSError, DumpFailed) as error:
@@ -111,6 +122,9 @@ def print_passphrase() -> str:
     return passphrase
 
 
+NAME_ANOTHER = "name another repository in BACKUPSCHED_SELF_BACKUP_TO"
+
+
 class DumpFailed(Exception):
     """pg_dump failed; the message is its last line."""
 
@@ -136,7 +150,7 @@ def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
     elif file.read_text() != key.age_identity:
         raise StorageFailed(
             f"its folder {archive.FOLDER} holds the backups of another installation: bring that one back "
-            f"({PROGRAM} self_restore), or rename the folder, or name another repository in BACKUPSCHED_SELF_BACKUP_TO"
+            f"({PROGRAM} self_restore), or rename the folder, or {NAME_ANOTHER}"
         )
 
 
@@ -181,7 +195,8 @@ def _files(scratch: Path) -> list[Path]:
     """The files that hold passwords: those in `secrets` of the var directory, and those that sources and
     repositories name."""
     named = [*Source.objects.values_list("secret", flat=True), *Repository.objects.values_list("key", flat=True)]
-    named += [each for secrets in Repository.objects.values_list("secrets", flat=True) for each in secrets.values()]
+    for model in (Source, Repository):
+        named += [each for secrets in model.objects.values_list("secrets", flat=True) for each in secrets.values()]
     found = {Path(each.removeprefix(BY_FILE)) for each in named if each.startswith(BY_FILE)}
     found.update((settings.VAR_DIR / "secrets").rglob("*"))
     return sorted(each for each in found if each.is_file() and os.access(each, os.R_OK))

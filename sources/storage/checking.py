@@ -35,17 +35,21 @@ LEAST_BYTES = 256 * 2**20
 """Of a run, so that what is small is read at once."""
 MOST_DAMAGED = 100
 """That are listed, and read again by each run. With more, the disk is to be replaced."""
+GONE = "it is not in the repository any more, and nothing here has removed it"
+"""Of a point."""
 OTHER_TIME = "2000-01-01T00:00:00"
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A file of a point that is not what its manifest says. `place`: the folder in that of its assignment."""
+    """A file of a point that is not what its manifest says. `place`: the folder in that of its assignment;
+    `repository`: its id."""
 
     point: str
     path: str
     place: str
     why: str
+    repository: int | None = None
 
 
 @dataclass
@@ -113,6 +117,7 @@ class _Check:
                     continue
                 for entry in found:
                     place, digest, problem = self._find(damage.point, entry)
+                    problem = problem or self._wrong_sizes(place, [entry] if digest else []).get(entry.stored_path)
                     self._judge(damage.point, entry, place, digest, problem)
 
     def read_on(self) -> None:
@@ -189,6 +194,7 @@ class _Check:
             by_place[place].append(entry)
         for place, entries in by_place.items():
             digests, problems = self.store.read(f"{self.folder}/{place}", [each.stored_path for each in entries])
+            problems |= self._wrong_sizes(place, [each for each in entries if each.stored_path in digests])
             for entry in entries:
                 path = entry.stored_path
                 if self._judge(point, entry, place, digests.get(path), problems.get(path)):
@@ -196,6 +202,16 @@ class _Check:
         self.done.files += len(batch)
         self.done.size += sum(entry.size for entry, _ in batch)
         self.on_progress(self.done.files, self.done.size)
+
+    def _wrong_sizes(self, place: str, entries: list[Entry]) -> dict[str, str]:
+        """Of those without a digest, which the one that was read would otherwise speak for: path → what is wrong."""
+        wanted = {each.stored_path: each.size for each in entries if each.digest is None}
+        found = self.store.sizes(f"{self.folder}/{place}", wanted) if wanted else {}
+        return {
+            path: f"it has {size:,} bytes, and {wanted[path]:,} were written"
+            for path, size in found.items()
+            if size != wanted[path]
+        }
 
     def _judge(self, point: str, entry: Entry, place: str, digest: str | None, problem: str | None) -> bool:
         """Note it, or mend it, when it is damaged. Returns whether its digest is new to the manifest."""

@@ -1,26 +1,22 @@
 """The versions of one file: what each point holds of it. Manifests that are in no cache are searched as they come."""
 
-import gzip
-import json
 import tempfile
-import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sources.storage import layout, runs
-from sources.storage.manifests import Entry, ManifestDamaged
+from sources.storage import layout, manifests
+from sources.storage.manifests import Entry
 from sources.storage.store import Stopped, Store
 from sources.storage.trees import is_cached, opened
 
-MOST_POINTS = 60
-"""That are looked at, from the newest one on. A manifest of a million files takes a second."""
 
-
-def versions_of(store: Store, assignment: str, path: str, cache: Path) -> list[dict[str, Any]]:
-    """Each version with the points that hold it, the newest first: `points`, `kind`, `size`, `modified`."""
+def versions_of(store: Store, assignment: str, points: Sequence[str], path: str, cache: Path) -> list[dict[str, Any]]:
+    """Each version with those of `points`, the newest first, that hold it: `points`, `kind`, `size`, `modified`. A
+    manifest of a million files takes a second."""
     found: list[dict[str, Any]] = []
     before: Entry | None = None
-    for point in runs.points(store, assignment)[: -MOST_POINTS - 1 : -1]:
+    for point in points:
         if store.stop.is_set():
             raise Stopped
         entry = _entry_in(store, assignment, point, path, cache)
@@ -34,18 +30,11 @@ def versions_of(store: Store, assignment: str, path: str, cache: Path) -> list[d
 
 
 def _entry_in(store: Store, assignment: str, point: str, path: str, cache: Path) -> Entry | None:
-    if is_cached(store.location, assignment, point, cache):
+    if store.location.is_restic or is_cached(store.location, assignment, point, cache):
         with opened(store, assignment, point, cache) as tree:
             return tree.entry(path)
-    begins = f'{{"path":{json.dumps(path)}'.encode()
-    with tempfile.NamedTemporaryFile(dir=cache.parent) as file:
-        if not store.fetch(layout.manifest_path(assignment, point), Path(file.name)):
-            return None
-        try:
-            with gzip.open(file.name, "rb") as lines:
-                for line in lines:
-                    if line.startswith(begins) and line[len(begins) : len(begins) + 1] in (b",", b"}"):
-                        return Entry(**json.loads(line))
-        except (EOFError, zlib.error, gzip.BadGzipFile, TypeError) as error:
-            raise ManifestDamaged(f"the manifest of point {point} is damaged: {error}") from None
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=cache.parent, suffix=f"-{point}") as file:
+        if store.fetch(layout.manifest_path(assignment, point), Path(file.name)):
+            return manifests.find(Path(file.name), path)
     return None

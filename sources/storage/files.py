@@ -34,7 +34,12 @@ class Kept(Enum):
 
 def path_in(folder: Path, path: str) -> bytes:
     """Where rclone puts a path of a manifest below a folder of this host."""
-    return os.path.join(os.fsencode(folder), os.fsencode(path if path.isascii() else SHOWN.sub(_raw, path)))
+    return os.path.join(os.fsencode(folder), os.fsencode(raw(path)))
+
+
+def raw(path: str) -> str:
+    """A path of a manifest as file systems have it."""
+    return path if path.isascii() else SHOWN.sub(_raw, path)
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -57,16 +62,16 @@ def differs(entry: Entry, folder: Path, *, thorough: bool = False, alive: Callab
         return Kept.SAME if stat.S_ISLNK(found.st_mode) and os.readlink(path) == _target(entry) else Kept.OTHER
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
         return Kept.OTHER
-    is_as_old = entry.modified and is_same_time(found.st_mtime_ns, nanoseconds(entry.modified))
+    is_as_old = is_time_of(entry, found.st_mtime_ns)
     if entry.digest and (thorough or not is_as_old):
         return Kept.SAME if digest_of(path, alive) == entry.digest else Kept.OTHER
     return Kept.SAME if is_as_old else Kept.UNSURE
 
 
 def digest_of(path: bytes, alive: Callable[[], None] = lambda: None) -> str:
-    """SHA-256 in hex."""
+    """SHA-256 in hex of a regular file. A link in its place is refused; a pipe is taken for empty, not waited for."""
     digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
         while chunk := file.read(READ_BYTES):
             digest.update(chunk)
             alive()
@@ -99,6 +104,13 @@ def is_same_time(found: int, wanted: int) -> bool:
     """Whether two times since 1970, in nanoseconds, are the same, as far as one of them tells."""
     is_whole = not found % 10**9 or not wanted % 10**9
     return found == wanted or (is_whole and abs(found - wanted) < COARSE)
+
+
+def is_time_of(entry: Entry, found: int) -> bool:
+    """Whether an entry has this time, in nanoseconds since 1970. One that no calendar has is no other's."""
+    with suppress(ValueError, OverflowError):
+        return bool(entry.modified) and is_same_time(found, nanoseconds(entry.modified))
+    return False
 
 
 def nanoseconds(written: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sources.storage import layout
+from sources.storage.location import RCLONE
 from sources.storage.store import Store
 
 
@@ -23,6 +24,7 @@ class Identity:
     encrypted: bool = False
     key_digest: str = ""
     layout: int = layout.VERSION
+    format: str = RCLONE
 
 
 def digest_of(key: str | None) -> str:
@@ -62,6 +64,8 @@ def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
             f"it is the repository {found.name} of another installation, which may still write there: name another "
             "place, or if that one is gone, take it over: `repositories add … --take-over`"
         )
+    if found.format != ours.format:
+        raise Refused(f"what lies there is of the format {found.format}: say so, or name another place")
     if found.encrypted != ours.encrypted:
         what = "encrypted" if found.encrypted else "not encrypted"
         raise Refused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")

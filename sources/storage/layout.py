@@ -65,6 +65,11 @@ def order_of(name: str) -> tuple[str, int]:
     return found[1], int(found[2] or 1)
 
 
+def point_of(snapshot: str) -> str | None:
+    """The name of the point in what a backup says of it; None: it has none."""
+    return next((part for part in reversed(snapshot.split("/")) if NAME.fullmatch(part)), None)
+
+
 def manifest_path(assignment: str, point: str) -> str:
     """Where the manifest of a point lies. `assignment`: its folder, as `nas-7/nightly`."""
     return f"{assignment}/{MANIFESTS}/{point}{MANIFEST_ENDING}"

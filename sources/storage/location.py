@@ -5,6 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+RCLONE, RESTIC = "rclone", "restic"
+"""What a repository is written by, and so read by."""
+REST = "rest:"
+
 
 @dataclass(frozen=True)
 class Location:
@@ -15,6 +19,9 @@ class Location:
     what rclone needs to reach both: credentials, so it goes into no text. `directory`: where it is a folder of this
     host; None: it is a remote. `sees_changes`: False where rclone sees no change of a file whose size stays, since the
     remote keeps no times: then the manifest says what has changed. `is_encrypted`: see `layout.ENCRYPTED`.
+    `secrets`: of those credentials what no text may hold, also as rclone obscures it. `servers`: host and port of those
+    that it is reached by over HTTP (`servers.py`). `format`: "rclone" (`layout.py`) or
+    "restic" (`storage/restic`), whose own repository is a folder below.
     """
 
     root: str
@@ -22,15 +29,27 @@ class Location:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: Path | None = None
     sees_changes: bool = True
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    servers: tuple[tuple[str, int], ...] = ()
+    format: str = RCLONE
+
+    @property
+    def is_restic(self) -> bool:
+        return self.format == RESTIC
 
     @property
     def is_encrypted(self) -> bool:
-        return self.root != self.outside
+        return self.root != self.outside or self.is_restic
 
     @property
     def is_plain(self) -> bool:
         """Whether `root` is that folder of this host, its files as they are."""
         return self.root == str(self.directory)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether files of ours can lie there. A REST server of restic takes restic's alone."""
+        return not self.outside.startswith(REST)
 
     def at(self, path: str) -> str:
         """rclone's argument for a path in the folder of all assignments."""
@@ -47,8 +66,8 @@ class Location:
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> "Location":
-        directory = fields["directory"]
-        return cls(**fields | {"directory": Path(directory) if directory else None})
+        directory, servers = fields["directory"], tuple((host, port) for host, port in fields["servers"])
+        return cls(**fields | {"directory": Path(directory) if directory else None, "servers": servers})
 
 
 def of_directory(directory: Path) -> Location:

@@ -32,23 +32,29 @@ def locked(location: Location, folder: str) -> Iterator[tuple[int, ...]]:
     if location.directory is None:
         yield ()
         return
-    file = _file(location.directory, location, folder)
+    with held(_file(location.directory, location, folder), location.at(folder)) as descriptor:
+        yield (descriptor,)
+
+
+@contextlib.contextmanager
+def held(file: Path, what: str, patience: float = PATIENCE_SECONDS) -> Iterator[int]:
+    """Hold a lock file, which is made if it is missing, for `what`. Yields its descriptor. Raises: Busy, OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + patience
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
-                raise Busy(f"another run still works in {location.at(folder)}")
+                raise Busy(f"another run still works in {what}")
             time.sleep(0.05)
-        yield (descriptor,)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
 def _file(directory: Path, location: Location, folder: str) -> Path:
     """Names of sources stay hidden where they are encrypted."""
-    if location.is_plain:
+    if location.is_plain and not location.is_encrypted:
         return directory / folder / "lock"
     return directory / "locks" / hashlib.sha256(folder.encode()).hexdigest()[:16]
 

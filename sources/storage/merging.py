@@ -1,12 +1,17 @@
 """Removes points in time of one assignment, and merges what they leave behind.
 
-1. The manifests of the points go. From then on these points are not there.
-2. What no point names any more is merged. Let `before` and `point` be two kept points with none between them. Of all
-   runs after `before`, up to `point`, a path that `before` holds lies as it was in the first folder of `versions` that
-   has it. These folders become one, `versions/<point>`: what `before` does not hold, and what an earlier one of them
-   has as well, is deleted, and then the rest is moved. Nothing is written over, no file meets a folder in its place,
-   and at each moment a reader finds each file of each kept point, in the first folder that has it.
-3. Folders of runs up to the oldest kept point, and dumps without a manifest, are deleted.
+Let `before` and `point` be two kept points with none between them that stays.
+
+1. The manifest of `before` is read. Where it is damaged, what `before` needs cannot be known: it is named, and
+   the first point after it stays too, and takes its place.
+2. The manifests of the points between them go. From then on these points are not there.
+3. What no point names any more is merged. Of all runs after `before`, up to `point`, a path that `before` holds lies as
+   it was in the first folder of `versions` that has it. These folders become one, `versions/<point>`: what `before`
+   does not hold, and what an earlier one of them has as well, is deleted, and then the rest is moved. Nothing is
+   written over, no file meets a folder in its place, and at each moment a reader finds each file of each kept point, in
+   the first folder that has it.
+
+Folders of runs up to the oldest kept point, and dumps without a manifest, are deleted.
 
 What is there says what is to do, so a removal that was killed anywhere is finished by the next one; so are folders of
 runs that failed. Runs after the newest point are left alone: one may be under way. Listed are folders that are to be
@@ -20,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
+from sources.storage.manifests import ManifestDamaged
 from sources.storage.store import StorageFailed, Store
 
 BATCH = 2_000
@@ -30,11 +36,13 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Removed:
-    """`points` that were removed, those that are still there, and the bytes of files that were deleted."""
+    """`points` that were removed, those that are still there, and the bytes of files that were deleted. `damaged`:
+    points whose manifests cannot be read, so that what lies behind them was not merged."""
 
     points: tuple[str, ...]
     present: tuple[str, ...]
     freed: int
+    damaged: tuple[str, ...] = ()
 
 
 def remove(
@@ -49,18 +57,35 @@ def remove(
     one that is to `stay` is not there: it was counted among what is kept, and the others are fewer than was meant.
 
     `on_progress` gets how many files were moved or deleted, and the bytes of the deleted ones. Raises: StorageFailed,
-    also before anything when no point would stay; ManifestDamaged; Stopped; ProgramMissing.
+    also before anything when no point would stay; Stopped; ProgramMissing.
     """
     found = runs.points(store, assignment)
     points = points if found and set(stay) <= set(found) else ()
-    gone, kept = [name for name in found if name in points], [name for name in found if name not in points]
-    if not kept:
+    if not set(found) - set(points):
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
-    store.delete(f"{assignment}/{layout.MANIFESTS}", [name + layout.MANIFEST_ENDING for name in gone])
     work = _Merging(store, assignment, on_progress)
-    work.merge_versions(kept)
-    work.delete_dumps(kept)
-    return Removed(tuple(gone), tuple(kept), work.freed)
+    work.remove(found, points)
+    present = [name for name in found if name not in work.removed]
+    work.delete_dumps(present)
+    return Removed(tuple(work.removed), tuple(present), work.freed, tuple(work.damaged))
+
+
+def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> Removed:
+    """Remove all points of an assignment with everything in its folder: the manifests first, so that none names what is
+    gone. What was killed in the middle is finished by the next one. Missing is fine.
+
+    `on_progress` as in `remove`. Raises: StorageFailed; Stopped; ProgramMissing.
+    """
+    points = runs.points(store, assignment)
+    work = _Merging(store, assignment, on_progress)
+    store.delete(f"{assignment}/{layout.MANIFESTS}")
+    for run in store.names(f"{assignment}/{layout.VERSIONS}", folders=True):
+        work.delete_all(work.versions(run))
+    for folder in store.names(assignment, folders=True):
+        work.delete_all(f"{assignment}/{folder}")
+    store.delete(assignment)
+    store.remove_empty_folders(assignment.partition("/")[0], leave_root=False)
+    return Removed(tuple(points), (), work.freed)
 
 
 @dataclass
@@ -68,41 +93,66 @@ class _Merging:
     store: Store
     assignment: str
     on_progress: OnProgress
+    removed: list[str] = field(default_factory=list, init=False)
+    damaged: list[str] = field(default_factory=list, init=False)
     files: int = field(default=0, init=False)
     freed: int = field(default=0, init=False)
 
-    def merge_versions(self, kept: Sequence[str]) -> None:
-        found = _by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
-        before = None
-        for point in kept:
-            merged = [run for run in found if _is_between(before, run, point)]
-            if before is None:
-                for run in merged:
-                    self._delete_all(self._versions(run))
-            elif any(run != point for run in merged):
-                self._merge(before, merged, point)
-            before = point
+    def remove(self, found: Sequence[str], points: Collection[str]) -> None:
+        versions = _by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
+        before, gone = None, list[str]()
+        for point in found:
+            if point in points:
+                gone.append(point)
+                continue
+            while not self._is_merged(before, versions, point, gone) and gone:
+                before, *gone = gone
+            before, gone = point, []
+        self._delete_manifests(gone)
+
+    def _is_merged(self, before: str | None, versions: Sequence[str], point: str, gone: list[str]) -> bool:
+        """Remove the points between two that stay; None: all before `point`. Returns False, and has removed nothing,
+        where the manifest of `before` is damaged."""
+        names = [run for run in versions if _is_between(before, run, point)]
+        if before is None:
+            self._delete_manifests(gone)
+            for run in names:
+                self.delete_all(self.versions(run))
+        elif all(run == point for run in names):
+            self._delete_manifests(gone)
+        else:
+            sizes = {run: self.store.sizes(self.versions(run)) for run in names}
+            try:
+                wanted = self._held(before, set[str]().union(*sizes.values()))
+            except ManifestDamaged:
+                self.damaged.append(before)
+                return False
+            self._delete_manifests(gone)
+            self._merge(sizes, wanted, point)
+        return True
+
+    def _delete_manifests(self, points: Collection[str]) -> None:
+        self.store.delete(f"{self.assignment}/{layout.MANIFESTS}", [each + layout.MANIFEST_ENDING for each in points])
+        self.removed += points
 
     def delete_dumps(self, kept: Sequence[str]) -> None:
         for point in _by_time(self.store.names(f"{self.assignment}/{layout.POINTS}", folders=True)):
             if point not in kept and _is_between(None, point, kept[-1]):
-                self._delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
+                self.delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
 
-    def _merge(self, before: str, names: Sequence[str], point: str) -> None:
-        sizes = {run: self.store.sizes(self._versions(run)) for run in names}
-        wanted = self._held(before, set[str]().union(*sizes.values()))
-        for run in names:
-            self._delete(self._versions(run), {path: size for path, size in sizes[run].items() if path not in wanted})
-            sizes[run] = {path: size for path, size in sizes[run].items() if path in wanted}
+    def _merge(self, sizes: dict[str, dict[str, int]], wanted: set[str], point: str) -> None:
+        for run, found in sizes.items():
+            self._delete(self.versions(run), {path: size for path, size in found.items() if path not in wanted})
+            sizes[run] = {path: size for path, size in found.items() if path in wanted}
             wanted -= sizes[run].keys()
-        self.store.remove_empty_folders(self._versions(point))
-        for run in names:
+        self.store.remove_empty_folders(self.versions(point))
+        for run, found in sizes.items():
             if run != point:
-                for paths in _batches(sizes[run]):
-                    self.store.move(self._versions(run), self._versions(point), paths)
+                for paths in _batches(found):
+                    self.store.move(self.versions(run), self.versions(point), paths)
                     self._count(len(paths))
                 # no purge: rclone passes over a file that it cannot find by the name that it listed
-                self.store.remove_empty_folders(self._versions(run), leave_root=False)
+                self.store.remove_empty_folders(self.versions(run), leave_root=False)
 
     def _held(self, point: str, paths: Collection[str]) -> set[str]:
         """Those of `paths` that a point holds."""
@@ -113,7 +163,7 @@ class _Merging:
             held = (entry.stored_path for entry in manifests.read(Path(file.name)) if entry.kind != "folder")
             return {path for path in held if path in paths}
 
-    def _delete_all(self, folder: str) -> None:
+    def delete_all(self, folder: str) -> None:
         self._delete(folder, self.store.sizes(folder))
         self.store.delete(folder)
 
@@ -127,7 +177,7 @@ class _Merging:
         self.files += files
         self.on_progress(self.files, self.freed)
 
-    def _versions(self, run: str) -> str:
+    def versions(self, run: str) -> str:
         return f"{self.assignment}/{layout.VERSIONS}/{run}"
 
 

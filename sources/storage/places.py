@@ -47,6 +47,7 @@ class Report:
     """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
 
     `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
+    `complete`: nothing was left out of the point.
     """
 
     point: str
@@ -60,6 +61,7 @@ class Report:
     not_set: list[str] = field(default_factory=list)
     failed_files: int = 0
     failed: list[str] = field(default_factory=list)
+    complete: bool = True
 
 
 def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:

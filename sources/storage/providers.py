@@ -22,9 +22,14 @@ NAMES_WHO_ASKS = re.compile(
 """Of what rclone calls sensitive, all that proves nothing. What a later rclone adds is a secret."""
 RUNS_A_PROGRAM = re.compile(r"ssh|.*command")
 OF_THE_WORKER = re.compile(
-    r"env_auth|use_msi|use_az|key_use_agent|unix_socket|(config_)?profile|(socks|http)_proxy|.*_file|.*_path"
+    r"env_auth|use_msi|use_az|key_use_agent|unix_socket|(config_)?profile|(socks|http)_proxy|use_kerberos|"
+    r"kerberos_ccache|.*_file|.*_path"
 )
 """With these, rclone uses files, accounts or ways out of the host that it runs on."""
+PLAINTEXT, ALLOWED = "plaintext", "allowed"
+"""A setting of ours (`engines/cleartext.py`), and its one value."""
+UNGUARDED = frozenset({"hdfs", "storj"})
+"""Types whose first server names others, with which rclone connects by ways that no gate guards."""
 SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_password", "host_key_algorithms"})
 
 
@@ -36,14 +41,19 @@ class Option:
     is_secret: bool
     is_password: bool
     """rclone wants it obscured."""
+    means: str = ""
+    is_usual: bool = False
+    """rclone does not call it advanced."""
 
 
 def check_remote(remote: Mapping[str, Any]) -> None:
     """Check the settings of a remote. What is missing may be a secret. Raises: ValueError."""
     options = options_of(remote)
     for name, value in remote.items():
-        if name == "type":
+        if name == "type" or (name == PLAINTEXT and value == ALLOWED):
             continue
+        if name == PLAINTEXT:
+            raise ValueError(f"{PLAINTEXT} takes {ALLOWED} only")
         if known(name, options, remote).is_secret:
             raise ValueError(f'{name} is a secret: say in `secrets` where it is found, as {{"{name}": "file:/path"}}')
         if RUNS_A_PROGRAM.fullmatch(name):
@@ -81,11 +91,16 @@ def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
     if not isinstance(kind, str) or not kind:
         raise ValueError('type is missing, as {"type": "s3"}: `rclone config providers` lists them all')
     if kind == "local":
-        raise ValueError("type local is a directory of this host: leave `remote` empty, and name it as the location")
+        raise ValueError("type local is a directory of this host: name it as one, not as a remote")
     if (options := providers().get(kind)) is None:
         raise ValueError(f"rclone has no remote of type {kind!r:.60}{_near(kind, providers())}")
     if kind == "memory" or not OTHERS.isdisjoint(options):
         raise ValueError(f"type {kind} keeps nothing itself: name the remote that does")
+    if kind in UNGUARDED:
+        raise ValueError(
+            f"type {kind} is not used: its server sends rclone on to others of any network; name its S3 gateway or a "
+            "folder where it is mounted"
+        )
     return options
 
 
@@ -96,9 +111,22 @@ def known(name: str, options: Mapping[str, Option], remote: Mapping[str, Any]) -
     return option
 
 
-@cache
 def providers() -> dict[str, dict[str, Option]]:
-    """All types with their options, asked once. Raises: ValueError, ProgramMissing."""
+    """All types with their options. Raises: ValueError, ProgramMissing."""
+    return {name: options for name, (_, options) in _asked().items()}
+
+
+def titles() -> dict[str, str]:
+    """The types that keep something themselves, and what rclone calls them. Raises: ValueError, ProgramMissing."""
+    return {
+        name: title
+        for name, (title, options) in sorted(_asked().items())
+        if name not in ("local", "memory", *UNGUARDED) and OTHERS.isdisjoint(options)
+    }
+
+
+@cache
+def _asked() -> dict[str, tuple[str, dict[str, Option]]]:
     try:
         ended = subprocess.run(
             (find_rclone(), "config", "providers", "--config="),
@@ -107,7 +135,7 @@ def providers() -> dict[str, dict[str, Option]]:
             timeout=ANSWER_SECONDS,
             check=True,
         )
-        return {each["Name"]: _options(each["Options"]) for each in json.loads(ended.stdout)}
+        return {each["Name"]: (each["Description"], _options(each["Options"])) for each in json.loads(ended.stdout)}
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         raise ValueError(f"rclone does not say what it takes ({type(error).__name__}); is it 1.75 or later?") from None
 
@@ -121,7 +149,8 @@ def _options(rows: list[dict[str, Any]]) -> dict[str, Option]:
         if (before := found.get(name)) and before.required_by:
             required = before.required_by | (required or frozenset())
         is_secret = row["IsPassword"] or (row["Sensitive"] and not NAMES_WHO_ASKS.fullmatch(name))
-        found[name] = Option(required, is_secret, row["IsPassword"])
+        means = row["Help"].partition("\n")[0].rstrip(".")
+        found[name] = Option(required, is_secret, row["IsPassword"], means, not (row["Advanced"] or row["Hide"]))
     return found
 
 

@@ -19,11 +19,15 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sources.processes.programs import ProgramMissing
+from sources.processes.runner import StopSignal
 from sources.storage import identity, layout, manifests, moments, remotes, restoring, runs, showing
-from sources.storage.location import Location
+from sources.storage.identity import Identity
+from sources.storage.location import RCLONE, RESTIC, Location
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Wish
+from sources.storage.servers import servers_of
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.stores import store_of
 from sources.storage.trees import NotThere, opened
 
 ABOUT = (
@@ -41,8 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         with tempfile.TemporaryDirectory(prefix="backupsched-recover-") as scratch:
-            store = Store(location_of(options), stop)
-            check_key(store, options)
+            store = opened_at(options, stop)
             return (_list if options["list"] else _restore)(store, options, Path(scratch))
     except ValueError as error:
         return _complain(str(error), 2)
@@ -74,7 +77,18 @@ def add_repository(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def location_of(options: dict[str, Any]) -> Location:
+def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
+    """The repository, which says itself of what format it is. Raises: ValueError, OSError, StorageFailed."""
+    location = location_of(options)
+    if location.is_restic:
+        return store_of(location, stop)
+    found = identity.read(Store(location.bare, stop))
+    if found is not None:
+        check_key(found, location, options)
+    return store_of(location_of(options, found.format) if found else location, stop)
+
+
+def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
     """Where the repository is. Raises: ValueError, OSError."""
     remote: dict[str, str] = {}
     secrets: dict[str, str] = {}
@@ -93,21 +107,20 @@ def location_of(options: dict[str, Any]) -> Location:
         given = {name: value for name, value in os.environ.items() if name.startswith("RCLONE_CONFIG_BASE_")}
         if "RCLONE_CONFIG_BASE_TYPE" not in given:
             raise ValueError(f"RCLONE_CONFIG_BASE_TYPE is not set; set what {layout.RECOVER} names, or use --remote")
-        found = remotes.location_of(path, {}, {}, key, remotes.obscure)
-        return replace(found, environment={**given, **found.environment}, directory=None)
+        settings = {name.removeprefix("RCLONE_CONFIG_BASE_").lower(): value for name, value in given.items()}
+        servers = tuple(servers_of(settings, path.removeprefix("base:")))
+        return replace(remotes.in_environment(path, given, key, format), servers=servers)
     if not remote:
         path = str(Path(path).absolute())
         if not Path(path).is_dir():
             raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
-    return remotes.location_of(path, remote, secrets, key, remotes.obscure)
+    if remote.get("type") == "rest":
+        format = RESTIC
+    return remotes.location_of(path, remote, secrets, key, remotes.obscure, format=format)
 
 
-def check_key(store: Store, options: dict[str, Any]) -> None:
-    """Raises: ValueError for a repository that is encrypted and no key, a wrong one, or another layout."""
-    location = store.location
-    found = identity.read(replace(store, location=location.bare))
-    if found is None:
-        return
+def check_key(found: Identity, location: Location, options: dict[str, Any]) -> None:
+    """Raises: ValueError for a repository that is encrypted and no key, or a wrong one."""
     if found.encrypted and not location.is_encrypted:
         raise ValueError(
             f"the repository {found.name} is encrypted: name the file that holds its key with --key-file. Without the "
@@ -122,7 +135,12 @@ def check_key(store: Store, options: dict[str, Any]) -> None:
 
 
 def _key(options: dict[str, Any]) -> str | None:
-    return options["key_file"].read_text().strip() if options.get("key_file") else None
+    """Raises: ValueError, OSError."""
+    if not (file := options.get("key_file")):
+        return None
+    if not (key := file.read_text().strip()):
+        raise ValueError(f"{file} holds no key: it is empty")
+    return str(key)
 
 
 def assignments_in(store: Store, name: str | None) -> dict[str, str]:

@@ -14,22 +14,25 @@ from sources.storage.location import Location
 from sources.storage.store import StorageFailed, Store
 
 TYPE = "RCLONE_CONFIG_BASE_TYPE"
+LOST = f"there is no {layout.REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
 
 
-def keep_true(store: Store, ours: Identity | None = None) -> None:
-    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is.
+def keep_true(store: Store, ours: Identity | None = None, *, made: bool = False) -> None:
+    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is. `made`: it has said
+    so before.
 
-    Raises: StorageFailed, also for a repository of another installation, layout version or key, before anything is
-    written; Stopped, OSError.
+    Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that says no
+    longer whose it is, before anything is written; Stopped, OSError.
     """
+    if not store.location.keeps_files:
+        return
     text, outside = text_of(store.location), replace(store, location=store.location.bare)
-    try:
-        found = identity.read(outside)
-        if found and ours:
-            identity.check(found, ours)
-    except identity.Refused as error:
-        raise StorageFailed(str(error)) from None
-    if ours and not found:
+    if not _says(outside, ours) and ours:
+        if made:
+            raise StorageFailed(
+                f"{LOST.format(outside.location.outside)} If that disk was replaced, name another folder of the new "
+                "one as its location"
+            )
         identity.write(outside, ours)
     with tempfile.TemporaryDirectory() as scratch:
         written, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
@@ -39,8 +42,30 @@ def keep_true(store: Store, ours: Identity | None = None) -> None:
         outside.put(file, layout.RECOVER)
 
 
+def check_is_ours(store: Store, ours: Identity) -> None:
+    """Raises: StorageFailed, where a repository does not say whose it is, or is not ours."""
+    if store.location.keeps_files and not _says(replace(store, location=store.location.bare), ours):
+        raise StorageFailed(
+            f"{LOST.format(store.location.outside)} If its files are gone for good, cancel this, and delete without "
+            "the files"
+        )
+
+
+def _says(outside: Store, ours: Identity | None) -> bool:
+    """Whether a repository says whose it is. Raises: StorageFailed, if that is not `ours`."""
+    try:
+        if (found := identity.read(outside)) and ours:
+            identity.check(found, ours)
+    except identity.Refused as error:
+        raise StorageFailed(str(error)) from None
+    return found is not None
+
+
 def text_of(location: Location) -> str:
     """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
+    if location.is_restic:
+        inner = location.environment["RESTIC_REPOSITORY"]
+        return RESTIC_TEXT.format(where=_where(location), version=layout.VERSION, inner=shlex.quote(inner))
     return TEXT.format(
         version=layout.VERSION,
         also=", the key of this repository," if location.is_encrypted else "",
@@ -64,6 +89,32 @@ def _where(location: Location) -> str:
     ]
     return "\n".join([*settings, f"    REPOSITORY={shlex.quote(location.outside)}"])
 
+
+RESTIC_TEXT = """\
+These are backups, made by backupsched (layout version {version}) with restic. What follows gets files out of them
+without it and without its database: all that it takes is restic (0.14 or later, https://restic.net), for a remote also
+rclone (https://rclone.org/install/), the key of this repository and a shell. Nothing below changes anything here.
+
+1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+
+{where}
+    export RESTIC_REPOSITORY={inner}
+    export RESTIC_PASSWORD_FILE='/the/file/that/holds/the/key'
+
+2. Which points in time there are: each is a snapshot, which says by its tags whose it is. Choose one: SNAPSHOT is its
+   ID; latest is the newest one of all. One with a tag incomplete=POINT has a file that names what that point lacks.
+
+    restic snapshots --no-lock
+    SNAPSHOT=latest
+
+3. Get that point, all of its files as they were, into a new folder TO.
+
+    TO='/restored'
+    restic restore --no-lock "$SNAPSHOT" --target "$TO"
+
+   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`.
+"""
 
 PLAIN = '''    FILES="$REPOSITORY/"'''
 INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
@@ -112,7 +163,8 @@ shell. Nothing below changes anything here.
     done
 
    A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
-   on the new server, then `pg_restore --create --dbname=postgres database.dump`.
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
+   A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
 
 5. The newest state in one command, with what a later, interrupted run may have changed:
 

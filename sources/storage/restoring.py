@@ -11,12 +11,12 @@ that does not come out as the manifest says is looked for again after a fresh lo
 
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
 
+from sources.storage import targets
 from sources.storage.files import Kept, differs, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, Report, Step, Wish, by_place, check_point, places_of, tops_of
@@ -47,18 +47,18 @@ class _Restore:
         self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
         self.target = Path(os.path.abspath(wish.target))
         self.staging = self.target / f".restore-{wish.point}.unfinished"
-        self.report = Report(wish.point, str(self.target))
+        self.report = Report(wish.point, str(self.target), complete=tree.header.complete)
         self.files = self.size = self.done_files = self.done_size = 0
         self._made = {""}
         self.tops = tops_of(wish, tree)
         self._say_at = float("-inf")
 
     def run(self) -> Report:
-        self._check_target()
+        targets.check(self.target, self.store.location, self.tree)
         self._compare()
         if self.wish.dry_run:
             return self.report
-        self._check_room()
+        targets.check_room(self.target, self.size)
         self.report.files = self.report.size = self.report.replaced = 0
         self.target.mkdir(parents=True, exist_ok=True)
         self.staging.mkdir(mode=0o700, exist_ok=True)
@@ -83,27 +83,6 @@ class _Restore:
     def _ask(self) -> None:
         if self.store.stop.is_set():
             raise Stopped
-
-    def _check_target(self) -> None:
-        directory, target = self.store.location.directory, os.path.realpath(self.target)
-        if directory is not None:
-            real = os.path.realpath(directory)
-            if Path(target).is_relative_to(real):
-                raise Refused(f"{self.target} lies in the repository {directory}; name a folder outside of it")
-            if Path(real).is_relative_to(target):
-                inside = os.path.relpath(real, target)
-                if any(True for _ in self.tree.below(inside)):
-                    raise Refused(f"this would write into the repository {directory}; name another folder")
-        existing = Path(target)
-        while not os.path.lexists(existing):
-            existing = existing.parent
-        if not existing.is_dir():
-            raise Refused(f"{existing} is not a directory; name a folder")
-        try:
-            with tempfile.TemporaryFile(dir=existing):
-                pass
-        except OSError as error:
-            raise Refused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
 
     def _compare(self) -> None:
         """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
@@ -134,32 +113,10 @@ class _Restore:
                 f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
                 "replace what differs"
             )
-        if not self.wish.among and (foreign := self._foreign(expected)):
+        if not self.wish.among and (foreign := targets.foreign(self.target, self.staging, expected, self._ask)):
             raise Refused(
                 f"{self.target} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
-            )
-
-    def _foreign(self, expected: set[bytes]) -> str | None:
-        """A file in the target that this restore would not put there."""
-        for folder, names, files in os.walk(os.fsencode(self.target)):
-            self._ask()
-            if folder == os.fsencode(self.target):
-                names[:] = [each for each in names if each != os.fsencode(self.staging.name)]
-            for name in (*files, *(each for each in names if os.path.islink(os.path.join(folder, each)))):
-                if os.path.join(folder, name) not in expected:
-                    return os.fsdecode(os.path.relpath(os.path.join(folder, name), os.fsencode(self.target)))
-        return None
-
-    def _check_room(self) -> None:
-        existing = self.target
-        while not existing.exists():
-            existing = existing.parent
-        free = shutil.disk_usage(existing).free
-        if self.size > free:
-            raise Refused(
-                f"{self.size:,} bytes are to be restored, and {existing} has {free:,} free; name another folder, or "
-                "restore some paths at a time"
             )
 
     def _state_of(self, entry: Entry) -> Kept:
@@ -170,18 +127,14 @@ class _Restore:
         left = {entry.path: entry for entry in batch}
         trouble: StorageFailed | None = None
         for number in range(TRIES):
-            places = places_of(self.store, self.tree, self.wish, left)
+            places = self._places(left)
             for place, paths in by_place(places).items():
                 try:
                     self._fetch(place, paths)
                 except StorageFailed as error:
                     trouble = error
             doubtful = self._take(left, by_size=False)
-            if (
-                doubtful
-                and not trouble
-                and places_of(self.store, self.tree, self.wish, left) == {path: places[path] for path in left}
-            ):
+            if doubtful and not trouble and self._places(left) == {path: places[path] for path in left}:
                 # the repository keeps no times, and no run touched them meanwhile
                 check_point(self.store, self.wish)
                 self._take(left, by_size=True)
@@ -194,13 +147,16 @@ class _Restore:
         for entry in left.values():
             self._fail(entry)
 
+    def _places(self, wanted: Collection[str]) -> dict[str, str]:
+        return places_of(self.store, self.tree, self.wish, wanted)
+
     def _fetch(self, place: str, paths: list[str]) -> None:
         begun_files, begun_size = self.done_files, self.done_size
 
         def on_progress(files: int, size: int) -> None:
             self._say(begun_files + files, begun_size + size)
 
-        self.store.copy_out(f"{self.wish.assignment}/{place}", str(self.staging), paths, on_progress)
+        self.store.copy_out(f"{self.wish.assignment}/{place}", str(self.staging), paths, on_progress, tops=self.tops)
 
     def _take(self, left: dict[str, Entry], *, by_size: bool) -> bool:
         """Put in place what came out as the manifest says, and forget what did not.

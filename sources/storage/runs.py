@@ -1,20 +1,21 @@
 """One run of an engine in the folder of its assignment: what it finds, and the point that it leaves.
 
 `begin` names the run and writes its mark, `manifests/<run>.unfinished`; `end` removes it. A mark that `begin` finds is
-of a run that was killed, and its copy is healed, unless its point was made. An rclone run moves a file to `versions`
-*before* it fetches the new one, so a run that ended badly leaves holes in `current`, and pieces of files. `heal`
-removes these, and moves back what `current` lacks. No point depends on that, since a file of an earlier point is found
-in either place (`layout.py`); but what the next run cannot read would be missing from its point.
+of a run that was killed, and what it left is healed, or removed if it was a dump, unless its point was made. An rclone
+run moves a file to `versions` *before* it fetches the new one, so a run that ended badly leaves holes in `current`, and
+pieces of files. `heal` removes these, and moves back what `current` lacks. No point depends on that, since a file of an
+earlier point is found in either place (`layout.py`); but what the next run cannot read would be missing from its point.
 
 `write_point` comes last and makes the point. A run that is killed before leaves none.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from sources.storage import layout, manifests
 from sources.storage.manifests import Changes, Entry, Header, Pair, Totals
@@ -35,52 +36,64 @@ class Begun:
 
 def points(store: Store, folder: str) -> list[str]:
     """The names of an assignment's points, the first one first."""
-    return _points(store.names(f"{folder}/{layout.MANIFESTS}"))
+    return points_among(store.names(f"{folder}/{layout.MANIFESTS}"))
 
 
-def _points(files: Iterable[str]) -> list[str]:
+def points_among(files: Iterable[str]) -> list[str]:
+    """The names of the points whose manifests are among these files, the first one first."""
     names = {each.removesuffix(layout.MANIFEST_ENDING) for each in files if each.endswith(layout.MANIFEST_ENDING)}
     return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
 
 
-def begin(store: Store, folder: str, started_at: datetime) -> Begun:
-    """Heal what a killed run left, and name this one: later than all before it, whatever the clock says."""
+def begin(
+    store: Store,
+    folder: str,
+    started_at: datetime,
+    heal: Callable[[Store, str, str], object],
+    runs_in: str = layout.VERSIONS,
+) -> Begun:
+    """Heal what a killed run left, by `heal`, which gets its name, and name this one: later than all before it, of
+    which there are folders in `runs_in`, whatever the clock says."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    known = _points(files)
-    for mark in files:
-        if (run := mark.removesuffix(UNFINISHED)) != mark and layout.NAME.fullmatch(run):
-            # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points
-            # when versions are merged
-            if run not in known:
-                heal(store, folder, run)
-            end(store, folder, run)
-    versions = [
-        name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
-    ]
-    begun = Begun(layout.name_of(started_at, {*known, *versions}), known[-1] if known else None)
+    known = points_among(files)
+    killed = [run for mark in files if (run := mark.removesuffix(UNFINISHED)) != mark and layout.NAME.fullmatch(run)]
+    for run in killed:
+        # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points when
+        # versions are merged
+        if run not in known:
+            heal(store, folder, run)
+        end(store, folder, run)
+    left = [name for name in store.names(f"{folder}/{runs_in}", folders=True) if layout.NAME.fullmatch(name)]
+    begun = Begun(layout.name_of(started_at, {*known, *killed, *left}), known[-1] if known else None)
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
     return begun
 
 
-def heal(store: Store, folder: str, run: str) -> None:
+def heal(store: Store, folder: str, run: str) -> list[str]:
     """Remove the pieces of files from `current`, and bring back what it lacks of what the run put into `versions`. What
-    cannot go back, as when its name is a folder now, stays a version.
+    cannot go back, as when its name is a folder now, stays a version. Returns the paths of the pieces.
 
     On a remote, which nothing locks, the run's engine may go on for a moment, as on a machine that was frozen and
     wakes: it could write over what was moved back. So that is copied there, and an earlier point keeps it.
     """
-    remove_pieces(store, folder)
+    pieces = remove_pieces(store, folder)
     how = ("copy",) if store.location.directory is None else ("move", "--delete-empty-src-dirs")
     source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))
     with suppress(StorageFailed):
         store.run(*how, "--ignore-existing", source, target, missing_ok=True)
+    return pieces
 
 
-def remove_pieces(store: Store, folder: str) -> None:
-    """Remove what an interrupted rclone left in `current` of files that it was fetching."""
-    current = store.location.at(f"{folder}/{layout.CURRENT}")
-    store.run("delete", PIECES, current, missing_ok=True)
+def remove_pieces(store: Store, folder: str) -> list[str]:
+    """Remove what an interrupted rclone left in `current` of files that it was fetching, and files of the source that
+    are called alike. Returns their paths."""
+    current, found = f"{folder}/{layout.CURRENT}", list[str]()
+    store.run(
+        "lsf", "--recursive", "--files-only", PIECES, store.location.at(current), missing_ok=True, on_line=found.append
+    )
+    store.delete(current, found)
+    return found
 
 
 def check_it_goes_on(store: Store, folder: str, run: str) -> None:
@@ -94,6 +107,21 @@ def check_it_goes_on(store: Store, folder: str, run: str) -> None:
 def end(store: Store, folder: str, run: str) -> None:
     """Remove the run's mark: it has made its point, or was healed."""
     store.remove(f"{folder}/{layout.MANIFESTS}/{run}{UNFINISHED}")
+
+
+def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dict[str, Any]]:
+    """The points of an assignment that are not among `recorded`, as of backups whose result was lost: `name`, and of
+    their manifests `files`, `size`, `complete`, `engine` and `ended_at`. Those that cannot be read are left out."""
+    found = []
+    for point in points(store, folder):
+        if point not in recorded:
+            with tempfile.NamedTemporaryFile() as file, suppress(manifests.ManifestDamaged):
+                if store.fetch(layout.manifest_path(folder, point), Path(file.name)):
+                    header, entries = manifests.read_header(Path(file.name)), manifests.read(Path(file.name))
+                    sizes = [each.size for each in entries if each.kind != "folder"]
+                    facts = {"name": point, "files": len(sizes), "size": sum(sizes), "complete": header.complete}
+                    found.append(facts | {"engine": header.engine, "ended_at": header.ended_at})
+    return found
 
 
 def write_point(store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry]) -> Totals:

@@ -101,6 +101,8 @@ def describe(report: Report, *, dry_run: bool) -> list[str]:
     """What was restored, in sentences that a terminal may print."""
     verb = "would be restored" if dry_run else "restored"
     lines = [f"{counted(report.files)}, {report.size:,} bytes, {verb} to {report.target}"]
+    if not report.complete:
+        lines.append("the backup was incomplete: what it could not read is not in this point")
     if report.present:
         lines.append(f"{counted(report.present)} there already, as in the backup")
     if report.replaced:

@@ -19,12 +19,13 @@ STATUS = {
     "source": "laptop",
     "server_time": "2026-11-21T12:00:00Z",
     "interval": 300,
-    "state": "protected",
+    "status": "protected",
     "assignments": [
         {
             "policy": "laptops",
-            "state": "protected",
+            "status": "protected",
             "last_backup_at": "2026-11-21T09:00:00.123Z",
+            "proved_at": "2026-11-20T09:00:00.123Z",
             "next_backup_at": "2026-11-22T09:00:00Z",
             "backlog": None,
         }

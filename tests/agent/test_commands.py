@@ -18,7 +18,10 @@ class TestAnnounce:
         done = enrolled.agent("announce", "--reason", "network")
         [asked] = server.asked
         assert (done.returncode, done.stderr) == (FINE, "")
-        assert done.stdout == "laptops: protected, last backup 2026-11-21 09:00, next backup after 2026-11-22 09:00\n"
+        assert done.stdout == (
+            "laptops: protected, last backup 2026-11-21 09:00, last proved restorable 2026-11-20 09:00, "
+            "next backup after 2026-11-22 09:00\n"
+        )
         assert (asked.method, asked.path, asked.token) == ("POST", "/api/check-in", TOKEN)
         assert (set(asked.body), asked.body["reason"]) == (FIELDS, "network")
 
@@ -28,7 +31,7 @@ class TestAnnounce:
         assert "\x1b" not in printed
         assert printed.count("\n") == 1
 
-    @pytest.mark.parametrize("assignments", [None, 7, "text", [7, None], [{}], [{"policy": {"a": 1}, "state": []}]])
+    @pytest.mark.parametrize("assignments", [None, 7, "text", [7, None], [{}], [{"policy": {"a": 1}, "status": []}]])
     def test_an_answer_of_an_odd_shape_is_no_traceback(self, enrolled, server, assignments):
         server.always = Answer(200, {"source": 5, "assignments": assignments, "snoozed_until": 1e300})
         done = enrolled.agent("announce")

@@ -100,12 +100,15 @@ def test_who_may_is_said_with_the_scope(document: dict[str, Any], operations: di
     assert "security" not in operations["POST /api/enrol"]
 
 
+OPERATES = ("accept", "check", "copy", "drill")
 APP = {
     "sources": "sources", "policies": "sources", "repositories": "sources", "assignments": "sources",
     "schedules": "schedules", "throttles": "jobs", "endpoints": "delivery", "retry-policies": "jobs",
+    "alert-routes": "alerting",
 }  # fmt: skip
 """Of what is edited; all else that changes something is for who may operate records."""
-MODEL = {"policies": "policy", "repositories": "repository", "retry-policies": "retrypolicy"}
+MODEL = {"policies": "policy", "repositories": "repository", "retry-policies": "retrypolicy",
+         "alert-routes": "alertroute"}  # fmt: skip
 
 
 def test_each_operation_takes_the_permission_of_what_it_changes() -> None:
@@ -119,7 +122,7 @@ def test_each_operation_takes_the_permission_of_what_it_changes() -> None:
                 verb = {"POST": "add", "PATCH": "change", "DELETE": "delete"}[operation.methods[0]]
                 if rest and not rest[-1].startswith("{"):  # an operation of its own, as /pause
                     verb, of = "change", "sources" if rest[-1] == "back-up-now" else of
-                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or rest[-1:] in (["accept"], ["drill"])
+                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or (rest[-1:] and rest[-1] in OPERATES)
                 edits = of in APP and not operates
                 wanted = f"{APP.get(of)}.{verb}_{MODEL.get(of, of[:-1])}" if edits else may_operate
                 wanted = {"restores": MAY_RESTORE, "stored-secrets": SET_SECRET}.get(of, wanted)

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from alerting.models import Alert, AlertRoute
 from delivery.models import Endpoint, StoredSecret
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
@@ -45,6 +46,8 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         "throttle": throttle.pk, "retry_policy": retry_policy.pk, "endpoint": schedule.endpoint_id,
         "record": record.pk, "breaker": breaker.pk, "worker": worker.pk,
         "restore": Restore.objects.create(assignment=free, point="20261121T065755Z", to="folder", asked_at=now).pk,
+        "alert": Alert.objects.create(kind="worker", subject="worker:1", name="host:1", since=now).pk,
+        "alert_route": AlertRoute.objects.create(name="ops", url="env:BACKUP_SECRET_OPS").pk,
         "stored_secret": StoredSecret.objects.create(name="nas", sealed="").pk,
     }  # fmt: skip
     return values, assignment

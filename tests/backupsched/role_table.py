@@ -27,6 +27,10 @@ TABLES = {
         "endpoint": EDITED,
         "storedsecret": READ_ONLY | {"change": "looks superuser", "add": "superuser", "delete": "superuser"},
     },
+    "alerting": {
+        "alert": READ_ONLY, "alertmessage": READ_ONLY,
+        "alertroute": READ_ONLY | {"change": "looks superuser", "add": "superuser", "delete": "superuser"},
+    },
     "schedules": {"schedule": EDITED, "trigger": READ_ONLY},
     "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
@@ -45,44 +49,54 @@ PAGES = {
     for page, who in pages.items()
 } | {
     **dict.fromkeys(("search", "index", "password_change", "password_change_done", "jsi18n"), "staff"),
-    **dict.fromkeys(("login", "logout", "home"), "anybody"),
+    **dict.fromkeys(("home", "home-facts", "no-list-of-tables", "docs"), "staff"),
+    "home-act": "staff",  # its buttons are refused one by one, as the admin refuses them
+    "docs-of": "none",  # there is no document 1
+    **dict.fromkeys(("login", "logout"), "anybody"),
     "autocomplete": "none staff",  # GET: what it completes is asked for by a field; POST is not one of its methods
     "view_on_site": "none",  # no row has a page of its own
     "app_list": "looks",
     "auth_user_password_change": "superuser",
     "api_apitoken_revoke_this": "edits",
     "jobs_backlogrecord_dead_letters": "looks operates",
-    **dict.fromkeys(("jobs_breaker_close_this_now", "jobs_breaker_probe_this_now"), "operates"),
+    **dict.fromkeys(("jobs_breaker_close_this", "jobs_breaker_probe_this"), "operates"),
     **{f"delivery_endpoint_{verb}": "edits" for verb in ("rotate_secret", "replace_secret", "test")},
-    **dict.fromkeys(("jobs_backlogrecord_retry_this_now", "jobs_backlogrecord_cancel_this"), "operates"),
+    **dict.fromkeys(("jobs_backlogrecord_retry_this", "jobs_backlogrecord_cancel_this"), "operates"),
     **{f"{table}_preview": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
-    **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
-    "schedules_trigger_cancel_this_batch": "operates",
-    **dict.fromkeys(("sources_assignment_accept_this", "sources_assignment_drill_this_now"), "operates"),
-    "sources_repository_show_key": "superuser",
+    **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this", "pause_this", "resume_this")},
+    "schedules_trigger_cancel_this": "operates",
+    **dict.fromkeys(
+        [f"sources_assignment_{verb}" for verb in ("accept_this", "copy_this", "drill_this", "check_this")],
+        "operates",
+    ),
+    "sources_repository_check_this": "operates",
+    **dict.fromkeys(("sources_repository_show_key", "alerting_alertroute_send_test"), "superuser"),
     "sources_source_restore": "restores",
-    **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
+    **dict.fromkeys(("sources_source_act_on_this", "sources_source_enrol", "sources_source_revoke_tokens",
+         "sources_source_retire_this", "sources_source_unretire_this"), "edits"),
+    **dict.fromkeys(("matrix", "matrix-day"), "looks"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
     "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
-    "sources.Assignment": DELETED | dict.fromkeys(("accept", "drill_now"), "operates"),
+    "sources.Assignment": DELETED | dict.fromkeys(("accept", "copy_now", "drill_now", "check_now"), "operates"),
     "sources.Policy": DELETED, "sources.Repository": DELETED,
     "delivery.StoredSecret": {"delete_selected": "superuser"},
+    "alerting.AlertRoute": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
     "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
     "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
     "schedules.Schedule": {"delete_selected": "edits"} | dict.fromkeys(("trigger_now", "pause", "resume"), "operates"),
-    "schedules.Trigger": {"cancel_batches": "operates"},
+    "schedules.Trigger": {"cancel": "operates"},
     "auth.User": {"delete_selected": "superuser"},
     "auth.Group": {"delete_selected": "superuser"},
     "sources.Source": dict.fromkeys(
         (
             "delete_selected", "back_up_now", "pause", "pause_and_stop", "resume",
-            "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
+            "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze", "retire", "unretire",
         ),
         "edits",
     ),
@@ -94,6 +108,7 @@ ONE = {
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
     "assignments": "assignment_id", "restores": "restore_id", "backups": "backup_id", "triggers": "trigger_id",
     "stored-secrets": "stored_secret_id", "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
+    "alerts": "alert_id", "alert-routes": "alert_route_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
 
@@ -107,7 +122,8 @@ OPERATIONS = {
     },
     "DELETE assignments/{assignment_id}": "write edits",
     "POST restores": "operate restores",
-    "POST stored-secrets": "write superuser",
+    **dict.fromkeys(("POST stored-secrets", "POST alert-routes"), "write superuser"),
+    **{f"{verb} alert-routes/{{alert_route_id}}": "write superuser" for verb in ("PATCH", "DELETE")},
     **{f"{verb} stored-secrets/{{stored_secret_id}}": "write superuser" for verb in ("PATCH", "DELETE")},
     "POST enrol": "any anybody",  # the code is what lets it in
     **dict.fromkeys(
@@ -125,7 +141,10 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
-    **{f"POST assignments/{{assignment_id}}/{verb}": "operate operates" for verb in ("accept", "drill")},
+    **{
+        f"POST assignments/{{assignment_id}}/{verb}": "operate operates"
+        for verb in ("accept", "check", "copy", "drill")
+    },
     **dict.fromkeys(("GET policies/{name}/preview", "GET assignments/{assignment_id}/retention"), "read looks"),
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
@@ -133,7 +152,8 @@ OPERATIONS = {
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},
-    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues")},
+    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues", "hold")},
+    **{f"{verb} hold": "operate operates" for verb in ("POST", "DELETE")},
     **{f"POST queues/{{name}}/{verb}": "operate operates" for verb in ("pause", "resume")},
     **{f"POST breakers/{{breaker_id}}/{verb}": "operate operates" for verb in ("close", "probe")},
     "GET me": "any staff",
@@ -141,6 +161,7 @@ OPERATIONS = {
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
 
 COMMANDS = {
+    "alerts": ["", "--json", "routes", "routes --json", "show NAME"],
     "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
     "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
     "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
@@ -149,8 +170,13 @@ COMMANDS = {
     "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
-    "retention": ["NAME --dry-run"], "drill": ["", "--json"], "repositories": ["", "--json", "show NAME"],
-    "database": [], "demo": [], "web": [], "worker": [],
+    "retention": ["NAME --dry-run"], "drill": ["", "--json"], "copy": ["", "--json"], "checks": ["", "--json"],
+    "repositories": ["", "--json", "show NAME"],
+    "status": ["", "--json"], "sources": ["", "--json", "show NAME"], "pause": ["NAME"], "resume": ["NAME"],
+    "backup_now": ["NAME"],
+    "retire": ["NAME", "NAME --undo"], "remove": ["source NAME", "repository NAME --yes"],
+    "hold": ["--reason NAME", "--reason NAME --json"], "release": ["--json", ""],
+    "database": [], "demo": [], "web": [], "worker": [], "qcluster": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
 the host that can read the secret key, and for no other."""

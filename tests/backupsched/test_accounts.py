@@ -6,6 +6,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from unfold.admin import ModelAdmin
 
+from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from tests.people import staff
 
 pytestmark = pytest.mark.django_db

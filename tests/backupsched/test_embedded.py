@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: one real server, created by four processes at once, in a directory of its own."""
+"""The embedded PostgreSQL: one real server in a directory of its own, also one that four processes create at once."""
 
 import json
 import os
@@ -21,8 +21,11 @@ from django.core.management import call_command
 from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
 from backupsched.embedded.layout import reachable
+from backupsched.embedded.server import SETTINGS
 from backupsched.postgresql.base import DatabaseClient
 from backupsched.secret_key import secret_key
+from jobs import conf
+from operations.doctor import Severity, installation
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -66,11 +69,21 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serv
         server.destroy()
 
 
+@pytest.fixture(scope="module")
+def made_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """For tests that each process of `make test-rest` begins with: four starts would cost it four seconds."""
+    server = Server(tmp_path_factory.mktemp("embedded") / "var")
+    yield server
+    server.destroy()
+
+
 @pytest.fixture
-def server(first_start: tuple[Server, list[dict[str, Any]]]) -> Server:
+def server(request: pytest.FixtureRequest) -> Server:
     """It runs."""
-    first_start[0].ensure_running()
-    return first_start[0]
+    is_promise = request.node.get_closest_marker("promise")
+    found: Server = request.getfixturevalue("first_start")[0] if is_promise else request.getfixturevalue("made_alone")
+    found.ensure_running()
+    return found
 
 
 @pytest.fixture
@@ -238,3 +251,11 @@ def test_dbshell_gives_psql_the_password_that_no_setting_has(server):
     settings_of = databases(None, server.layout.var_dir)["default"]
     _, environment = DatabaseClient.settings_to_cmd_args_env(settings_of, [])
     assert environment["PGPASSWORD"] == server.password()
+
+
+def test_a_default_installation_has_room_for_its_worker() -> None:
+    queues = {name: rule.concurrency for name, rule in conf.queue_rules().items()}
+    found = installation.judge_connections(
+        "max_connections", int(SETTINGS["max_connections"]) - 3, 1, 1, installation.connections_of(queues)
+    )
+    assert found.severity is Severity.OK, found.what

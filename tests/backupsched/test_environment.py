@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from backupsched.environment import number, whole
+from backupsched.environment import number, seconds, whole
 from backupsched.places import checkout_of, usual_var_directory
 from tests.documents import ROOT
 
@@ -31,6 +31,14 @@ def test_what_is_no_number_is_reported_with_its_name(written, monkeypatch):
     monkeypatch.setenv(NAME, written)
     with pytest.raises(SystemExit, match=f"{NAME} must be a number, as 7, not "):
         number(NAME, 7)
+
+
+def test_a_duration_may_have_its_unit(monkeypatch):
+    monkeypatch.setenv(NAME, "2m")
+    assert [seconds(NAME, 7), seconds("BACKUPSCHED_NOT_SET", 7)] == [120, 7]
+    monkeypatch.setenv(NAME, "soon")
+    with pytest.raises(SystemExit, match=f"{NAME} must be a number"):
+        seconds(NAME, 7)
 
 
 def test_a_whole_number_has_no_fraction(monkeypatch):

@@ -2,18 +2,16 @@
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
-from backupsched.embedded import Server
+from chaos.server import CrashingServer
 from chaos.small_disk import SmallDisk
 from jobs.states import AttemptOutcome, Status
+from tests.copied_database import copy_tables
 from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
@@ -43,8 +41,8 @@ def disk() -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def server(disk: SmallDisk) -> Iterator[Server]:
-    server = Server(disk.directory)
+def server(disk: SmallDisk, django_db_setup: None) -> Iterator[CrashingServer]:
+    server = CrashingServer(disk.directory)
     server.ensure_running()
     yield server
     disk.make_room()
@@ -62,9 +60,7 @@ def test_a_worker_waits_for_room_when_the_embedded_server_was_killed_on_a_full_d
     disk, server, start_worker, tmp_path
 ):
     embedded = {"DATABASE_URL": "", "BACKUPSCHED_VAR": str(disk.directory)}
-    environment = {**os.environ, **embedded, "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    migrate = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity", "0"]
-    subprocess.run(migrate, env=environment, check=True)
+    copy_tables(server.url())
     with server.connect("backupsched") as connection:
         connection.execute(PUT, [str(tmp_path / "gate"), str(tmp_path / "started")])
     worker = start_worker(**embedded)

@@ -1,11 +1,13 @@
 """A worker that kills itself with SIGKILL at one step of the protocol: `python doomed_worker.py`.
 
-Its environment: DOOM names the step ("" lives), QUEUES the queues that it serves, RUNS the file to which each handler's
-beginning and end is written, WORKER_READY the file that says that it has started. Each queue has kinds of its own,
-"plain QUEUE", "booked QUEUE" and "poison QUEUE". The protocol is not changed: only what it calls is called and then
-followed, or preceded, by the end.
+Its environment: DOOMS names the step of each ("" lives), and QUEUES the queues that it serves, both in JSON: several
+are forked, and the first process ends when all are dead, with how many were not killed. RUNS is the file to which each
+handler's beginning and end is written, WORKER_READY the one that says that it has started. Each queue has kinds of its
+own, "plain QUEUE", "booked QUEUE" and "poison QUEUE". The protocol is not changed: only what it calls is called and
+then followed, or preceded, by the end.
 """
 
+import json
 import os
 import signal
 import sys
@@ -29,10 +31,23 @@ from jobs.models import RetryPolicy  # noqa: E402
 from jobs.outcomes import Claimed, Outcome, Succeeded  # noqa: E402
 from jobs.worker.process import WorkerProcess  # noqa: E402
 
-DOOM = os.environ.get("DOOM", "")
 RUNS = os.open(os.environ["RUNS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-QUEUES = os.environ["QUEUES"].split(",")
 CONCURRENCY = int(os.environ.get("CONCURRENCY", "4"))
+
+
+def one_of(lives: list[tuple[str, list[str]]]) -> tuple[str, list[str]]:
+    """Becomes a process for each, if there are several."""
+    if len(lives) == 1:
+        return lives[0]
+    forked = []
+    for life in lives:
+        if not (pid := os.fork()):
+            return life
+        forked.append(pid)
+    sys.exit(sum(os.waitpid(pid, 0)[1] != signal.SIGKILL for pid in forked))
+
+
+DOOM, QUEUES = one_of(list(zip(json.loads(os.environ["DOOMS"]), json.loads(os.environ["QUEUES"]), strict=True)))
 
 
 def die() -> None:

@@ -1,11 +1,13 @@
 """Starts workers as processes of their own, and ends those that it started."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -40,13 +42,26 @@ class Workers:
 
         `lease`: of this one, in seconds.
         """
+        return self._start([doom], [queues], wait=wait, lease=lease)
+
+    def start_doomed(self, dooms: dict[str, str], *, lease: float) -> subprocess.Popen[bytes]:
+        """Start one for each queue that ends at its doom. The process that is returned ends when all have, with 0 if
+        all were killed."""
+        return self._start(list(dooms.values()), [[queue] for queue in dooms], wait=False, lease=lease)
+
+    def _start(
+        self, dooms: Sequence[str], queues: Sequence[Sequence[str]], *, wait: bool, lease: float | None
+    ) -> subprocess.Popen[bytes]:
         number = len(self.started)
         ready = self.directory / f"ready-{number}"
-        environment = {**self._environment, "DOOM": doom, "QUEUES": ",".join(queues), "WORKER_READY": str(ready)}
+        environment = {**self._environment, "DOOMS": json.dumps(dooms), "QUEUES": json.dumps(queues)}
+        environment["WORKER_READY"] = str(ready)
         if lease is not None:
             environment["BACKUPSCHED_LEASE"] = str(lease)
         with (self.directory / f"log-{number}").open("wb") as log:
-            process = subprocess.Popen([sys.executable, str(SCRIPT)], env=environment, stderr=log)
+            process = subprocess.Popen(
+                [sys.executable, str(SCRIPT)], env=environment, stderr=log, start_new_session=True
+            )
         self.started.append(process)
         if wait:
             eventually(lambda: ready.exists() or process.poll() is not None)
@@ -66,7 +81,7 @@ class Workers:
 
     def kill_all(self) -> None:
         for process in self.alive():
-            process.send_signal(signal.SIGCONT)
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         for process in self.started:
             process.wait()

@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from boto3.session import Session
-from botocore.config import Config
-
 from delivery.models import Endpoint, EndpointKind
 from jobs.handlers import Run
 from tests.factories import make_claimed
@@ -75,6 +72,9 @@ class QueueServer:
 
     @cached_property
     def client(self) -> Any:
+        from boto3.session import Session  # each process of the tests would spend 0.6 s on it
+        from botocore.config import Config
+
         config = Config(retries={"total_max_attempts": 1}, read_timeout=PATIENCE)
         keys = {name.lower(): CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
         return Session().client("sqs", region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)

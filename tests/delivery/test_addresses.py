@@ -3,8 +3,9 @@ from ipaddress import ip_address
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from delivery.addresses import allowed, is_public, read
+from delivery.addresses import allowed, read
 from delivery.addresses import problem_with as problem
+from delivery.public import is_public
 
 
 class TestAUrl:

@@ -126,7 +126,7 @@ class TestRemove:
         assert "used by the schedule nightly" in refused("remove", "hooks", "--yes", code=1)
         schedule.delete()
         make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
-        assert "1 events that are still to be delivered there will fail" in run("remove", "hooks", "--yes")
+        assert "1 event still to be delivered there will fail" in run("remove", "hooks", "--yes")
         assert not Endpoint.objects.exists()
 
     def test_without_a_terminal_to_ask_at_it_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:

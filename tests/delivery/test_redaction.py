@@ -6,7 +6,7 @@ import json
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery.redaction import redacted
@@ -18,7 +18,6 @@ secrets = (
 )
 
 
-@settings(max_examples=25)
 @given(secrets)
 def test_no_spelling_of_a_secret_gets_through(secret: str) -> None:
     spellings = [
@@ -29,7 +28,6 @@ def test_no_spelling_of_a_secret_gets_through(secret: str) -> None:
         assert spelling not in redacted(f"it answered <{spelling}>", [secret])
 
 
-@settings(max_examples=50)
 @given(secrets, st.binary(max_size=9), st.binary(max_size=9))
 def test_in_base64_nothing_but_its_first_and_last_bits_get_through(secret: str, before: bytes, after: bytes) -> None:
     data = secret.encode()

@@ -14,6 +14,7 @@ import pytest
 from django.conf import settings
 
 from backupsched.embedded import Server
+from tests.sources.engines.peers import free_port
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
@@ -21,17 +22,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 @pytest.fixture(scope="module")
 def var_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of all demos here: a later one deletes what the last one left."""
+    """Of an installation, in which the demo makes a directory of its own."""
     path = tmp_path_factory.mktemp("demo") / "var"
     yield path
-    Server(path).destroy()
+    Server(path / "demo").destroy()
 
 
 def start(var_dir: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    tests_own = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE")
-    environment = {name: value for name, value in os.environ.items() if name not in tests_own}
+    """In the environment of an installation whose database is away and which has TLS."""
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment |= {"DATABASE_URL": "postgresql://127.0.0.1:1/none", "BACKUPSCHED_TLS": "1"}
     return subprocess.Popen(
-        [sys.executable, "manage.py", "demo", *arguments],
+        [sys.executable, "manage.py", "demo", "--port", str(free_port("127.0.0.1")), *arguments],
         cwd=settings.BASE_DIR,
         env={**environment, "BACKUPSCHED_VAR": str(var_dir)},
         stdin=subprocess.DEVNULL,
@@ -53,7 +55,7 @@ def processes_of(var_dir: Path) -> list[psutil.Process]:
     return found
 
 
-def test_the_demo_protects_every_reachable_source_and_leaves_nothing_running(var_dir):
+def test_the_demo_protects_every_reachable_source_beside_an_installation_and_leaves_nothing_behind(var_dir):
     with start(
         var_dir, "--once", "--json", "--hosts", "5", "--timeout", "120", stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as demo:
@@ -71,9 +73,10 @@ def test_the_demo_protects_every_reachable_source_and_leaves_nothing_running(var
     assert summary["protected"] == summary["reachable"] == len(sources)
     assert sources["demo-vanisher"]["attempts"] == 2
     assert "demo-vanisher vanishes in the middle of its backup" in stderr
-    assert "admin account: admin, password" in stderr
+    assert "log in as admin with the password" in stderr
     assert "Traceback" not in stderr
     assert processes_of(var_dir) == []
+    assert list(var_dir.iterdir()) == []
 
 
 def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path):
@@ -89,5 +92,5 @@ def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path):
     assert "another demo runs" in complaint
     demo.send_signal(signal.SIGINT)
     demo.wait(PATIENCE)
-    assert processes_of(var_dir) == []
+    assert processes_of(var_dir) == list(var_dir.iterdir()) == []
     assert "Traceback" not in log.read_text()

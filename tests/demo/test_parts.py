@@ -47,11 +47,15 @@ def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(rea
 
 
 @pytest.mark.django_db
-def test_an_enrolment_that_takes_too_long_is_for_the_next_look(monkeypatch, tmp_path):
-    monkeypatch.setattr(agents, "ENROL_SECONDS", 0.001)
-    host = SimpleNamespace(name=make_source().name, home=tmp_path, agent=None)
+def test_an_enrolment_is_not_waited_for_and_one_that_failed_is_tried_again_by_a_later_look(tmp_path):
+    host = SimpleNamespace(name=make_source().name, home=tmp_path, agent=None, enrolment=None)
     assert agents.start(host, "http://127.0.0.1:9") is False
-    assert host.agent is None
+    first = host.enrolment
+    assert first.poll() is None
+    assert first.wait(PATIENCE) != 0
+    assert agents.start(host, "http://127.0.0.1:9") is False
+    assert host.enrolment.wait(PATIENCE) != 0
+    assert (host.enrolment is first, host.agent) == (False, None)
 
 
 STARTS_ONE_MORE_WHEN_IT_IS_ENDED = """

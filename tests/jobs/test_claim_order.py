@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.db import connection
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from psycopg._queries import PostgresQuery
 
@@ -43,7 +43,6 @@ def in_order_of_the_design(records: list[BacklogRecord]) -> list[int]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("throttled", [False, True], ids=["unthrottled", "over two lanes"])
-@settings(max_examples=25)
 @given(rows=st.lists(RANKS, min_size=2, max_size=12), batch=st.integers(1, 5))
 def test_batches_of_claims_come_in_the_order_of_the_model(throttled, rows, batch):
     BacklogRecord.objects.all().delete()

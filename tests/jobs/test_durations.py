@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.durations import instant, parse, span
+from jobs.durations import instant, parse, span, write
 from tests.factories import NOON
 
 
@@ -15,6 +15,12 @@ from tests.factories import NOON
 def test_a_duration_has_a_unit_or_is_seconds(text: str, seconds: float) -> None:
     found = parse(text)
     assert (found, type(found)) == (seconds, type(seconds))
+
+
+def test_a_duration_is_written_as_it_is_read() -> None:
+    written = {0: "0s", 0.25: "0.25s", 90: "90s", 900.0: "15m", 5400: "90m", 7200: "2h", 2_419_200: "28d"}
+    assert {seconds: write(seconds) for seconds in written} == written
+    assert {seconds: parse(text) for seconds, text in written.items()} == {seconds: seconds for seconds in written}
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "1e3", "nan", "inf", "5 m", "5m\n", "٣m", "9" * 5000, "m", "99w99"])

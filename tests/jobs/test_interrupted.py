@@ -1,16 +1,11 @@
 """A worker killed with SIGKILL at each step of the lease protocol, a database that crashes, a record that kills."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
 
 from chaos.facts import EXIT_CODE_OF_POISON
 from chaos.server import CrashingServer, make_directory, remove_directory
@@ -18,6 +13,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.chaos.workers import Workers
+from tests.copied_database import copy_tables
 from tests.factories import make_lane, make_throttle
 from tests.waiting import PATIENCE, eventually
 
@@ -85,12 +81,9 @@ class Doomed:
 
 
 def kill_workers_of(doomed: list[Doomed], workers: Workers) -> None:
-    """They start at different times: none may find the lease of another expired."""
-    victims = [
-        workers.start(doom=each.step, queues=[each.queue], wait=False, lease=OUTAGE_LEASE_SECONDS) for each in doomed
-    ]
-    for victim in victims:
-        assert victim.wait(PATIENCE) == -signal.SIGKILL
+    """Each in a process of its own. None may find the lease of another expired."""
+    victims = workers.start_doomed({each.queue: each.step for each in doomed}, lease=OUTAGE_LEASE_SECONDS)
+    assert victims.wait(PATIENCE) == 0
 
 
 def finish(doomed: list[Doomed], workers: Workers) -> None:
@@ -162,15 +155,13 @@ SELECT 'plain default', 'default', 'number ' || number,
 
 
 @pytest.fixture
-def crashing() -> Iterator[CrashingServer]:
-    """A server of its own, migrated. It may crash; the machine may not, so nothing has to be flushed."""
+def crashing(django_db_setup: None) -> Iterator[CrashingServer]:
+    """A server of its own with the tables of the tests'. It may crash; the machine may not, so nothing is flushed."""
     directory = make_directory()
     server = CrashingServer(directory, settings={"fsync": "off"})
     try:
         server.ensure_running()
-        environment = {**os.environ, "DATABASE_URL": server.url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-        manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity", "0"]
-        subprocess.run(manage, env=environment, check=True)
+        copy_tables(server.url())
         yield server
     finally:
         server.destroy()

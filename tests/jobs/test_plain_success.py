@@ -4,7 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import claiming, rescuing, settling
@@ -54,7 +54,6 @@ def without_identity(row: dict) -> dict:
     return {name: value for name, value in row.items() if name not in IDENTITY}
 
 
-@settings(max_examples=30)
 @given(facts=FACTS)
 def test_leaves_the_same_row_and_the_same_attempt_as_the_general_statement(kinds, facts):
     for kind in ("plain", "hooked"):

@@ -14,7 +14,7 @@ from chaos.audit_runs import highest
 from chaos.fleet import Fleet, Member
 from jobs import claiming
 from jobs.clock import boot_seconds, database_clock
-from jobs.models import Attempt, BacklogRecord
+from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.states import AttemptOutcome
 from tests.factories import build_record, make_lane, make_throttle, make_worker
 from tests.jobs.worker_processes import database_url
@@ -95,10 +95,13 @@ class TestCapsWhileWorkersAreKilled:
             running = BacklogRecord.objects.running().values_list("payload__throttles", flat=True)
             at_work = Counter(throttle for named in running for throttle in named)
             peaks.update({throttle: max(peak, at_work[throttle]) for throttle, peak in peaks.items()})
-            at_their_work = [member for member in fleet.running()[1:] if has_begun(member)]
+            holders = BacklogRecord.objects.running().values("leased_by_id")
+            pids = set(Worker.objects.filter(pk__in=holders).values_list("pid", flat=True))
+            at_their_work = [member for member in fleet.running()[1:] if has_begun(member) and member.pid in pids]
             if at_their_work and boot_seconds() >= next_kill:
                 fleet.kill(luck.choice(at_their_work))
-                next_kill = boot_seconds() + self.KILL_EVERY_SECONDS
+                wait = self.KILL_EVERY_SECONDS if len(fleet.gone) < self.KILLS else 2 * self.LEASE_SECONDS
+                next_kill = boot_seconds() + wait
             rescued = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED)
             return len(fleet.gone) >= self.KILLS and rescued.exists()
 

@@ -11,7 +11,7 @@ from django.db import connection
 
 from jobs import backlog, wakeups
 from jobs.clock import database_clock
-from jobs.models import Attempt, BacklogRecord, PausedQueue, RetryPolicy
+from jobs.models import Attempt, BacklogRecord, Hold, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.factories import status_of
 from tests.jobs.worker_processes import SHORT_LEASE, database_url
@@ -62,6 +62,33 @@ def test_a_cancel_a_pause_and_the_longest_time_of_a_kind_stop_what_they_name_lon
     PausedQueue.objects.all().delete()
     wakeups.notify("default")
     eventually(lambda: status_of(held) == Status.SUCCEEDED)
+
+
+@pytest.mark.promise
+def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(workers, tmp_path):
+    stopped = put("hang", tmp_path)
+    sent = put("hang async", tmp_path)
+    workers()
+    for kind in ("hang", "hang async"):
+        eventually((tmp_path / f"{kind}-started").exists)
+    backlog.hold("a bad day", by="kim")
+    eventually(lambda: status_of(stopped) == Status.READY)
+    assert outcomes_of(stopped) == [AttemptOutcome.RELEASED]
+    assert BacklogRecord.objects.get(pk=stopped.pk).failures == 0
+    assert "everything is on hold: stopping what runs here (1)" in workers.log()
+    assert status_of(sent) == Status.RUNNING  # what it sent cannot be taken back
+    (tmp_path / "hang-gate").touch()
+    backlog.release(by="kim")
+    eventually(lambda: status_of(stopped) == Status.SUCCEEDED)
+
+
+@pytest.mark.promise
+def test_a_heartbeat_finds_a_hold_that_sent_no_notice(workers, tmp_path):
+    record = put("hang", tmp_path)
+    workers(**SHORT_LEASE)
+    eventually((tmp_path / "hang-started").exists)
+    Hold.objects.create(reason="a bad day", by="kim")
+    eventually(lambda: outcomes_of(record) == [AttemptOutcome.RELEASED])
 
 
 @pytest.mark.promise

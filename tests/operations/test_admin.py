@@ -46,7 +46,7 @@ class TestRecords:
         worker, schedule, policy = make_worker(), make_schedule(), make_retry_policy()
         for _ in range(50):
             make_record(Status.RUNNING, worker=worker, origin=schedule, retry_policy=policy)
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(11):
             assert len(listed(admin_client, RECORDS)) == 50
 
     def test_tells_its_attempts_and_escapes_what_engines_said(self, admin_client: Client) -> None:

@@ -39,7 +39,7 @@ def test_closing_asks_first_with_the_number_that_waits() -> None:
     found = open_it()
     hold(2)
     question, page = asked(operator(), LIST, choose("close_now", found))
-    assert "repository office: open, 2 records wait for it" in question
+    assert "repository office: open, waiting for it: 2 records" in question
     assert "Close now: 1 open breaker." in page
     assert not breaker().is_open
     assert "staff 0 closed it" in Decision.objects.get(what="breaker closed").text

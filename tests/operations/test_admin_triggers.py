@@ -73,7 +73,7 @@ class TestTheList:
         for number in range(15):
             make_trigger(schedule, NOON + number * MINUTE)
             delivered(schedule, 1, trigger_at=NOON + number * MINUTE)
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(12):
             assert page(operator).count("10: 1 done") == 15
 
     def test_of_more_than_it_counts_those_under_way_are_counted(
@@ -105,6 +105,6 @@ class TestCancelling:
         schedule = make_event_schedule()
         triggers = [make_trigger(schedule), make_trigger(schedule, NOON + HOUR, **states()["queued"])]
         make_event(schedule, 1)
-        asked(operator, LIST, choose("cancel_batches", *triggers))
+        asked(operator, LIST, choose("cancel", *triggers))
         assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.CANCELLED}
         assert state_of(Trigger.objects.get(pk=triggers[1].pk)) == "skipped"

@@ -29,7 +29,7 @@ class TestLooking:
         found = json.loads(run("--json"))
         queue = {row["name"]: row for row in found["queues"]}["default"]
         assert (queue["ready"], queue["at_least"], found["workers"]) == (1, [], [])
-        assert found["attention"] == ["No worker is alive: start one with `manage.py worker`."]
+        assert found["attention"][0] == "No worker is alive: start one with `manage.py worker`."
         make_worker("host:7", queues={"backups": 16})
         backlog.pause_queue("backups", "the store is full")
         shown = run()

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from operations.backlog.rendering import text_of
 from operations.capacity import capacity_view, picture
+from operations.terminal import text_of
 from schedules.capacity import Capacity
 from tests.schedules.test_capacity import found, slow
 

@@ -6,10 +6,10 @@ import logging
 import pytest
 from rich.table import Table
 
-from operations.backlog.rendering import text_of
 from operations.doctor.finding import Finding, Severity
 from operations.management.commands.doctor import report
 from operations.printable import PrintableFormatter, printable
+from operations.terminal import text_of
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
 HARMLESS = r"a\u001b]0;title\u0007b\u001b[2Jc\u000dd\u202ee\u009b31m\u0000"

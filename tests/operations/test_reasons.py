@@ -110,7 +110,10 @@ class TestReady:
 
     def test_a_worker_that_fell_silent_serves_no_queue(self):
         record = make_record()
-        assert any("no worker that is alive" in reason for reason in why(record, NOON + HOUR))
+        fed = make_record(queue="availability")
+        alone = "no worker is alive: `manage.py worker` starts one"
+        assert [why(each, NOON + HOUR)[0] for each in (record, fed)] == [alone, alone]
+        assert "queue backups" not in " ".join(why(fed, NOON + HOUR))
 
     def test_a_full_throttle_tells_its_numbers(self):
         throttle = make_throttle(2)

@@ -42,7 +42,7 @@ class TestLooking:
         message = run("show", "nightly")
         assert "payload template" in message
         assert message.count(" 03:00 ") == 10
-        assert "Each batch of 100 events takes 1 s at 1,500 a second: it completes in its window of 1 h" in message
+        assert "Each batch of 100 events takes 1 s at 200 a second: it completes in its window of 1 h" in message
         facts = shown("show", "nightly")
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10

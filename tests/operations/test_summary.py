@@ -11,8 +11,9 @@ from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from operations.backlog import summary_statements
 from operations.backlog.attention import attention
-from operations.backlog.rendering import summary_view, text_of
+from operations.backlog.rendering import summary_view
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary, summary
+from operations.terminal import text_of
 from tests.factories import NOON, build_record, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]

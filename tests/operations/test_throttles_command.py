@@ -94,7 +94,7 @@ class TestSet:
             (("--rate", "fast"), "argument --rate: 'fast' is no number"),
             (("--burst", "0"), "--burst: must be greater than or equal to 1"),
             (("--set", "rate"), "--set: 'rate' is not FIELD=JSON"),
-            (("--set", "rate=x"), "--set rate: no JSON"),
+            (("--set", "rate=x"), "--set: rate: no JSON"),
             (("--set", "tokens=5"), "--tokens: is unknown here"),
             ((), "say what to change"),
         ],

@@ -5,7 +5,7 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedules.cron import Period, instant_of
@@ -80,7 +80,6 @@ def test_an_hour_that_comes_twice_fires_twice_when_all_hours_are_named(hours):
 class TestAgainstAScanOfTheWallClock:
     """What is due at a time on the wall fires when the clock first shows that time or a later one."""
 
-    @settings(max_examples=30)
     @given(periods, st.sampled_from(CLOCK_CHANGES), st.integers(-12, 12))
     def test_no_trigger_is_dropped_or_doubled_about_a_jump_of_the_clock(self, period, change, hours):
         start = change + timedelta(hours=hours - 12)
@@ -124,7 +123,6 @@ def is_due(shown: datetime, period: Period) -> bool:
 class TestWallClock:
     """`instant_of` against a scan: the first instant at which the clock has shown that time or a later one."""
 
-    @settings(max_examples=25)
     @given(st.sampled_from(ZONES), st.data())
     def test_a_time_on_the_wall_is_the_first_instant_that_shows_it_or_a_later_one(self, zone, data):
         tz = ZoneInfo(zone)

@@ -204,7 +204,7 @@ class TestTick:
         make_record(Status.RUNNING, worker=make_worker(), lease_expires_at=now)
         ticked = tick.tick(now)
         assert (ticked.emitted, ticked.promoted, ticked.closed, ticked.rescued) == (1, 1, 1, 1)
-        assert not tick.tick(now).anything
+        assert not any(tick.tick(now))
 
     def test_a_look_says_when_the_next_trigger_comes_so_that_a_worker_sleeps_no_longer(self):
         make_schedule(next_trigger_at=NOON + timedelta(seconds=0.4))

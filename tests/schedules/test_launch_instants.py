@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.models import BacklogRecord
@@ -57,7 +57,6 @@ def make_events(**fields: Any) -> Schedule:
 
 
 class TestLaunchInstants:
-    @settings(max_examples=25)
     @given(ways, seen_after, st.one_of(st.none(), ways), st.integers(3, 70), st.sampled_from(["allow", "queue"]))
     def test_are_those_that_the_events_were_emitted_with(
         self, monkeypatch: pytest.MonkeyPatch, way: dict, seen: timedelta, edit: dict | None, chunk: int, overlap: str

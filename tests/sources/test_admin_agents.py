@@ -136,7 +136,7 @@ class TestSnoozing:
     @pytest.mark.usefixtures("assignment")
     def test_for_two_hours(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
         before = timezone.now()
-        assert "1 sources are not backed up before" in act(admin_client, "snooze_for_hours", source)
+        assert "1 source snoozed until" in act(admin_client, "snooze_for_hours", source)
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.SNOOZE)
         assert timedelta(hours=2) <= record.run_after - before < timedelta(hours=2, minutes=1)
@@ -158,6 +158,6 @@ class TestSnoozing:
 
     def test_its_end_makes_the_record_ready(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
         act(admin_client, "snooze_for_hours", source)
-        assert "1 sources are not snoozed any more" in act(admin_client, "end_the_snooze", source)
+        assert "1 source not snoozed any more" in act(admin_client, "end_the_snooze", source)
         assert record_of(assignment).status == Status.READY
-        assert "0 sources are not snoozed" in act(admin_client, "end_the_snooze", source)
+        assert "0 sources not snoozed" in act(admin_client, "end_the_snooze", source)

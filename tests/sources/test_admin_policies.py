@@ -65,6 +65,9 @@ def policy_form(**changes: str) -> dict[str, str]:
         "vanish_grace": "120",
         "wake_every": "14400",
         "wake_wait": "180",
+        "copy_within": "86400",
+        "copy_window": "[]",
+        "drill_from": "repository",
         **changes,
     }
 
@@ -75,6 +78,8 @@ class TestPolicies:
         assert response.status_code == 302, response.context["errors"]
         policy = Policy.objects.get(schedule__name="nightly")
         assert (policy.recheck_after, policy.alert_after) == (900, 172_800)
+        shown = admin_client.get(f"{POLICIES}{policy.pk}/change/").context["adminform"].form
+        assert [shown[name].value() for name in ("recheck_after", "alert_after", "ping_url")] == ["15m", "2d", ""]
         schedule = policy.schedule
         assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
 
@@ -99,7 +104,7 @@ class TestPolicies:
     def test_the_list_takes_few_queries_and_tells_the_window(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(11):
             page = admin_client.get(POLICIES).content.decode()
         assert "sat-sun 08:00–20:00" in page
 
@@ -142,7 +147,8 @@ class TestFields:
             "vanish_grace": "30", "address_follows": "on", "alert_after": "86400", "wake_allowed": "on",
             "throttle": str(throttle.pk), "priority": "5", "connect_timeout": "10", "recheck_after": "20",
             "wake_every": "30", "wake_wait": "40", "keep": '{"within": "2d"}',
-            "max_running_for": "7200", "least_rate": "4096",
+            "max_running_for": "7200", "least_rate": "4096", "copy_within": "2h", "copy_bandwidth": "512K",
+            "copy_window": '[{"start": "20:00", "end": "06:00"}]', "drill_from": "copy",
         }  # fmt: skip
         form = policy_form(**changes)
         del form["on_battery"], form["on_metered"]
@@ -154,6 +160,8 @@ class TestFields:
         assert (policy.on_battery, policy.on_metered, policy.wake_allowed) == (False, False, True)
         assert (policy.connect_timeout, policy.recheck_after, policy.keep) == (10, 20, {"within": "2d"})
         assert (policy.wake_every, policy.wake_wait) == (30, 40)
+        assert (policy.copy_within, policy.copy_bandwidth, policy.drill_from) == (7200, "512K", "copy")
+        assert policy.copy_window == [{"start": "20:00", "end": "06:00"}]
         assert (policy.max_running_for, policy.least_rate) == (7200, 4096)
         assert (policy.schedule.throttle, policy.schedule.priority) == (throttle, 5)
 
@@ -173,7 +181,7 @@ class TestWhatAChangeMoves:
         [
             ("cron", "0 10 * * *"), ("zone", "Europe/Berlin"), ("window", '[{"start": "08:00", "end": "20:00"}]'),
             ("excluded_dates", '["12-25"]'), ("only_if_it_fits", "on"), ("enabled", None), ("priority", "3"),
-            ("throttle", ""), ("seeding_limit", "4"), ("repository", ""),
+            ("throttle", ""), ("seeding_limit", "4"), ("repository", ""), ("copy_to", ""),
         ],
     )  # fmt: skip
     def test_what_records_follow_from_is_computed_anew(
@@ -182,7 +190,7 @@ class TestWhatAChangeMoves:
         asked: list[Policy] = []
         monkeypatch.setattr(planning, "replan", asked.append)
         value = str(make_throttle(2).pk) if field == "throttle" else value
-        value = str(make_policy().repository_id) if field == "repository" else value
+        value = str(make_policy().repository_id) if field in ("repository", "copy_to") else value
         save(admin_client, daily, **{field: value})
         assert asked == [daily]
 
@@ -285,6 +293,13 @@ class TestPreview:
         assert usual in page
         assert changed in page
         assert page.count(" 8 h") == 9
+
+    @pytest.mark.usefixtures("_in_march")
+    def test_holidays_of_a_country_are_named_below_it(self, admin_client: Client) -> None:
+        page = self.ask(admin_client, cron="0 12 * * *", excluded_dates='[{"holidays": "DE"}]')
+        assert "no range begins: Fri 2026-04-03 Good Friday, Mon 2026-04-06 Easter Monday, " in page
+        wrong = self.ask(admin_client, cron="0 12 * * *", excluded_dates='[{"holidays": "Italia"}]')
+        assert "is not the code of a country; did you mean IT (Italy)" in wrong
 
     def test_what_is_wrong_is_told_in_its_place(self, admin_client: Client) -> None:
         page = self.ask(admin_client, cron="0 0 30 2 *", zone="Europe/Berln", excluded_dates="12-25")

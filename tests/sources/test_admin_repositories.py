@@ -11,7 +11,7 @@ from sources import repository_breaker
 from sources.models import Repository
 from tests.sources.factories import MONDAY
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 LIST = "/admin/sources/repository/"
 
@@ -35,7 +35,7 @@ def test_its_page_tells_why_and_links_the_breaker(vault: Repository, admin_clien
     breaker = failing(vault)
     page = admin_client.get(url).content.decode()
     assert f'href="/admin/jobs/breaker/{breaker.pk}/change/"' in page
-    assert "3 failures in a row, the last one: it is full; 0 records wait for it" in page
+    assert "3 failures in a row, the last one: it is full; waiting for it: 0 records" in page
 
 
 def save(client: Client, repository: Repository, **changed: str) -> str:

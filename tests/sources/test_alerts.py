@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import periodic
@@ -52,6 +52,15 @@ def test_a_policys_own_limit_counts_instead() -> None:
     assert since(assignment) == NINE + DAY
 
 
+def test_a_weekend_without_an_opening_raises_none() -> None:
+    """The last backup was of Friday, and a record waits since Saturday for Monday's opening."""
+    policy = make_policy(window=[{"days": "mon-fri", "start": "12:00", "end": "18:00"}])
+    assignment = backed_up(policy, MONDAY - 2 * DAY - 14 * HOUR)
+    assert [alerts.look(MONDAY + hours * HOUR) for hours in (-14, 10, 30)] == [0, 0, 0]
+    assert alerts.look(NINE + DAY) == 1
+    assert since(assignment) == NINE + DAY
+
+
 def test_a_paused_source_or_a_disabled_policy_raises_none() -> None:
     backed_up(make_policy(), NINE - 9 * DAY, source=make_source(paused_at=NINE))
     backed_up(make_policy(enabled=False), NINE - 9 * DAY)
@@ -90,7 +99,6 @@ def expected(assignment: Assignment, alert_after: float | None) -> datetime | No
     return NINE if counted_from < limits.raise_before else None
 
 
-@settings(max_examples=30)
 @given(rows=st.lists(FACTS, min_size=1, max_size=8), alert_after=st.none() | st.floats(60, 12 * 86_400.0))
 def test_the_statement_raises_and_clears_by_the_thresholds(
     rows: list[dict[str, datetime]], alert_after: float | None

@@ -15,7 +15,7 @@ from tests.commands import command
 from tests.factories import make_lane, make_record
 from tests.sources.factories import make_assignment
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 FLEET = """
 repositories:
@@ -156,3 +156,15 @@ def test_a_file_that_is_too_large_is_not_read_on(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("sources.fleet_files.LARGEST", {"JSON": 50, "YAML": 20})
     (tmp_path / "large.yaml").write_text("throttles: []" + " " * 30)
     assert "is larger than 20 bytes; write it as JSON" in refused(str(tmp_path / "large.yaml"))
+
+
+def test_a_dry_run_says_what_would_be_put_on_the_backlog_and_logs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET)
+    with caplog.at_level("INFO"):
+        printed = run(str(path), "--dry-run")
+    assert "would be put on the backlog: 1 backup" in printed
+    assert not caplog.text
+    assert "\nput on the backlog: 1 backup" in run(str(path))

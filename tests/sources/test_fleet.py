@@ -18,7 +18,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 from tests.commands import command
 from tests.threads import at_once
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
@@ -245,9 +245,13 @@ def test_the_command_says_what_it_did_and_that_a_second_time_nothing_changed(tmp
     assert json.loads(run(path, "--json"))["unchanged"]["sources"] == 2
 
 
-def test_a_dry_run_keeps_nothing_and_makes_no_directory(tmp_path: Path) -> None:
-    path = written(tmp_path, json.dumps(small_fleet(tmp_path)))
-    assert "dry run: nothing was kept" in run(path, "--dry-run")
+def test_a_dry_run_keeps_nothing_makes_no_directory_and_shows_no_key_that_is_thrown_away(tmp_path: Path) -> None:
+    fleet = small_fleet(tmp_path)
+    fleet["repositories"][0]["encrypted"] = True
+    path = written(tmp_path, json.dumps(fleet))
+    shown = run(path, "--dry-run")
+    assert "dry run: nothing was kept" in shown
+    assert "key" not in shown
     assert rows_in_the_database() == 0
     assert not (tmp_path / "repository").exists()
 

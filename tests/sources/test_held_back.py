@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
+import sources.doctor  # noqa: F401 - declares its conditions
 from jobs.outcomes import Succeeded
 from operations import doctor
 from sources import held_back, planning
@@ -59,7 +60,7 @@ def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: p
     call_command("log", name, "--since", "2026-03-01T00:00")
     log = capsys.readouterr().out
     assert re.search(f"  held back +{name}: {WHY}; nothing of it is removed until", log)
-    assert "1000 files (1000 new), 1000000 bytes; its next" in log
+    assert "1,000 files (1,000 new), 1,000,000 bytes; its next" in log
     [row] = json.loads(run("--json"))
     assert (row["source"], row["why"]) == (name, WHY)
     assert WHY in run()

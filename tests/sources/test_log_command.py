@@ -14,8 +14,9 @@ import pytest
 from django.conf import settings
 
 from jobs.clock import database_clock
-from jobs.decisions import consider, doing
+from jobs.decisions import doing
 from jobs.models import Decision
+from operations.considering import consider
 from sources import planning
 from sources.models import Assignment
 from tests.commands import command

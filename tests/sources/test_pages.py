@@ -14,11 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
-from jobs.decisions import consider, doing
-from jobs.models import Breaker, Decision, RetryPolicy
-from jobs.states import Status, WaitingFor
-from sources.models import Assignment, Policy
-from tests.factories import NOON, make_claimed, make_record, make_worker
+from sources.models import Policy
 from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.sources.factories import make_assignment, make_policy
@@ -30,6 +26,12 @@ OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--window-size=1400,1000",
 )  # fmt: skip
+
+
+CUT_OFF = """[...document.querySelectorAll('table')].filter(table => {
+  const box = table.closest('.simplebar-content-wrapper, .overflow-x-auto, div');
+  return box && table.scrollWidth > box.clientWidth + 1
+}).map(table => table.innerText.slice(0, 60))"""
 
 
 class Browser:
@@ -83,14 +85,7 @@ class Browser:
 
     def cut_off_in_tables(self) -> list[str]:
         """Tables that are wider than the box they scroll in, by their first words."""
-        return list(
-            self.run(
-                "return [...document.querySelectorAll('table')].filter(table => {"
-                "  const box = table.closest('.simplebar-content-wrapper, .overflow-x-auto, div');"
-                "  return box && table.scrollWidth > box.clientWidth + 1"
-                "}).map(table => table.innerText.slice(0, 60))"
-            )
-        )
+        return list(self.run(f"return {CUT_OFF}"))
 
     def complaints(self) -> list[str]:
         """What the browser's console has said since it was last asked, but that a site has no icon of its own."""
@@ -150,47 +145,9 @@ class TestPolicyPage:
         assert browser.complaints() == []
 
 
-class TestEveryPage:
-    def test_opens_without_a_complaint_and_fits_the_window_in_both_themes(
-        self, browser: Browser, policy: Policy
-    ) -> None:
-        assignment = policy.assignments.get()
-        Assignment.objects.update(overdue_since=NOON, last_backup_at=NOON, last_backup_for=60, next_backup_at=NOON)
-        record = make_record(kind="backup", subject="assignment:1")
-        doing("answered", "laptop-1 answered after 0.2 s", kind="backup", subject="assignment:1")
-        claimed = make_claimed(kind="backup", payload={"title": "laptop-1"})
-        consider("default", [claimed], wanted=1, worker_id=make_worker().pk)
-        line = Decision.objects.latest("pk")
-        make_record(Status.FAILED, kind="backup", last_error="no space left on /srv/backups/laptop-1")
-        breaker = Breaker.objects.create(
-            key="repository:1", title="repository nas", failures=3, opened_at=NOON, probe_at=NOON, last_error="full"
-        )
-        make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
-        retry_policy = RetryPolicy.objects.create(name="patient", algorithm="phased")
-        source = f"/admin/sources/source/{assignment.source_id}"
-        paths = (
-            "/admin/", "/admin/sources/policy/", f"/admin/sources/policy/{policy.pk}/change/", "/admin/sources/source/",
-            f"{source}/change/", f"{source}/enrol/", f"{source}/revoke/", "/admin/sources/assignment/",
-            f"/admin/sources/assignment/{assignment.pk}/change/", "/admin/jobs/decision/",
-            f"/admin/jobs/decision/{line.pk}/change/", f"/admin/jobs/backlogrecord/{record.pk}/change/",
-            "/admin/jobs/backlogrecord/", "/admin/jobs/backlogrecord/dead-letters/", "/admin/jobs/breaker/",
-            f"/admin/jobs/breaker/{breaker.pk}/change/", "/admin/jobs/sweep/", "/admin/jobs/retrypolicy/",
-            f"/admin/jobs/retrypolicy/{retry_policy.pk}/change/", "/admin/sources/repository/",
-            "/backoff/?algorithm=phased&compare=buckets",
-        )  # fmt: skip
-        for theme in ("light", "dark"):
-            browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
-            for path in paths:
-                browser.look(path)
-                is_dark = "return document.documentElement.classList.contains('dark')"
-                eventually(lambda: browser.run(is_dark) == (theme == "dark"))  # noqa: B023
-                assert browser.wider_than_the_page() <= 0, path
-                assert browser.cut_off_in_tables() == [], path
-                assert browser.complaints() == [], path
-
-    def test_an_enrolment_code_is_shown_after_a_click(self, browser: Browser, policy: Policy) -> None:
-        browser.look(f"/admin/sources/source/{policy.assignments.get().source_id}/enrol/")
-        browser.click("#content button[type=submit], form:has(.gap-3) button[type=submit]")
-        command = f"python3 backupsched-agent enrol {browser.site}/ "
-        eventually(lambda: browser.text_of("#command") == command + browser.text_of("#code") != command)
-        assert browser.complaints() == []
+def test_an_enrolment_code_is_shown_after_a_click(browser: Browser, policy: Policy) -> None:
+    browser.look(f"/admin/sources/source/{policy.assignments.get().source_id}/enrol/")
+    browser.click("#content button[type=submit], form:has(.gap-3) button[type=submit]")
+    command = f"python3 backupsched-agent enrol {browser.site}/ "
+    eventually(lambda: browser.text_of("#command") == command + browser.text_of("#code") != command)
+    assert browser.complaints() == []

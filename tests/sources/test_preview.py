@@ -48,7 +48,7 @@ def test_what_is_not_kept_of_its_sources_is_told_beforehand(admin_client: Client
     assert f"not kept of sftp sources: {'; '.join(lost['sftp'])}" in " ".join(run("laptops").split())
     assert admin_client.get("/api/policies/laptops/preview").json()["not_kept"] == lost
     page = admin_client.get(f"/admin/sources/policy/{policy.pk}/change/").content.decode()
-    assert f"Not kept of a PostgreSQL database: {escape('; '.join(lost['postgresql']))}." in page
+    assert f"PostgreSQL database: not kept are {escape('; '.join(lost['postgresql']))}." in page
     source = policy.assignments.earliest("pk").source
     assert (
         escape("; ".join(lost["postgresql"]))
@@ -88,6 +88,7 @@ class TestJson:
             "zone": "Europe/Berlin",
             "window": NIGHTS,
             "excluded_dates": [],
+            "holidays": [],
             "not_kept": {},
             "periods": [
                 {
@@ -136,6 +137,13 @@ class TestTheTable:
         nightly(window=[], excluded_dates=["2026-03-02"])
         text = run("laptops", "--count", 1, "--from", "2026-03-02")
         assert "its openings fall on excluded dates; the next opening is at 2026-03-03 00:00" in text
+
+    def test_the_next_holidays_are_named(self) -> None:
+        nightly(window=[], excluded_dates=[{"holidays": "DE", "subdivision": "BY"}])
+        text = run("laptops", "--count", 10, "--from", "2026-12-30")
+        assert "Fri 2027-01-01 New Year's Day, Wed 2027-01-06 Epiphany" in " ".join(text.split())
+        found = facts("laptops", "--count", 4, "--from", "2026-12-30")["holidays"]
+        assert (len(found), found[0]) == (10, {"date": "2027-01-01", "name": "New Year's Day"})
 
     def test_a_name_cannot_steer_the_terminal(self) -> None:
         nightly("lap\x1b[31mtops")

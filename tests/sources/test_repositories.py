@@ -28,6 +28,7 @@ from tests.sources.engines.test_probing import serving
 pytestmark = pytest.mark.django_db
 
 MAY_EDIT = ("add_repository", "change_repository", "view_repository")
+FTP = {"type": "ftp", "host": "nas", "user": "x"}
 S3 = {"type": "s3", "provider": "Other", "endpoint": "https://s3.example.org", "access_key_id": "me"}
 run, refused = command("repositories")
 SECRETS = {"secret_access_key": "stored:cloud"}
@@ -56,7 +57,11 @@ class TestWhatRcloneTakes:
             ({"remote": S3 | {"endpont": "x"}}, "remote", "no option 'endpont'; did you mean endpoint"),
             ({"remote": S3 | {"secret_access_key": "x"}}, "remote", "secret_access_key is a secret"),
             ({"remote": {"type": "alias", "remote": "/etc"}}, "remote", "type alias keeps nothing itself"),
-            ({"remote": {"type": "local"}}, "remote", "leave `remote` empty"),
+            ({"remote": {"type": "local"}}, "remote", "name it as one, not as a remote"),
+            ({"remote": {"type": "hdfs", "namenode": "x:8020"}}, "remote", "sends rclone on to others"),
+            ({"remote": FTP, "secrets": {"pass": "stored:x"}}, "secrets", "sends its password in clear (FTP without"),
+            ({"remote": FTP | {"plaintext": "yes"}}, "remote", "plaintext takes allowed only"),
+            ({"remote": {"type": "rest", "url": "http://x", "user": "x"}, "format": "restic"}, "remote", "in clear"),
             ({"remote": {"type": "webdav", "url": "https://x", "bearer_token_command": "id"}}, "remote", "a program"),
             ({"remote": {"type": "sftp", "host": "x", "ssh": "id"}}, "remote", "would run a program"),
             ({"remote": {"type": "sftp", "host": "x"}}, "remote", "must show a known host key"),
@@ -74,6 +79,7 @@ class TestWhatRcloneTakes:
 
 
 class TestAnEncryptedOne:
+    @pytest.mark.slow
     def test_shows_its_key_once_and_by_export(self, cloud: dict[str, Any], tmp_path: Path) -> None:
         values = [f"--set={name}={json.dumps(cloud[name])}" for name in ("remote", "secrets")]
         made = run("add", "cloud", cloud["location"], "--encrypted", *values)
@@ -93,8 +99,10 @@ class TestAnEncryptedOne:
                 Repositories().edit(row, change)
             assert found.value.message_dict.keys() <= {"encrypted", "key"}
 
-    def test_says_whose_it_is_and_is_not_opened_by_another_key(self, cloud: dict[str, Any]) -> None:
-        row = Repositories().edit(Repository(), cloud | {"encrypted": True}).row
+    @pytest.mark.slow
+    def test_says_whose_it_is_and_is_not_opened_by_another_key(self, tmp_path: Path) -> None:
+        vault = {"name": "vault", "location": str(tmp_path / "vault")}
+        row = Repositories().edit(Repository(), vault | {"encrypted": True}).row
         outside = Store(repositories.location_of(row).bare, threading.Event())
         identity.write(outside, repositories.identity_of(row))  # as its first backup does
         stored_secrets.store("another", "a" * 64)
@@ -103,11 +111,11 @@ class TestAnEncryptedOne:
         row.refresh_from_db()
         Repository.objects.all().delete()  # as when the database is lost
         key = {"encrypted": True, "key": row.key}
-        with pytest.raises(ValidationError, match="the repository cloud of another installation"):
-            Repositories().edit(Repository(), cloud | key)
+        with pytest.raises(ValidationError, match="the repository vault of another installation"):
+            Repositories().edit(Repository(), vault | key)
         service = Repositories()
         service.take_over = True
-        assert service.edit(Repository(), cloud | key).row.identity == row.identity
+        assert service.edit(Repository(), vault | key).row.identity == row.identity
 
     def test_has_a_key_in_the_database_too(self) -> None:
         for wrong in ({"encrypted": True}, {"key": "stored:x"}):
@@ -115,6 +123,7 @@ class TestAnEncryptedOne:
                 Repository.objects.create(name="x", location="/srv/x", **wrong)
 
 
+@pytest.mark.usefixtures("orders_run_here")
 class TestOnEverySurface:
     def test_the_api_answers_the_key_once(self, cloud: dict[str, Any]) -> None:
         program = Program()
@@ -127,6 +136,7 @@ class TestOnEverySurface:
         form = {
             "name": "vault",
             "location": str(tmp_path / "vault"),
+            "format": "rclone",
             "encrypted": "on",
             "remote": "{}",
             "secrets": "{}",
@@ -137,7 +147,11 @@ class TestOnEverySurface:
         assert key in page.content.decode()
         address = f"/admin/sources/repository/{row.pk}/key/"
         assert key not in staff(*MAY_EDIT).get(address).content.decode()
-        assert key in staff(*MAY_EDIT, "export_key_of_repository").get(address).content.decode()
+        keeper = staff(*MAY_EDIT, "export_key_of_repository")
+        assert key in keeper.get(address).content.decode()
+        plain = Repository.objects.create(name="plain", location=str(tmp_path / "plain"))
+        pages = [keeper.get(f"/admin/sources/repository/{each.pk}/change/").content.decode() for each in (row, plain)]
+        assert ["Show key" in page for page in pages] == [True, False]
 
     def test_a_fleet_file_makes_one_too(self, cloud: dict[str, Any]) -> None:
         report = import_fleet({"repositories": [cloud | {"encrypted": True}]}, "fleet.json")

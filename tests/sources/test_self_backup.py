@@ -15,7 +15,7 @@ from backupsched.embedded import Server
 from backupsched.embedded.layout import DATABASE
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Failed
+from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
 from sources.self_backup import archive, plan_for_today
 from sources.self_backup.backing_up import self_backup
@@ -54,18 +54,32 @@ def test_what_is_packed_comes_back_for_the_passphrase_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_key_of_another_installation_is_never_written_over(tmp_path: Path, settings: Any) -> None:
+def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point(
+    tmp_path: Path, settings: Any
+) -> None:
     settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
-    Repository.objects.create(name="vault", location=str(tmp_path))
-    key = tmp_path / archive.FOLDER / archive.KEY
-    key.parent.mkdir()
+    vault = tmp_path / "vault"
+    repository = Repository.objects.create(name="vault", location=str(vault))
+    key = vault / archive.FOLDER / archive.KEY
+    key.parent.mkdir(parents=True)
     key.write_text("opens the archives of the scheduler before")
     assert plan_for_today() == 1
-    outcome = self_backup(Run(claim("default", database_clock())))
+    run = Run(claim("default", database_clock()))
+    outcome = self_backup(run)
     assert isinstance(outcome, Failed)
     assert "holds the backups of another installation" in outcome.error
     assert key.read_text() == "opens the archives of the scheduler before"
     assert list(key.parent.iterdir()) == [key]
+    key.unlink()
+    assert isinstance(self_backup(run), Succeeded)
+    repository.refresh_from_db()
+    assert repository.made_at is not None
+    shutil.rmtree(vault)
+    vault.mkdir()
+    outcome = self_backup(run)
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in outcome.error
+    assert list(vault.iterdir()) == []
 
 
 class Installation:

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
-from jobs import attempts, tick
+from jobs import tick
 from jobs.models import Attempt
 from jobs.outcomes import Unavailable
+from operations import silences
 from sources import planning
 from tests.sources.factories import MONDAY, claim, make_assignment, settle
 
@@ -23,8 +24,8 @@ def test_a_source_that_stays_silent_leaves_one_row_and_one_line(capsys: pytest.C
         now = MONDAY + number * QUARTER
         tick.promote(now)
         settle(claim("availability", now), Unavailable("no answer", 900), now)
-    assert attempts.prune(now=MONDAY + timedelta(days=1)) == 8
-    assert Attempt.objects.get().facts == {attempts.SILENCES: 9}
+    assert silences.compact(MONDAY + timedelta(days=1)) == 8
+    assert Attempt.objects.get().facts == {silences.SILENCES: 9}
     call_command("log", assignment.source.name, "--since", "2026-03-01T00:00")
     silent = [line for line in capsys.readouterr().out.splitlines() if "no answer" in line]
     assert len(silent) == 1

@@ -8,11 +8,12 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
-from sources.declarations import Policy, Source
+from sources.declarations import Source
 from sources.models.source import SourceKind
+from sources.policy_declaration import Policy
 from sources.repository_edits import Repositories
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 
@@ -23,6 +24,10 @@ GOOD: dict[str, dict[str, Any]] = {
            "secret": "file:/etc/backupsched/secret"},
     "webdav": {"address": "https://cloud.example/dav", "options": {"user": "anna", "vendor": "nextcloud"}},
     "local": {"path": "/srv/files", "options": {"marker": ".volume"}},
+    "rclone": {"options": {"type": "smb", "host": "nas", "user": "ann"}, "secrets": {"pass": "stored:nas"}},
+    "mariadb": {"address": "/run/mysqld/mysqld.sock", "path": "shop", "options": {"user": "backup"}},
+    "sqlite": {"path": "/srv/shop/shop.sqlite3"},
+    "imap": {"address": "imap.example", "options": {"user": "ann@example", "tls": "starttls"}, "secret": "stored:mail"},
     "postgresql": {"address": "/run/postgresql", "path": "shop", "options": {"user": "backup"}, "port": 5433},
 }  # fmt: skip
 
@@ -87,6 +92,10 @@ def test_a_good_source_passes(kind: str) -> None:
         ("s3", "port", 9000, "write it into the URL"),
         ("s3", "path", "", "a bucket"),
         ("s3", "host_key", ED25519, "leave it empty"),
+        ("mariadb", "options", {"user": "x", "sslmode": "prefer"}, "it takes disable, require, verify-full"),
+        ("mariadb", "path", "--all-databases", "is not the name of a database"),
+        ("sqlite", "path", "shop.sqlite3", "is not an absolute path"),
+        ("sqlite", "options", {"user": "x"}, "has no option 'user'; it takes none"),
         ("local", "address", "host", "has no address"),
         ("local", "port", 22, "has no port of its own"),
         ("local", "path", "files", "is not an absolute path"),
@@ -95,6 +104,18 @@ def test_a_good_source_passes(kind: str) -> None:
         ("postgresql", "address", "", "is missing"),
         ("postgresql", "path", "dbname=shop host=evil", "is not the name of a database"),
         ("postgresql", "path", "postgresql://evil/shop", "is not the name of a database"),
+        ("rclone", "options", {"type": "alias", "remote": "/etc"}, "type alias keeps nothing itself"),
+        ("rclone", "options", {"type": "local"}, "name it as one"),
+        ("rclone", "options", {"type": "storj"}, "sends rclone on to others"),
+        ("rclone", "options", {"type": "smb", "hots": "nas"}, "has no option 'hots'; did you mean host"),
+        ("rclone", "options", {"type": "smb", "pass": "x"}, "pass is a secret"),
+        ("rclone", "options", {"type": "sftp", "host": "nas", "ssh": "sh -c"}, "ssh would run a program"),
+        ("rclone", "secrets", {"pass": "x"}, "never write the password itself"),
+        ("rclone", "secret", "stored:x", "set `secrets`"),
+        ("sftp", "secrets", {"pass": "stored:x"}, "its password is its secret"),
+        ("imap", "secret", "", "is missing"),
+        ("imap", "options", {"user": "ann", "tls": "maybe"}, "it takes implicit, starttls, none"),
+        ("imap", "options", {"user": "ann", "sslrootcert": "ca.pem"}, "the absolute path of a file"),
         ("postgresql", "path", "-Fc", "is not the name of a database"),
     ],
 )

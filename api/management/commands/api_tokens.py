@@ -9,12 +9,12 @@ from api import tokens
 from api.models import ApiToken
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
+from jobs.durations import duration
 from jobs.formatting import moment
-from jobs.management.arguments import duration
 from operations.backlog.arguments import LARGEST_ID
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
 from operations.management.base import VerbCommand
+from operations.terminal import Column, one_line
 
 ISSUE = f"`{PROGRAM} api_tokens issue --user U --name N --scope read`"
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
@@ -43,13 +43,8 @@ class Command(VerbCommand):
     def _list(self, options: dict[str, Any]) -> None:
         now = database_clock()
         found = [_facts(token, now) for token in ApiToken.objects.select_related("user")]
-        if options["json"]:
-            self.stdout.write(as_json(found))
-        elif not found:
-            self.stdout.write(f"There are no tokens. {ISSUE} makes one.")
-        else:
-            columns = [Column(name, number=name == "id") for name in COLUMNS]
-            self.print_out(table(columns, map(_row, found)))
+        columns = [Column(name, number=name == "id") for name in COLUMNS]
+        self.list_out(found, columns, _row, f"There are no tokens. {ISSUE} makes one.", json=options["json"])
 
     def _issue(self, options: dict[str, Any]) -> None:
         if options["id"]:
@@ -65,7 +60,7 @@ class Command(VerbCommand):
             self.stdout.write(as_json(_facts(issued.token, now) | {"token": issued.text}))
             return
         self.stdout.write(issued.text)
-        self.stderr.write(plain(f"Token {issued.token.pk} of {issued.token.user}. It is not shown again.").plain)
+        self.stderr.write(one_line(f"Token {issued.token.pk} of {issued.token.user}. It is not shown again."))
 
     def _revoke(self, options: dict[str, Any]) -> None:
         given = options["id"] or ""
@@ -78,7 +73,7 @@ class Command(VerbCommand):
             raise CommandError(f"token {given} was revoked before: nothing was changed", returncode=1)
         token.refresh_from_db()
         facts = as_json(_facts(token, now))
-        self.stdout.write(facts if options["json"] else plain(f"{token}: it is not accepted any more").plain)
+        self.stdout.write(facts if options["json"] else one_line(f"{token}: it is not accepted any more"))
 
 
 def _user(name: str) -> Any:

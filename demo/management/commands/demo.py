@@ -18,22 +18,22 @@ from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
 from jobs.conf import PROGRAM
-from jobs.management.arguments import duration
+from jobs.durations import duration
 from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 TO_TRY = f"""\
-Try, in another terminal: `{PROGRAM} restore demo-share --list` for its points and `--to FOLDER` to bring one back,
-`{PROGRAM} drill demo-shop-database`, `{PROGRAM} repositories key export demo-encrypted`; or change a file below
-var/demo/hosts, choose *Back up now* in the admin, and look at its versions there"""
+Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, and bring the file
+back there. Or in another terminal, after `export DATABASE_URL= BACKUPSCHED_VAR={{home}}`: `{PROGRAM} restore demo-share
+--list` and `--to FOLDER`, `{PROGRAM} drill demo-shop-database`, `{PROGRAM} repositories key export demo-encrypted`"""
 
 
 class Command(BaseCommand):
     help = (
         "Back up a real demo fleet on this machine: SFTP hosts, an S3 bucket, a WebDAV share, a folder and a database, "
         "each a process on loopback. Two are late, one sleeps, one vanishes in mid-backup, one refuses the password; "
-        "those that come and go have agents. Ctrl-C ends everything that the demo started. A new demo deletes what the "
-        "last one left (sources named demo-…, var/demo)."
+        "those that come and go have agents. The demo has a database of its own, in var/demo, and touches no "
+        "installation, whatever DATABASE_URL is. Ctrl-C ends everything that the demo started and deletes var/demo."
     )
     requires_system_checks = []
 
@@ -70,6 +70,10 @@ class Command(BaseCommand):
             if not self.signals:
                 self._say("ending what the demo started")
             session.stop(force=self.signals > 1)
+        if code in (0, 130) and self.signals < 2:
+            session.clear()
+        else:
+            self._say(f"what the demo wrote stays in {session.home} until the next demo")
         if code:
             sys.exit(code)
 
@@ -91,16 +95,17 @@ class Command(BaseCommand):
         return 0 if summary.complete and not missing else 1
 
     def _watch(self, session: Session, *, once: bool) -> None:
-        footer = f"{session.url}   logs: {session.home}   Ctrl-C ends the demo"
+        footer = f"{session.url}, {session.login}. Logs: {session.home}. Ctrl-C ends the demo"
+        to_try = TO_TRY.format(home=session.home)
         deadline = time.monotonic() + session.options.timeout
         last_line = ""
         with Live(console=Console(file=sys.__stdout__, quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
                 session.look()
                 try:
-                    seen = picture(session.names)
+                    seen = picture()
                     is_done = not session.missing()
-                    live.update(live_table(seen, f"{footer}\n{TO_TRY}" if is_done else footer), refresh=True)
+                    live.update(live_table(seen, f"{footer}\n{to_try}" if is_done else footer), refresh=True)
                     line = f"{seen.protected} of {len(seen.rows)} sources protected"
                     if self.quiet and line != last_line:
                         self._say(line)

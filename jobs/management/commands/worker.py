@@ -8,7 +8,7 @@ from django.db.utils import Error
 from jobs import conf, database_errors
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
-from jobs.management.arguments import duration
+from jobs.durations import duration
 from jobs.migrated import differences
 from jobs.worker.process import WorkerProcess
 
@@ -48,13 +48,13 @@ class Command(BaseCommand):
         rules = _rules(options["queues"], options["concurrency"])
         worker = WorkerProcess(rules, grace=options["grace"])
         worker.install_signal_handlers()
-        if worker.wait_until(_is_migrated):
+        if worker.wait_until(is_migrated):
             worker.run()
         if worker.is_outdated:
             raise CommandError(OUTDATED, returncode=2)
 
 
-def _is_migrated() -> bool:
+def is_migrated() -> bool:
     """Returns True. Raises: CommandError when the tables are not those of this version, older or newer, or when the
     database refuses this worker for good. django.db.Error."""
     try:

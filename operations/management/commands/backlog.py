@@ -23,19 +23,13 @@ from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
 from operations.backlog.reasons import reasons
-from operations.backlog.rendering import (
-    dead_letters_view,
-    describe,
-    record_view,
-    records_view,
-    summary_view,
-    text_of,
-)
+from operations.backlog.rendering import dead_letters_view, describe, record_view, records_view, summary_view
 from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
 from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
 from operations.backlog.verbs import describe as describe_result
 from operations.management.base import VerbCommand, patiently
+from operations.terminal import text_of
 
 SHOWN_IN_A_DRY_RUN = 20
 WITHOUT_A_STATUS = {"cancel": ["unfinished"], "retry": ["failed"]}

@@ -4,25 +4,27 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from jobs import retries
-from jobs.management.arguments import duration
+from jobs.durations import duration
 from jobs.models import RetryPolicy
-from operations.backlog.rendering import Column, plain, table, text_of
 from operations.backoff import FORMATS, SCALES, THEMES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
 from operations.backoff.views import missing
 from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
+from operations.declarations import in_seconds
+from operations.management.base import TerminalCommand
+from operations.terminal import Column, plain, table, text_of
 
 LIMITS = ("max_delay", "max_failures", "give_up_after")
 SHOWN_NAMES = 20
 WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Show when the retries of many jobs that failed together would come: as a picture (--output), as figures with "
         "all instants (--json), or as a table. --all shows all algorithms: their figures, and with --output a poster "
@@ -38,7 +40,9 @@ class Command(BaseCommand):
         add("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
         add("--retries", type=int, default=RETRIES, metavar="N", help=f"of each job at most ({RETRIES})")
         add("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
-        add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the algorithm, as unit=15")
+        add(
+            "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the algorithm, as unit=15m"
+        )
         add("--max-delay", type=duration(), metavar="DURATION", help="no wait is longer (any)")
         add("--max-failures", type=int, metavar="N", help="give up at this many failures")
         add("--give-up-after", type=duration(), metavar="DURATION", help="give up this long after the first one")
@@ -121,7 +125,7 @@ def _rules(options: dict[str, Any]) -> list[tuple[str, retries.Rule]]:
                 f"{first[0]!r} is a retry policy, which has its own parameters and limits; "
                 f"to try others, name its algorithm: {first[1].algorithm}"
             )
-        first = what, retries.Rule(what, given, **limits)
+        first = what, retries.Rule(what, in_seconds(what, given), **limits)
         retries.validate(first[1])
     return apart([first, _named(options["compare"])] if options["compare"] else [first])
 

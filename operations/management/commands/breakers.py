@@ -14,8 +14,8 @@ from jobs.formatting import moment
 from jobs.models import Breaker
 from operations.backlog.arguments import named_ones
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import columns, plain, table
 from operations.management.base import VerbCommand
+from operations.terminal import columns, one_line
 
 COLUMNS = columns(
     "key", "breaker", "state", "open for>", "failures>", "records wait>", "failed trials>", "next trial (UTC)",
@@ -38,12 +38,8 @@ class Command(VerbCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [_facts(breaker) for breaker in Breaker.objects.order_by(F("opened_at").desc(nulls_last=True), "key")]
-        if options["json"]:
-            self.stdout.write(as_json(found))
-        elif found:
-            self.print_out(table(COLUMNS, map(_row, found)))
-        else:
-            self.stdout.write("Nothing that a breaker guards has ever failed.")
+        empty = "Nothing that a breaker guards has ever failed."
+        self.list_out(found, COLUMNS, _row, empty, json=options["json"])
 
     def _close(self, options: dict[str, Any]) -> None:
         self._change(options, verbs.close, "it is closed: what waits for it goes on at the next tick")
@@ -62,7 +58,7 @@ class Command(VerbCommand):
         if not change([breaker.pk], by="a person at the command line"):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()
-        self.stdout.write(as_json(_facts(breaker)) if options["json"] else f"{plain(breaker).plain} ({key}): {done}")
+        self.stdout.write(as_json(_facts(breaker)) if options["json"] else f"{one_line(breaker)} ({key}): {done}")
 
 
 def _facts(breaker: Breaker) -> dict[str, Any]:

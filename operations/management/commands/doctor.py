@@ -1,26 +1,24 @@
 import json
 import shutil
 import sys
+import textwrap
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from io import StringIO
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from jobs import database_errors
+from jobs.formatting import several
 from operations.doctor import Finding, Severity, examine, names
-from operations.doctor.finding import several
 from operations.printable import printable
 
-WIDTH_OF_A_FILE = 120
-COLOURS = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.OK: "green"}
+WIDTH_OF_A_FILE, WIDTH_OF_A_SEVERITY = 120, 7
+BOLD = "\x1b[1m"
+COLOURS = {Severity.PROBLEM: "\x1b[1;31m", Severity.WARNING: "\x1b[33m", Severity.OK: "\x1b[32m"}
 """The worst first."""
 
 
@@ -65,16 +63,24 @@ class Command(BaseCommand):
 
 def report(findings: Sequence[Finding], *, width: int, colours: bool = False) -> str:
     """A table of `width` characters, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
-    table = Table.grid(padding=(0, 2))
+    names = max((len(finding.name) for finding in findings), default=0)
+    margin = " " * (WIDTH_OF_A_SEVERITY + names + 4)
+    lines = []
     for finding in sorted(findings, key=lambda finding: list(COLOURS).index(finding.severity)):
-        text = Text(finding.what)
-        if finding.do:
-            text.append(f"\n→ {finding.do}", style="bold")
-        table.add_row(Text(finding.severity, style=COLOURS[finding.severity]), finding.name, text)
-    page, counts = StringIO(), Counter(finding.severity for finding in findings)
-    console = Console(file=page, width=width, force_terminal=colours, no_color=not colours, highlight=False)
-    console.print(table)
+        what, do = _folded(finding.what, width - len(margin)), f"→ {finding.do}" if finding.do else ""
+        steps = [_styled(line, BOLD if colours else "") for line in _folded(do, width - len(margin))]
+        severity = _styled(f"{finding.severity:{WIDTH_OF_A_SEVERITY}}", COLOURS[finding.severity] if colours else "")
+        lines.append(f"{severity}  {finding.name:{names}}  {what[0] if what else ''}")
+        lines += [f"{margin}{line}" for line in (*what[1:], *steps)]
+    counts = Counter(finding.severity for finding in findings)
     problems, warnings = several(counts[Severity.PROBLEM], "problem"), several(counts[Severity.WARNING], "warning")
-    console.print(Text(f"{problems}, {warnings}, {counts[Severity.OK]} ok"))
-    lines = page.getvalue().removesuffix("\n").split("\n")
+    lines.append(f"{problems}, {warnings}, {counts[Severity.OK]} ok")
     return printable("".join(f"{line.rstrip()}\n" for line in lines), colours=colours)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return [line for each in text.splitlines() for line in textwrap.wrap(each, max(width, 20))]
+
+
+def _styled(text: str, style: str) -> str:
+    return f"{style}{text}\x1b[0m" if style else text

@@ -1,5 +1,5 @@
-import json
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,18 @@ from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, 
 from delivery.models import Endpoint, EndpointKind
 from delivery.signing import KEEP_FOR
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import moment
-from jobs.management.arguments import duration
+from jobs.durations import duration, span
+from jobs.formatting import moment, several
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
 from operations.endpoint_tests import describe, send_test, wait_for_test
 from operations.management.declared import DeclaredCommand
+from operations.terminal import columns, one_line
 
 MARGIN_SECONDS = 10.0
 """Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
 
+SHOWN = ("name", "kind", "url", "authorization", "secrets", "schedules")
+COLUMNS = columns("name", "kind", "URL", "Authorization", "secrets>", "schedules>")
 LONGEST_KEEP_FOR = 366 * 86_400
 
 
@@ -54,24 +55,8 @@ class Command(DeclaredCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]
-        if options["json"]:
-            self.stdout.write(as_json(found))
-        elif not found:
-            self.stdout.write(f"There are no endpoints. `{PROGRAM} endpoints add NAME URL` makes one.")
-        else:
-            columns = [Column("name"), Column("kind"), Column("URL"), Column("Authorization"), Column("secrets", True)]
-            rows = (
-                (
-                    facts["name"],
-                    facts["kind"],
-                    facts["url"],
-                    facts["authorization"],
-                    facts["secrets"],
-                    facts["schedules"],
-                )
-                for facts in found
-            )
-            self.print_out(table([*columns, Column("schedules", True)], rows))
+        empty = f"There are no endpoints. `{PROGRAM} endpoints add NAME URL` makes one."
+        self.list_out(found, COLUMNS, itemgetter(*SHOWN), empty, json=options["json"])
 
     def _show(self, options: dict[str, Any]) -> None:
         endpoint = self.found(options)
@@ -79,11 +64,9 @@ class Command(DeclaredCommand):
         secrets = [secret_facts(secret, now) for secret in endpoint.signing_secrets.all()]
         facts = endpoint_facts(endpoint)
         if options["json"]:
-            self.stdout.write(as_json(facts | {"signing_secrets": secrets}))
+            self.show_out(facts | {"signing_secrets": secrets}, json=True)
             return
-        for name, value in facts.items():
-            text = json.dumps(value) if isinstance(value, dict) else value
-            self.stdout.write(f"{name.replace('_', ' ')}: {plain(text).plain}")
+        self.show_out(facts, json=False)
         for secret in secrets:
             until = f", retires at {moment(secret['retires_at'])} UTC" if secret["retires_at"] else ""
             self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
@@ -132,7 +115,7 @@ class Command(DeclaredCommand):
 
     def lost(self, row: Endpoint) -> str:
         left = undelivered(row)
-        return f" {left:,} events that are still to be delivered there will fail." if left else ""
+        return f" {several(left, 'event')} still to be delivered there will fail." if left else ""
 
 
 def _authorization(options: dict[str, Any]) -> str | None:
@@ -153,4 +136,4 @@ def _authorization(options: dict[str, Any]) -> str | None:
 
 
 def _name(endpoint: Endpoint) -> str:
-    return plain(endpoint).plain
+    return one_line(endpoint)

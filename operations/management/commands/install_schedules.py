@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand
 from django.db import connection, transaction
 from django.db.utils import Error
 from django_q.models import Schedule as PeriodicTask
@@ -12,7 +11,7 @@ from django_q.models import Schedule as PeriodicTask
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
-from operations.management.base import unanswered
+from operations.management.base import TerminalCommand, unanswered
 from operations.periodic_tasks import WANTED, Wanted, matched
 
 # One after the other, or two installations at once would each make all rows.
@@ -31,10 +30,11 @@ class Step:
     changes: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         f"Install the periodic tasks of django-q2 (`{PROGRAM} qcluster`): the tick, every minute; pruning, every "
-        "hour; and the six sweeps of the progressive schedule, on their grid. It shows what it installs, changes "
+        "hour; the six sweeps of the progressive schedule, on their grid; digests of alerts, hourly. It shows what it "
+        "installs, changes "
         "(field: before → after) and leaves. Run it again after each upgrade: what is right stays as it is. What a "
         "person changed in one of these rows it puts back, their times too, so do not tune them there; rows that a "
         "person added are left alone. Exit codes: 0, 2 when the database does not answer."

@@ -5,6 +5,7 @@ from typing import Any
 from django.db.utils import Error
 
 from jobs import conf
+from jobs.formatting import several
 from jobs.retries import tiers
 from jobs.retries.sweeps import LARGEST, Swept, sweep_by_hand
 from operations.backlog.arguments import number
@@ -47,7 +48,7 @@ def _describe(swept: Swept, most: int, dry_run: bool) -> str:
     if not swept.ready and not swept.skipped:
         return f"No record up to {old} old waits for a sweep."
     verb = "would be" if dry_run else "is" if swept.ready == 1 else "are"
-    text = f"{swept.ready:,} record{'s' if swept.ready != 1 else ''} {verb} ready"
+    text = f"{several(swept.ready, 'record')} {verb} ready"
     if swept.left_some:
         return f"{text}; older ones were left, since {most:,} is the most for one sweep: run it again, or --max-records"
     if swept.skipped:

@@ -5,9 +5,9 @@ from jobs.conf import PROGRAM
 from jobs.durations import span
 from operations import throttles
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
 from operations.declarations import Throttles
 from operations.management.declared import DeclaredCommand
+from operations.terminal import Column, one_line, table
 from operations.throttles import Live
 from schedules.models import Schedule
 
@@ -48,7 +48,7 @@ class Command(DeclaredCommand):
             self.stdout.write(as_json(_facts(live) | {"schedules": list(named_by)}))
         else:
             self.print_out(table(COLUMNS, [_row(live)]))
-            self.stdout.write(f"schedules: {plain(', '.join(named_by) or 'none').plain}")
+            self.stdout.write(f"schedules: {one_line(', '.join(named_by) or 'none')}")
         self._warn(throttle.name, throttles.warnings(throttle, live))
 
     def _pause(self, options: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Command(DeclaredCommand):
 
     def _warn(self, name: str, warnings: list[str]) -> None:
         for line in warnings:
-            self.stderr.write(self.style.WARNING(f"{plain(name).plain}: {line}"))
+            self.stderr.write(self.style.WARNING(f"{one_line(name)}: {line}"))
 
 
 def _facts(one: Live) -> dict[str, Any]:

@@ -26,11 +26,12 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEn
 from sources.engines.limits import Later, LeastRate, Space
 from sources.engines.rclone.arguments import common_arguments, sync_arguments
 from sources.engines.rclone.compared import Seen, changed, in_the_way, seen
+from sources.engines.rclone.earlier import Earlier, earlier
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
-from sources.engines.rclone.point import beside, make_point
-from sources.engines.rclone.reaching import Way, way_to
-from sources.engines.rclone.remotes import remote_path
+from sources.engines.rclone.point import make_point
+from sources.engines.rclone.reaching import way_to
+from sources.engines.rclone.remotes import is_bucket, remote_path
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
 from sources.processes import runner
@@ -43,7 +44,7 @@ from sources.storage.store import Stopped, StorageFailed, Store, path_list
 
 
 class RcloneEngine:
-    """Copies a source of kind sftp, s3, webdav or local. Options: `options.py`."""
+    """Copies a source of kind sftp, s3, webdav, local or rclone. Options: `options.py`."""
 
     name = "rclone"
 
@@ -58,9 +59,14 @@ class RcloneEngine:
         """
 
         def copy() -> EngineResult:
-            _check_folder(task)
+            check_folder(task)
             program = find_rclone()
-            with locked(task.location, task.folder) as lock, way_to(task.source, task.connect_timeout) as way:
+            # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+            quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
+            with (
+                locked(task.location, task.folder) as lock,
+                way_to(task.source, task.location, task.connect_timeout, **quick) as way,
+            ):
                 return _Run(task, program, lock, way, GuardedProgress(on_progress), stop).copy_source()
 
         return result_of(task, copy)
@@ -74,11 +80,11 @@ class _Run:
         task: BackupTask,
         program: str,
         lock: tuple[int, ...],
-        way: Way,
+        way: dict[str, str],
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.program, self.lock, self.way = task, program, lock, way
+        self.task, self.program, self.lock = task, program, lock
         self.on_progress, self.stop = on_progress, stop
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
         self.space = Space(task.location.directory, task.reserve)
@@ -86,17 +92,22 @@ class _Run:
         self.log, self.read = self._new_log(), 0
         self.times, self.doubtful = dict[str, str](), set[str]()
         self.failed, self.names_all = set[str](), True
-        self.environment = self._environment()
+        self.pieces: list[str] = []
+        self.environment = option_environment(task.options, task.zone) | way
 
     def copy_source(self) -> EngineResult:
         self._refuse_empty_prefix()
         if self.space.lack():  # what a killed run left may be what fills the disk
             runs.remove_pieces(self.store, self.task.folder)
         self.space.check_before()
-        begun = runs.begin(self.store, self.task.folder, self.task.started_at)
+        begun = runs.begin(self.store, self.task.folder, self.task.started_at, runs.heal)
+        with earlier(self.store, self.task.folder, begun.newest) as before:
+            return self._make(begun, before)
+
+    def _make(self, begun: Begun, before: Earlier) -> EngineResult:
         judgement = Judgement(Verdict.STOPPED)
         try:
-            judgement = self._sync(begun)
+            judgement = self._sync(begun, before)
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
                 self._heal(begun, ends=judgement.verdict is not Verdict.WARNINGS)
@@ -105,9 +116,11 @@ class _Run:
             return failure(judgement.verdict, judgement.text)
         # what was not copied: the next run is to see that it differs
         self.times |= dict.fromkeys(self.doubtful & self.failed if self.names_all else self.doubtful, "")
-        complete = not judgement.warnings
-        totals, changes, more = make_point(self.task, self.store, begun, self.times, complete=complete)
-        warnings = (*judgement.warnings, *more)
+        complete = not judgement.warnings and not self.task.left_out
+        totals, changes, more = make_point(
+            self.task, self.store, begun, before, self.times, self.pieces, complete=complete
+        )
+        warnings = (*self.task.left_out, *judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
@@ -118,11 +131,11 @@ class _Run:
             warnings=warnings,
         )
 
-    def _sync(self, begun: Begun) -> Judgement:
+    def _sync(self, begun: Begun, before: Earlier) -> Judgement:
         arguments, location = sync_arguments(self.task, "sync", begun.name), self.task.location
         first = Judgement(Verdict.SUCCEEDED)
         if location.directory is None or not location.sees_changes:
-            first = self._align(begun)
+            first = self._align(begun, before)
             if first.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
                 return first
         judgement = self._copy(arguments)
@@ -141,7 +154,7 @@ class _Run:
             self.names_all &= "" not in self.failed and self.log.problem_count == len(self.log.problems)
         return judgement
 
-    def _align(self, begun: Begun) -> Judgement:
+    def _align(self, begun: Begun, before: Earlier) -> Judgement:
         """What a sync to this repository would not do, or not well (`compared.py`)."""
         task, source, copy = self.task, dict[str, Seen](), list[str]()
 
@@ -157,11 +170,11 @@ class _Run:
         if listed.verdict in (Verdict.STOPPED, Verdict.UNAVAILABLE):
             return listed  # of all else the sync says what it is
         current = f"{task.folder}/{layout.CURRENT}"
-        self.store.walk(current, lambda row: copy.append(row["Path"]), "--files-only", "--no-modtime")
+        self.store.walk(current, lambda row: copy.append(row["Path"]), files_only=True)
         if paths := in_the_way(source, copy):
             self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
             self.store.remove_empty_folders(current)
-        paths, _ = beside(self.store, task.folder, begun.newest, lambda point: changed(source, copy, point))
+        paths, _ = before.use(lambda point: changed(source, copy, point))
         self.times = {path: each.modified for path, each in source.items()}
         self.doubtful = {*paths, *source.keys() - copy}
         if task.location.sees_changes or not paths:
@@ -183,14 +196,14 @@ class _Run:
         stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
-            runs.heal(store, self.task.folder, begun.name)
+            self.pieces = runs.heal(store, self.task.folder, begun.name)
             if ends:
                 runs.end(store, self.task.folder, begun.name)
 
     def _refuse_empty_prefix(self) -> None:
         """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
         source = self.task.source
-        if source.kind != "s3" or "/" not in source.path.strip("/"):
+        if not is_bucket(source) or "/" not in source.path.strip("/"):
             return
         names: list[str] = []
 
@@ -214,13 +227,13 @@ class _Run:
             environment=self.environment,
             stall_timeout=self.task.stall_timeout,
             grace=self.task.program_grace,
-            inherited=(*self.lock, *self.way.inherited),
+            inherited=self.lock,
         )
         self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
 
     def _new_log(self) -> RcloneLog:
-        return RcloneLog(lambda text: redacted(text, [self.task.source.secret or ""]))
+        return RcloneLog(lambda text: redacted(text, [*self.task.source.hidden, *self.task.location.secrets]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.space.check(self.log.transferred, self.log.growing or "many files")
@@ -237,14 +250,8 @@ class _Run:
         verdict, text = judge_ending(ended.ending, self.task)
         return Judgement(verdict, text)
 
-    def _environment(self) -> dict[str, str]:
-        task = self.task
-        # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
-        quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
-        return option_environment(task.options, task.zone) | self.way.environment(task.location, **quick)
 
-
-def _check_folder(task: BackupTask) -> None:
+def check_folder(task: BackupTask) -> None:
     """Raises: RunEnded for a local folder whose volume is absent, or that overlaps the repository."""
     source = task.source
     if source.kind != "local":

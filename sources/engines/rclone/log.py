@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sources.engines.base import EngineProgress
+from sources.storage.servers import in_words
 from sources.storage.store import PARTIAL_SUFFIX
 
 MAX_PROBLEMS = 200
@@ -15,8 +16,6 @@ MESSAGE_LENGTH = 500
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 """Lines that only repeat or follow from a problem named before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
-OF_THE_GATE = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
-REDIRECTED = "redirects to another server are not followed"
 OF_A_STRANGER = re.compile(r'(malformed (?:HTTP|MIME) [^"]*) "(?:[^"\\]|\\.)*"')
 """What another service than one of HTTP sends: an account that may change an address would read a network's banners."""
 IGNORED = " - ignoring"
@@ -91,7 +90,7 @@ class RcloneLog:
         self.ignored_count += message.endswith(IGNORED)
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
-        text = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
+        text = in_words(PREAMBLE.sub("", message))
         self.problems.append(Problem(self._shortened(text), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
@@ -120,11 +119,6 @@ def cut(text: str) -> str:
     """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
     half = MESSAGE_LENGTH // 2 - 2
     return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
-
-
-def _of_the_gate(found: re.Match[str]) -> str:
-    server, not_allowed = found.groups()
-    return f"{server}: {REDIRECTED if not_allowed else ''}"
 
 
 def _parse(line: str) -> dict[str, Any] | None:

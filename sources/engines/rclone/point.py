@@ -1,43 +1,50 @@
 """Makes the point of an rclone run that ended well: what `current` holds now, beside the point before it."""
 
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sources.engines.base import BackupTask
+from sources.engines.rclone.earlier import Earlier
 from sources.engines.rclone.log import PIECE
 from sources.processes.programs import rclone_version
-from sources.storage import layout, manifests, runs
+from sources.storage import layout, runs
+from sources.storage.digests import digests_of_copy
 from sources.storage.files import digest_of, nanoseconds, path_in
-from sources.storage.manifests import Changes, Entry, Header, ManifestDamaged, Totals
+from sources.storage.manifests import Changes, Entry, Header, Totals
 from sources.storage.runs import Begun
 from sources.storage.store import Stopped, Store
 
 LINK = ".rclonelink"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
 
-Found = TypeVar("Found")
+LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it stands in no point: rename it"
 
 
 def make_point(
-    task: BackupTask, store: Store, begun: Begun, times: Mapping[str, str], *, complete: bool
+    task: BackupTask,
+    store: Store,
+    begun: Begun,
+    before: Earlier,
+    times: Mapping[str, str],
+    pieces: list[str],
+    *,
+    complete: bool,
 ) -> tuple[Totals, Changes, list[str]]:
-    """`times`: of files by path, as their source says, where the copy does not.
+    """`times`: of files by path, as their source says, where the copy does not. `pieces`: that were removed.
 
     Returns what the point holds, what changed since the one before, and warnings.
     """
-    entries, odd = _entries(task, store, begun.name, times)
-    how = _digests(task, store, entries)
-    (entries, changes), warnings = beside(
-        store, task.folder, begun.newest, lambda before: runs.with_digests(entries, before, *how)
-    )
+    entries, odd = _entries(task, store, begun.name, times, pieces)
+    how = _digests(task, store, entries, odd)
+    (entries, changes), warnings = before.use(lambda earlier: runs.with_digests(entries, earlier, *how))
     header = Header(
         source=task.source.name,
-        source_kind=task.source.kind,
+        source_kind=task.source_kind or task.source.kind,
         policy=task.policy,
         engine="rclone",
         engine_version=task.engine_version or rclone_version(),
@@ -51,29 +58,21 @@ def make_point(
     return totals, changes, warnings + odd
 
 
-def beside(
-    store: Store, folder: str, point: str | None, use: Callable[[Iterator[Entry]], Found]
-) -> tuple[Found, list[str]]:
-    """What `use` makes of all entries of a point; of none where there is no point, or one that is damaged. And
-    warnings."""
-    warnings = []
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "manifest"
-        try:
-            if point and store.fetch(layout.manifest_path(folder, point), file):
-                return use(manifests.read(file)), []
-        except ManifestDamaged as error:
-            warnings = [f"{error}: its point cannot be restored whole, and all files are read again for their digests"]
-    return use(iter(())), warnings
-
-
-def _digests(task: BackupTask, store: Store, entries: list[Entry]) -> tuple[Callable[[list[str]], dict[str, str]], str]:
-    """How the digests of new files are found, and where they are from then."""
-    if task.location.is_plain:
-        return lambda paths: store.digests(f"{task.folder}/{layout.CURRENT}", paths), "copy"
+def _digests(
+    task: BackupTask, store: Store, entries: list[Entry], warnings: list[str]
+) -> tuple[Callable[[list[str]], dict[str, str]], str]:
+    """How the digests of new files are found, and where they are from then. What cannot be read makes a warning."""
+    if task.directory:
+        return partial(_digests_of_copy, task.directory / layout.CURRENT, store, warnings), "copy"
     if task.source.kind == "local":
         return lambda paths: _digests_of_source(task, store, {entry.path: entry for entry in entries}, paths), "source"
     return lambda paths: {}, ""
+
+
+def _digests_of_copy(current: Path, store: Store, warnings: list[str], paths: list[str]) -> dict[str, str]:
+    digests, unread = digests_of_copy(current, paths, store.stop)
+    warnings += [f"{path}: its copy cannot be read back: {error.strerror}" for path, error in unread]
+    return digests
 
 
 def _digests_of_source(
@@ -95,9 +94,11 @@ def _digests_of_source(
     return found
 
 
-def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
-    """What `current` holds, sorted by path, and warnings. Pieces of files that an earlier run left are removed."""
-    current, version = f"{layout.CURRENT}/", f"{layout.VERSIONS}/{run}/"
+def _entries(
+    task: BackupTask, store: Store, run: str, times: Mapping[str, str], removed: list[str]
+) -> tuple[list[Entry], list[str]]:
+    """What `current` holds, sorted by path, and warnings. Pieces of files that a run left are removed."""
+    current = f"{layout.CURRENT}/"
     found: dict[str, Entry] = {}
     source = Path(task.source.path)
     pieces: list[str] = []
@@ -111,13 +112,15 @@ def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str])
             entry = _entry(path, source, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task)
             found[entry.path] = entry
 
-    filters = (f"--filter=+ /{current}**", f"--filter=+ /{version}**", "--filter=- **")
-    store.walk(task.folder, take, *filters)
+    store.walk(task.folder, take, among=(layout.CURRENT, f"{layout.VERSIONS}/{run}"))
     if pieces:
         store.delete(task.folder, pieces)
     odd = [path for path in found if "\ufffd" in path and not _is_there(task, path)]
     entries = [found[path] for path in sorted(found.keys() - odd)]
-    return entries, [f"{path}: {NOT_UTF_8}" for path in odd]
+    alike = [*removed, *(path.removeprefix(current) for path in pieces if path.startswith(current))]
+    if task.source.kind == "local":
+        alike = [path for path in alike if os.path.lexists(path_in(source, path))]
+    return entries, [*(f"{path}: {NOT_UTF_8}" for path in odd), *(f"{path}: {LIKE_A_PIECE}" for path in alike)]
 
 
 def _is_there(task: BackupTask, path: str) -> bool:

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 
 from sources.engines.base import Verdict
-from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog, cut
+from sources.engines.rclone.log import BREAKDOWN, IGNORED, Problem, RcloneLog, cut
+from sources.storage.servers import REDIRECTED
 from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -29,11 +30,13 @@ NOT_WRITABLE = re.compile(
     r"file too large|stale file handle|operation not permitted|is a directory|no such file or directory",
     re.IGNORECASE,
 )
+QUOTE = "\u201b"
+"""By which rclone quotes, and which it quotes itself when it lists, but not when it opens."""
 HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
-BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
+BAD_KEY = re.compile(r"parse host_keys", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
-    r"SignatureDoesNotMatch|AccessDenied|failed to parse private key",
+    r"SignatureDoesNotMatch|AccessDenied|failed to parse private key|\b530 |attempted logon is invalid|invalid_grant",
     re.IGNORECASE,
 )
 SILENT = re.compile(
@@ -46,6 +49,7 @@ SILENT = re.compile(
 ONE_FILE = re.compile(
     r"permission denied|40[13] |file is being updated|(sizes|hashes) differ|Failed to calculate src hash|"
     r"object not found|not found|no such file|file does not exist|input/output error|"
+    r"failed to read link size|readlink .*: invalid argument|"
     rf"file ?name too long|method not allowed|KeyTooLong|{REDIRECTED}|{IGNORED}$",
     re.IGNORECASE,
 )
@@ -131,4 +135,6 @@ def _words(problem: Problem) -> str:
 
 
 def _describe(problem: Problem) -> str:
+    if QUOTE in problem.path:
+        return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")
     return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

@@ -8,8 +8,9 @@ from django.core.management.base import CommandError
 from django.db.utils import Error
 from pydantic_core import to_jsonable_python
 
-from operations.backlog.rendering import plain
+from jobs.formatting import several
 from operations.management.base import TerminalCommand, unanswered, without_its_log_lines
+from operations.terminal import one_line
 from sources import fleet_files
 from sources.fleet import Change, FleetError, FleetReport, import_fleet
 
@@ -23,10 +24,10 @@ LONGEST_VALUE = 200
 class Command(TerminalCommand):
     help = (
         "Make true what a fleet file declares (JSON or YAML, docs/operations.md): repositories, retry policies, "
-        "throttles, endpoints, schedules, policies, sources. Rows are matched by name: what a row does not name keeps "
-        "its value, and applying a file again changes nothing. The policies of a source in the file are all it has "
-        "(left out: they stay). Relative repository locations count from the file's directory. Rows are counted from "
-        "0 in messages. With any error nothing is kept, and the exit code is 2."
+        "throttles, endpoints, schedules, policies, sources, alert routes. Rows are matched by name: what a row does "
+        "not name keeps its value, and applying a file again changes nothing. The policies of a source in the file "
+        "are all it has (left out: they stay). Relative repository locations count from the file's directory. Rows "
+        "are counted from 0 in messages. With any error nothing is kept, and the exit code is 2."
     )
     prunes = True
 
@@ -52,7 +53,7 @@ class Command(TerminalCommand):
             if count := planned.count("delete"):
                 if not options["json"]:
                     self._print(planned, options, "")
-                if not self.is_confirmed(f"Delete {count} row{'s' if count > 1 else ''}?"):
+                if not self.is_confirmed(f"Delete {several(count, 'row')}?"):
                     self.stdout.write("nothing was changed")
                     return
         report = self._apply(data, options, prune=prune, dry_run=dry_run)
@@ -67,7 +68,7 @@ class Command(TerminalCommand):
                 return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune)
         except FleetError as error:
             count = len(error.errors)
-            lines = "\n".join(f"  {plain(line).plain}" for line in error.errors)
+            lines = "\n".join(f"  {one_line(line)}" for line in error.errors)
             raise CommandError(f"nothing was changed, {count} error(s):\n{lines}", returncode=2) from error
         except Error as error:
             raise unanswered(error, "nothing was changed: ") from error
@@ -87,19 +88,20 @@ class Command(TerminalCommand):
             f"{counts}, {sum(report.unchanged.values()):,} unchanged" if report.changes else "nothing changed"
         )
         if report.emitted:
-            self.stdout.write(f"put on the backlog: {report.emitted:,} backup{'s' if report.emitted > 1 else ''}")
+            put = "would be put on the backlog" if options["dry_run"] else "put on the backlog"
+            self.stdout.write(f"{put}: {several(report.emitted, 'backup')}")
         for line in [*(f"warning: {each}" for each in report.warnings), *([last] if last else [])]:
-            self.stdout.write(plain(line).plain)
+            self.stdout.write(one_line(line))
 
 
 def _lines(change: Change) -> list[str]:
     """As `~ change policy daily`, and below it each field with what it was and what it will be."""
     return [
-        f"{SIGNS[change.action]} {change.action} {change.title} {plain(change.name).plain}",
+        f"{SIGNS[change.action]} {change.action} {change.title} {one_line(change.name)}",
         *(f"    {name}: {_shown(old)} → {_shown(new)}" for name, (old, new) in change.fields.items()),
     ]
 
 
 def _shown(value: Any) -> str:
-    text = plain(json.dumps(value, ensure_ascii=False)).plain
+    text = one_line(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

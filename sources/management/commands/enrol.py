@@ -1,13 +1,14 @@
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.management.arguments import duration
+from jobs.durations import duration, span
+from operations.management.base import TerminalCommand
 from sources.agents import tokens
 from sources.management.names import named
 from sources.models import Source
@@ -16,7 +17,7 @@ LONGEST_VALID_SECONDS = 30 * 86_400
 URL_TO_FILL_IN = "https://HOST/"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Make a one-time code with which the agent of a source gets its token, and print the command for the source's "
         "own machine. With --revoke, end all tokens and open codes of the source instead. The exit code is 2 for bad "
@@ -32,7 +33,9 @@ class Command(BaseCommand):
             metavar="DURATION",
             help=f"how long the code can be used, as 15m or 7d (default: {span(tokens.VALID_FOR_SECONDS)})",
         )
-        parser.add_argument("--url", default=_own_url(), help="where agents reach this server (default: %(default)s)")
+        parser.add_argument(
+            "--url", type=_url, default=_own_url(), help="where agents reach this server (default: %(default)s)"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
         instead = parser.add_mutually_exclusive_group()
         instead.add_argument("--token", action="store_true", help="print a token instead of a code")
@@ -54,6 +57,21 @@ def _answer(source: Source, options: dict[str, Any]) -> str:
     else:
         answer, text = _code(source, options["valid_for"], options["url"])
     return json.dumps(answer) if options["json"] else text
+
+
+def _url(text: str) -> str:
+    """Raises: ArgumentTypeError for what agents cannot call."""
+    try:
+        named = urlsplit(text)
+        is_one = named.scheme in ("http", "https") and named.hostname and named.port != 0
+        is_one = is_one and not named.query and not named.fragment
+    except ValueError:
+        is_one = False
+    if not is_one or not text.isprintable() or " " in text:
+        raise ArgumentTypeError(
+            f"{text!r:.100} is no address of a web server; write it as https://backups.example.org/"
+        )
+    return text
 
 
 def _own_url() -> str:

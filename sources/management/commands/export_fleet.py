@@ -3,13 +3,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from operations.management.base import TerminalCommand
 from sources import fleet_files
 from sources.fleet import Fleet, export_fleet
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Write everything that is declared, and which source is under which policy, as a fleet file that `apply` and "
         "`import_fleet` read. References to secrets are written, never a secret."

@@ -5,9 +5,8 @@ from django.core.management.base import CommandError
 
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
-from operations.backlog.facts import as_json
-from operations.backlog.rendering import columns, plain, table
 from operations.management.base import VerbCommand
+from operations.terminal import columns, one_line
 from sources import held_back
 from sources.management.names import named
 from sources.models import Assignment, Source
@@ -30,15 +29,9 @@ class Command(VerbCommand):
     def _list(self, options: dict[str, Any]) -> None:
         found = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
         names = ("source__name", "policy__schedule__name", "held_back_since", "held_back_why")
-        rows = list(found.values_list(*names))
-        if options["json"]:
-            keys = ("source", "policy", "since", "why")
-            self.stdout.write(as_json([dict(zip(keys, row, strict=True)) for row in rows]))
-        elif rows:
-            shown = ((source, policy, moment(since), why) for source, policy, since, why in rows)
-            self.print_out(table(COLUMNS, shown))
-        else:
-            self.stdout.write("Nothing is held back.")
+        keys = ("source", "policy", "since", "why")
+        facts = [dict(zip(keys, row, strict=True)) for row in found.values_list(*names)]
+        self.list_out(facts, COLUMNS, _row, "Nothing is held back.", json=options["json"])
 
     def _accept(self, options: dict[str, Any]) -> None:
         if not options["source"]:
@@ -47,4 +40,8 @@ class Command(VerbCommand):
         ids = list(source.assignments.values_list("pk", flat=True))
         if not held_back.accept(ids, by="a person at the command line"):
             raise CommandError(f"nothing of {source} is held back: nothing was changed", returncode=1)
-        self.stdout.write(f"{plain(source).plain}: accepted; what is kept is removed again as its policy says")
+        self.stdout.write(f"{one_line(source)}: accepted; what is kept is removed again as its policy says")
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    return facts["source"], facts["policy"], moment(facts["since"]), facts["why"]

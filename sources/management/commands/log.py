@@ -11,13 +11,14 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Q
 
 from jobs import conf, durations
 from jobs.clock import database_clock
 from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
+from operations.management.base import TerminalCommand
 from sources import planning
 from sources.management.names import named
 from sources.models import Assignment, Policy, Source
@@ -42,7 +43,7 @@ class Wanted:
     candidates: frozenset[str] = frozenset()
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Print the log of decisions, oldest first: when (UTC), what, and a sentence. For a source: its own lines, "
         "those of its assignments and of its policies. Exit codes: 0, 1 when there is no line, 2 for bad usage."

@@ -3,15 +3,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from rich.console import Group
 from rich.text import Text
 
 from jobs.durations import span
-from jobs.formatting import moment
+from jobs.formatting import moment, several
 from operations.backlog.facts import as_json as json_text
-from operations.backlog.rendering import Column, plain, table, text_of
 from operations.capacity import messages_view
+from operations.management.base import TerminalCommand
+from operations.terminal import Column, plain, table, text_of
 from schedules import previews
 from schedules.capacity_report import Message
 from schedules.cron import check_zone, instant_of
@@ -20,7 +21,7 @@ from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
 from sources.management.names import named
 from sources.models import Policy
-from sources.previews import LARGEST_COUNT, as_json, lost_of, preview
+from sources.previews import LARGEST_COUNT, as_json, holidays_of, lost_of, preview
 
 YEARS = range(1970, 2200)
 """Of `--from`: in which the rules of time zones are known or can be continued."""
@@ -28,7 +29,7 @@ YEARS = range(1970, 2200)
 EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Show the next periods of a policy with the openings of its window in them: local time in the policy's zone, "
         "UTC beside it, and lengths, which differ where clocks change. Of another schedule: its next triggers, when "
@@ -91,13 +92,15 @@ def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
     columns += [Column("UTC"), Column("open for", number=True), Column("")]
     rows = [row for period in periods for row in _rows(period, zone)]
     lost = (Text(f"not kept of {kind} sources: {'; '.join(each)}") for kind, each in lost_of(policy).items())
-    return Group(plain(title), table(columns, rows), *lost)
+    closed = ", ".join(f"{day:%a %Y-%m-%d} {name}" for day, name in holidays_of(policy, periods))
+    holidays = [plain(Text(f"the next holidays, on which no range begins: {closed}"))] if closed else []
+    return Group(plain(title), table(columns, rows), *holidays, *lost)
 
 
 def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: list[Message]) -> Group:
     """A line a trigger, and the verdict below."""
     zone = schedule.period.tzinfo
-    batch = schedule.provider or f"{schedule.event_count:,} event{'s' if schedule.event_count != 1 else ''} a trigger"
+    batch = schedule.provider or f"{several(schedule.event_count or 0, 'event')} a trigger"
     about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}, {batch}"
     if schedule.window_for:
         about += f", window of {span(schedule.window_for)}, stagger {schedule.stagger}"

@@ -5,14 +5,14 @@ from django.core.management.base import CommandError
 from declarations.service import Edit
 from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
 from operations.management.declared import DeclaredCommand
+from operations.terminal import Column, one_line
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 from sources.repository_edits import KEEP_THE_KEY, Repositories
 from sources.storage.store import StorageFailed
 
-COLUMNS = (Column("name"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))
+COLUMNS = (Column("name"), Column("format"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))
 
 PAPER = """The key of repository {name}. It opens every backup in it: keep it as you keep the backups' contents.
 
@@ -54,24 +54,11 @@ class Command(DeclaredCommand):
     def _list(self, options: dict[str, Any]) -> None:
         found = Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
         facts = [_facts(each) | {"breaker": "open" if each.open_breaker else "closed"} for each in found]
-        if options["json"]:
-            self.stdout.write(as_json(facts))
-        elif not facts:
-            self.stdout.write(f"There are no repositories yet: `{PROGRAM} repositories add NAME LOCATION` makes one.")
-        else:
-            rows = (
-                (each["name"], each["kind"], each["location"], "yes" if each["encrypted"] else "no", each["breaker"])
-                for each in facts
-            )
-            self.print_out(table(COLUMNS, rows))
+        empty = f"There are no repositories yet: `{PROGRAM} repositories add NAME LOCATION` makes one."
+        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
 
     def _show(self, options: dict[str, Any]) -> None:
-        facts = _facts(self.found(options))
-        if options["json"]:
-            self.stdout.write(as_json(facts))
-            return
-        for name, value in facts.items():
-            self.stdout.write(f"{name.replace('_', ' ')}: {plain(value).plain}")
+        self.show_out(_facts(self.found(options)), json=options["json"])
 
     def made_service(self, options: dict[str, Any]) -> Repositories:
         made = Repositories()
@@ -83,11 +70,11 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(_facts(edit.row) | ({"new_key": key} if is_new else {})))
         else:
-            self.stdout.write(f"{plain(edit.row).plain} is {'there' if is_new else 'changed'}")
+            self.stdout.write(f"{one_line(edit.row)} is {'there' if is_new else 'changed'}")
             if key:
                 self.stdout.write(f"its key, shown this once: {key}")
         for line in [*edit.warnings, *([KEEP_THE_KEY] if key else [])]:
-            self.stderr.write(self.style.WARNING(f"{plain(edit.row).plain}: {line}"))
+            self.stderr.write(self.style.WARNING(f"{one_line(edit.row)}: {line}"))
 
     def _test(self, options: dict[str, Any]) -> None:
         repository = self.found(options)
@@ -101,9 +88,9 @@ class Command(DeclaredCommand):
             self.stdout.write(as_json({"name": repository.name} | facts))
         elif not problem:
             notices = "".join(f"; {each}" for each in found["notices"])
-            self.stdout.write(f"{plain(repository).plain} was written, read, changed and deleted{notices}")
+            self.stdout.write(f"{one_line(repository)} was written, read, changed and deleted{notices}")
         if problem:
-            raise CommandError(f"{plain(repository).plain}: {plain(problem).plain}", returncode=1)
+            raise CommandError(f"{one_line(repository)}: {one_line(problem)}", returncode=1)
 
     def _key(self, options: dict[str, Any]) -> None:
         repository = self.found(options)
@@ -114,13 +101,14 @@ class Command(DeclaredCommand):
         kind = repository.remote.get("type")
         where = f"{repository.location}, of a remote of type {kind}" if kind else repository.location
         encrypted = f"{repository.location.rstrip('/')}/encrypted"
-        self.stdout.write(PAPER.format(name=plain(repository).plain, key=key, where=where, encrypted=encrypted))
+        self.stdout.write(PAPER.format(name=one_line(repository), key=key, where=where, encrypted=encrypted))
 
 
 def _facts(repository: Repository) -> dict[str, Any]:
     return {
         "id": repository.pk,
         "name": repository.name,
+        "format": repository.format,
         "kind": repository.remote.get("type", "directory"),
         "location": repository.location,
         "remote": repository.remote,
@@ -130,3 +118,8 @@ def _facts(repository: Repository) -> dict[str, Any]:
         "sees_changes": repository.sees_changes,
         "identity": str(repository.identity),
     }
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    encrypted = "yes" if facts["encrypted"] else "no"
+    return facts["name"], facts["format"], facts["kind"], facts["location"], encrypted, facts["breaker"]

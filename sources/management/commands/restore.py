@@ -1,7 +1,7 @@
 import json
 from argparse import ArgumentParser
+from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -9,14 +9,15 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from jobs.clock import database_clock
-from operations.backlog.rendering import plain
 from operations.management.base import TerminalCommand
+from operations.terminal import one_line
 from sources.management.names import named
 from sources.models import Assignment, Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing
 from sources.storage.places import Report, Wish
 from sources.storage.store import Stopped, StorageFailed
+from sources.storage.trees import Tree
 
 LONGEST_LOOK_SECONDS = 3600.0
 """For the first look at a point of many files: a person at a terminal may wait, and end it."""
@@ -32,20 +33,27 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("source", metavar="SOURCE", help="name of a source")
         parser.add_argument("--policy", metavar="NAME", help="under which it was backed up, if it has several")
+        parser.add_argument(
+            "--from", metavar="NAME", dest="repository",
+            help="the repository: that of its backups, or one with copies of them (the first that has the point)",
+        )  # fmt: skip
         showing.add_options(parser, "the policy")
 
     def handle(self, *args: Any, **options: Any) -> None:
         assignment = self._assignment(options)
-        repository, zone = assignment.policy.repository, assignment.policy.schedule.period.tzinfo
+        zone = assignment.policy.schedule.period.tzinfo
         now = database_clock()
         try:
-            points = process.points(repository, assignment.directory)
+            points = asking.points_of(assignment, options["repository"])
             if options["list"]:
-                tree_of = partial(process.tree_of, repository, assignment.directory, patience=LONGEST_LOOK_SECONDS)
-                rows, line = showing.listed(points, tree_of, options, now, zone)
+
+                def tree_of(point: str) -> AbstractContextManager[Tree]:
+                    return process.tree_of(points[point], assignment.directory, point, LONGEST_LOOK_SECONDS)
+
+                rows, line = showing.listed(list(points), tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return
-            point = moments.choose(points, options["at"], now, zone)
+            point = moments.choose(list(points), options["at"], now, zone)
             target = Path(options["to"]).absolute()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),
@@ -55,11 +63,11 @@ class Command(TerminalCommand):
                 at = moments.in_zone(layout.instant_of(point), zone)
                 self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
-                report = process.restore(repository, wish, Event(), shown)
+                report = process.restore(points[point], wish, Event(), shown)
         except ValueError as error:
-            raise CommandError(plain(error).plain, returncode=2) from error
+            raise CommandError(one_line(error), returncode=2) from error
         except StorageFailed as error:
-            raise CommandError(f"{plain(error).plain}. The same command goes on where it was.", returncode=1) from error
+            raise CommandError(f"{one_line(error)}. The same command goes on where it was.", returncode=1) from error
         except (Stopped, KeyboardInterrupt) as error:
             raise CommandError("stopped; the same command goes on where it was", returncode=1) from error
         self._report(report, options)
@@ -77,4 +85,4 @@ class Command(TerminalCommand):
         try:
             return asking.assignment_of(named(Source.objects, options["source"], "source"), options["policy"])
         except ValueError as error:
-            raise CommandError(plain(error).plain, returncode=2) from error
+            raise CommandError(one_line(error), returncode=2) from error

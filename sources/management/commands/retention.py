@@ -2,8 +2,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import columns, table
 from operations.management.base import TerminalCommand
+from operations.terminal import columns, table
 from sources.backups import retention
 from sources.management.names import named
 from sources.models import Assignment, Policy, Source

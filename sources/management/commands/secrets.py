@@ -9,16 +9,16 @@ from django.db import transaction
 
 from declarations.problems import lines_of
 from declarations.service import InUse
-from delivery.declarations import LONGEST_SECRET
 from delivery.models import StoredSecret
+from delivery.references import LONGEST_SECRET
 from delivery.resealing import Resealing, reseal_all
 from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
 from operations.management.base import VerbCommand
+from operations.terminal import columns, one_line
 
 SHOWN_EVERY = 500
 VERBS = {
@@ -28,6 +28,8 @@ VERBS = {
     "rotate": "seal everything anew with the present SECRET_KEY, signing secrets and Authorization of endpoints too; "
     "then SECRET_KEY_FALLBACKS may be emptied. Ended in between, it is run again",
 }
+
+COLUMNS = columns("name", "changed (UTC)", "used by")
 
 
 class Command(VerbCommand):
@@ -55,15 +57,9 @@ class Command(VerbCommand):
     def _list(self, options: dict[str, Any]) -> None:
         rows = list(StoredSecret.objects.all())
         users = users_of([row.name for row in rows])
-        if options["json"]:
-            facts = ({"name": row.name, "changed_at": row.changed_at, "used_by": users[row.name]} for row in rows)
-            self.stdout.write(as_json(list(facts)))
-        elif not rows:
-            self.stdout.write(f"There are no stored secrets. `{PROGRAM} secrets set NAME` stores one.")
-        else:
-            columns = [Column("name"), Column("changed (UTC)"), Column("used by")]
-            shown = ((row.name, moment(row.changed_at), _describe(users[row.name]) or "nothing") for row in rows)
-            self.print_out(table(columns, shown))
+        facts = [{"name": row.name, "changed_at": row.changed_at, "used_by": users[row.name]} for row in rows]
+        empty = f"There are no stored secrets. `{PROGRAM} secrets set NAME` stores one."
+        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
 
     def _set(self, options: dict[str, Any]) -> None:
         service, name = StoredSecrets(), options["name"]
@@ -73,12 +69,12 @@ class Command(VerbCommand):
             edit = service.edit(row, {"name": name, "value": value})
         facts = {"name": name, "reference": f"stored:{name}", "is_new": edit.changed is None}
         done = "stored" if edit.changed is None else "replaced"
-        text = f"{plain(name).plain} is {done}: refer to it as stored:{name}"
+        text = f"{one_line(name)} is {done}: refer to it as stored:{name}"
         self.stdout.write(as_json(facts) if options["json"] else text)
 
     def _delete(self, options: dict[str, Any]) -> None:
         service, name = StoredSecrets(), options["name"]
-        row, shown = service.named(name), plain(name).plain
+        row, shown = service.named(name), one_line(name)
         if uses := service.uses(row):
             raise InUse(". ".join(uses))
         if not options["yes"] and not self.is_confirmed(f"Delete the secret {shown}? It cannot be had back."):
@@ -96,7 +92,7 @@ class Command(VerbCommand):
             text = f"{found.resealed:,} sealed anew, {found.current:,} were sealed with the present SECRET_KEY already"
             self.stdout.write(text)
         if found.unopened:
-            names = plain(", ".join(found.unopened)).plain
+            names = one_line(", ".join(found.unopened))
             raise CommandError(
                 f"{len(found.unopened):,} cannot be opened: {names}. Put the SECRET_KEY that sealed them into "
                 "SECRET_KEY_FALLBACKS and rotate again, or enter them anew.",
@@ -117,7 +113,7 @@ def _describe(users: dict[str, list[str]]) -> str:
 def _typed(name: str) -> str:
     """Raises: ValueError when it was not typed the same twice."""
     try:
-        value, again = (getpass.getpass(prompt) for prompt in (f"Secret {plain(name).plain}: ", "Again: "))
+        value, again = (getpass.getpass(prompt) for prompt in (f"Secret {one_line(name)}: ", "Again: "))
     except (EOFError, KeyboardInterrupt):
         raise ValueError("nothing was stored") from None
     if value != again:
@@ -130,3 +126,7 @@ def _piped() -> str:
         return sys.stdin.read(LONGEST_SECRET + 2)
     except UnicodeDecodeError:
         raise ValueError("standard input is not UTF-8 text; nothing was stored") from None
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    return facts["name"], moment(facts["changed_at"]), _describe(facts["used_by"]) or "nothing"

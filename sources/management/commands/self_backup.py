@@ -6,8 +6,8 @@ from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.encryption import Unsealable
-from operations.backlog.rendering import columns, table
 from operations.management.base import VerbCommand
+from operations.terminal import columns, table
 from sources.models import SelfBackup
 from sources.self_backup import backing_up
 

@@ -18,7 +18,7 @@ from tests.api.sources.making import add_backup
 from tests.factories import make_record
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 
 class TestAssignments:
@@ -32,7 +32,7 @@ class TestAssignments:
         assignment = Assignment.objects.get()
         facts = program.get(f"assignments/{assignment.pk}").json()
         assert (facts["source_name"], facts["policy_name"]) == (source.name, policy.schedule.name)
-        assert (facts["state"], facts["next_backup_at"]) == ("never", None)
+        assert (facts["status"], facts["next_backup_at"]) == ("never", None)
         assert (facts["record"]["status"], facts["record"]["queue"]) == ("ready", "availability")
         assert facts["record"]["id"] == record_of(assignment).pk
 
@@ -83,10 +83,8 @@ class TestAssignments:
         for asked, found in (
             ({"source": never.source_id}, [never]),
             ({"policy": failing.policy_id}, [failing]),
-            ({"state": "overdue"}, [overdue]),
-            ({"state": "protected"}, [failing]),
-            ({"failing": "true"}, [failing]),
-            ({"failing": "false"}, [never, overdue]),
+            ({"status": "overdue"}, [overdue]),
+            ({"status": "failing"}, [failing]),
         ):
             items = program.get("assignments", **asked).json()["items"]
             assert [item["id"] for item in items] == [each.pk for each in found], asked

@@ -42,22 +42,22 @@ class TestTheAnswer:
 
         assert answer["source"] == "laptop"
         assert answer["interval"] == 300
-        assert answer["state"] == "never"
+        assert answer["status"] == "never"
         assert answer["paused"] is False
         assert answer["snoozed_until"] is None
         assert abs(datetime.fromisoformat(answer["server_time"]) - now) < timedelta(minutes=1)
         first, second = answer["assignments"]
-        assert (first["policy"], first["state"], first["last_backup_at"]) == (daily.schedule.name, "never", None)
-        assert (second["policy"], second["state"], second["backlog"]) == (weekly.schedule.name, "protected", None)
+        assert (first["policy"], first["status"], first["last_backup_at"]) == (daily.schedule.name, "never", None)
+        assert (second["policy"], second["status"], second["backlog"]) == (weekly.schedule.name, "protected", None)
         stored = done.next_backup_at.replace(microsecond=done.next_backup_at.microsecond // 1000 * 1000)
         assert datetime.fromisoformat(second["next_backup_at"]) == stored
 
-    def test_a_source_without_a_policy_has_no_state(self) -> None:
+    def test_a_source_without_a_policy_is_unprotected(self) -> None:
         answer = Agent().check_in().json()
-        assert (answer["state"], answer["assignments"]) == (None, [])
+        assert (answer["status"], answer["assignments"]) == ("unprotected", [])
 
-    @pytest.mark.parametrize(("periods_ago", "state"), [(0, "due"), (3, "overdue")])
-    def test_what_was_missed_is_due_and_after_a_whole_period_overdue(self, periods_ago: int, state: str) -> None:
+    @pytest.mark.parametrize(("periods_ago", "status"), [(0, "due"), (3, "overdue")])
+    def test_what_was_missed_is_due_and_after_a_whole_period_overdue(self, periods_ago: int, status: str) -> None:
         agent = Agent()
         policy = make_policy()
         due_since = policy.schedule.period.current(timezone.now()) - timedelta(days=periods_ago)
@@ -65,14 +65,14 @@ class TestTheAnswer:
         make_assignment(policy, agent.source, last_backup_at=started_at, next_backup_at=due_since)
         alerts.look()
         answer = agent.check_in().json()
-        assert (answer["state"], answer["assignments"][0]["state"]) == (state, state)
+        assert (answer["status"], answer["assignments"][0]["status"]) == (status, status)
 
     def test_the_worst_state_stands_for_all(self) -> None:
         agent = Agent()
         now = timezone.now()
         for fields in ({"last_backup_at": now, "next_backup_at": now + timedelta(days=1)}, {}):
             make_assignment(make_policy(), agent.source, **fields)
-        assert agent.check_in().json()["state"] == "never"
+        assert agent.check_in().json()["status"] == "never"
 
     def test_a_policy_that_cannot_be_read_is_no_error_of_the_agent(self) -> None:
         agent = Agent()
@@ -80,8 +80,8 @@ class TestTheAnswer:
         now = timezone.now()
         make_assignment(policy, agent.source, last_backup_at=now, next_backup_at=now + timedelta(days=1))
         Schedule.objects.update(cron="nonsense", zone="Nowhere/Here")
-        assert agent.get("agent/status").json()["state"] == "protected"
-        assert agent.check_in().json()["state"] == "protected"
+        assert agent.get("agent/status").json()["status"] == "protected"
+        assert agent.check_in().json()["status"] == "protected"
 
     def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
         agent = Agent()
@@ -151,55 +151,31 @@ class TestWhatIsStored:
         assert abs(refreshed(agent).clock_skew or 0) == 1e9
         assert abs(datetime.fromisoformat(answer.json()["server_time"]) - timezone.now()) < timedelta(seconds=PATIENCE)
 
-    @pytest.mark.parametrize(
-        "sent_at", ["2026-01-01T00:00:00", "0000-00-00", "10000-01-01T00:00:00Z", 1e300, [], "tomorrow", True]
-    )
-    def test_a_time_without_a_zone_or_sense_is_refused_by_name(self, sent_at: Any) -> None:
+    def test_a_strange_host_name_is_harmless_data(self) -> None:
         agent = Agent()
-        answer = agent.check_in(sent_at=sent_at)
-        assert answer.status_code == 422
-        assert problem_of(answer)["detail"].startswith("sent_at: ")
-        assert refreshed(agent).checked_in_at is None
-
-    @pytest.mark.parametrize("hostname", ["-oProxyCommand=touch", "; rm -rf /", "x" * 253, "日本", "../../etc"])
-    def test_a_strange_host_name_is_harmless_data(self, hostname: str) -> None:
-        agent = Agent()
-        assert agent.check_in(hostname=hostname).status_code == 200
-        assert refreshed(agent).hostname == hostname
+        for hostname in ("-oProxyCommand=touch", "; rm -rf /", "x" * 253, "日本", "../../etc"):
+            assert agent.check_in(hostname=hostname).status_code == 200
+            assert refreshed(agent).hostname == hostname
 
     @pytest.mark.parametrize(
-        ("field", "value"),
+        ("field", "values"),
         [
-            ("hostname", "x" * 254),
-            ("hostname", "line\nbreak"),
-            ("hostname", "nul\0"),
-            ("hostname", "\x1b[31mred"),
-            ("hostname", 7),
-            ("addresses", ["not-an-address-4711"]),
-            ("addresses", ["192.0.2.1"] * 21),
-            ("addresses", "192.0.2.1"),
-            ("addresses", [["192.0.2.1"]]),
-            ("on_battery", "perhaps-4711"),
-            ("on_battery", 4711),
-            ("on_battery", 1),
-            ("sent_at", 4711),
-            ("metered", [4711]),
-            ("reason", "because-4711"),
-            ("version", "4711" * 20),
+            ("hostname", ["x" * 254, "line\nbreak", "nul\0", "\x1b[31mred", 7, "\ud800"]),
+            ("addresses", [["not-an-address-4711"], ["192.0.2.1"] * 21, "192.0.2.1", [["192.0.2.1"]]]),
+            ("on_battery", ["perhaps-4711", 4711, 1]),
+            ("sent_at", ["2026-01-01T00:00:00", "0000-00-00", "10000-01-01T00:00:00Z", 1e300, 4711, [], "soon", True]),
+            ("metered", [[4711]]),
+            ("reason", ["because-4711"]),
+            ("version", ["4711" * 20]),
         ],
     )
-    def test_what_does_not_fit_is_refused_by_name_and_not_repeated(self, field: str, value: Any) -> None:
+    def test_what_does_not_fit_is_refused_by_name_and_not_repeated(self, field: str, values: list[Any]) -> None:
         agent = Agent()
-        answer = agent.check_in(**{field: value})
-        assert answer.status_code == 422
-        assert problem_of(answer)["detail"].startswith(field)
-        assert "4711" not in answer.content.decode()
+        for value in values:
+            answer = agent.check_in(**{field: value})
+            assert problem_of(answer, 422)["detail"].startswith(f"{field}"), value
+            assert "4711" not in answer.content.decode()
         assert refreshed(agent).checked_in_at is None
-
-    def test_half_of_a_character_is_refused(self) -> None:
-        answer = Agent().post("check-in", '{"hostname": "\\ud800"}')
-        assert answer.status_code == 422
-        assert problem_of(answer)["detail"].startswith("hostname")
 
 
 class TestWhatMoves:
@@ -237,27 +213,14 @@ class TestSnooze:
         agent = Agent(make_source(snoozed_until=timezone.now() - timedelta(seconds=1)))
         assert agent.get("agent/status").json()["snoozed_until"] is None
 
-    @pytest.mark.parametrize(
-        "body",
-        [
-            {},
-            {"for": 0},
-            {"for": -1},
-            {"for": 7 * 86_400 + 1},
-            {"for": "NaN"},
-            {"for": True},
-            {"for": 60, "until": "2099-01-01T00:00:00Z"},
-            {"until": "2001-01-01T00:00:00Z"},
-            {"until": "9999-12-31T23:59:59Z"},
-            {"until": "0001-01-01T00:00:00+14:00"},
-            {"until": "2026-12-01T00:00:00"},
-        ],
-    )
-    def test_bad_instants_and_durations_are_refused(self, body: dict[str, Any]) -> None:
+    def test_bad_instants_and_durations_are_refused(self) -> None:
         agent = Agent()
-        answer = agent.post("agent/snooze", body)
-        assert answer.status_code == 422
-        problem_of(answer)
+        for body in (
+            {}, {"for": 0}, {"for": -1}, {"for": 7 * 86_400 + 1}, {"for": "NaN"}, {"for": True},
+            {"until": "2001-01-01T00:00:00Z"},
+            {"until": "9999-12-31T23:59:59Z"}, {"until": "0001-01-01T00:00:00+14:00"}, {"until": "2026-12-01T00:00:00"},
+        ):  # fmt: skip
+            problem_of(agent.post("agent/snooze", body), 422)
         assert refreshed(agent).snoozed_until is None
 
     def test_both_at_once_are_refused(self) -> None:

@@ -101,6 +101,7 @@ class TestFailedCodes:
         assert_limited(enrol(code))
         assert enrol(code, "192.0.2.8").status_code == 201
 
+    @pytest.mark.slow
     def test_wrong_codes_hold_up_no_right_one_from_the_same_address(self) -> None:
         codes = [tokens.make_code(make_source()) for _ in range(30)]  # a fleet behind one address
         refused = [enrol(f"{number:04}").status_code for number in range(FAILED_ENROLMENTS.count + 1)]

@@ -28,7 +28,7 @@ class TestCreating:
         source = Source.objects.get()
         assert (source.name, source.kind, source.path) == ("office", "local", "/srv/files")
         facts = answer.json()
-        assert (facts["status"], facts["policies"], facts["wake_port"]) == ("no policy", [], 9)
+        assert (facts["status"], facts["policies"], facts["wake_port"]) == ("unprotected", [], 9)
         assert answer.headers["Location"] == f"/api/sources/{source.pk}"
 
     @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ class TestReading:
         make_assignment(source=make_source(name="failing"), failures=2, **protected)
         make_source(name="none")
         found = {each["name"]: each["status"] for each in program.get("sources").json()["items"]}
-        assert found == {"never": "never", "protected": "protected", "failing": "failing", "none": "no policy"}
+        assert found == {"never": "never", "protected": "protected", "failing": "failing", "none": "unprotected"}
         assert [each["name"] for each in program.get("sources", status="failing").json()["items"]] == ["failing"]
         [item] = program.get("sources", policy=daily.schedule.name).json()["items"]
         assert (item["name"], item["status"], len(item["policies"])) == ("protected", "protected", 2)
@@ -112,7 +112,7 @@ class TestDeleting:
         assignment = make_assignment()
         add_backup(assignment)
         answer = program.delete(f"sources/{assignment.source_id}")
-        assert problem_of(answer, 409)["detail"] == "the source is in use: 1 backup of it is recorded."
+        assert problem_of(answer, 409)["detail"].startswith("the source is in use: 1 backup of it is recorded: ")
         assert Source.objects.exists()
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import backlog
@@ -91,7 +91,6 @@ class TestEnqueue:
         with pytest.raises(ValueError, match=r"must lie between|1 to 50 characters|no retry policy 12345"):
             backlog.enqueue(arguments.pop("kind", "test"), [("a", {})], **arguments)
 
-    @settings(max_examples=25)
     @given(
         st.lists(
             st.tuples(

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import backlog, claiming, settling, tick
@@ -54,7 +54,6 @@ class TestPausedQueues:
 
 
 class TestAnyOrderOfVerbs:
-    @settings(max_examples=30)
     @given(
         st.lists(st.tuples(st.sampled_from(["cancel", "retry", "claim", "settle", "fail", "tick"]), st.integers(0, 3)))
     )

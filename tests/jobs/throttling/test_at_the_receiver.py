@@ -76,26 +76,26 @@ def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_thr
     processes = [start_worker(), start_worker(), start_worker()]
     eventually(lambda: Worker.objects.count() == 3)
     receiver.answers_after = 10 * ANSWER_SECONDS  # there is work left for as long as it takes to catch one at work
-    make_batches(receiver, throttle, 90, 90)
+    make_batches(receiver, throttle, 60, 60)
     eventually(lambda: receiver.answered.total() > 10)
     kill_one_at_work(processes)
     receiver.answers_after = 2 * ANSWER_SECONDS  # some are still being answered when its leases expire
     eventually(all_delivered)
     assert receiver.peak == 5
-    assert len(receiver.answered) == 180
+    assert len(receiver.answered) == 120
     killed = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED).count()
     assert killed >= 1
     assert receiver.broken_off <= killed
-    assert receiver.answered.total() <= 180 + killed
+    assert receiver.answered.total() <= 120 + killed
     assert len(set(Attempt.objects.values_list("worker", flat=True))) == 3
 
     # the edited cap, with the two that are left
     Throttle.objects.update(max_in_flight=0)
-    BacklogRecord.objects.filter(pk__in=BacklogRecord.objects.order_by("pk")[:30]).update(
+    BacklogRecord.objects.filter(pk__in=BacklogRecord.objects.order_by("pk")[:20]).update(
         status=Status.READY, finished_at=None
     )
     [live] = throttles.live([throttle.pk])
-    assert (live.in_flight, live.ready, receiver.in_flight) == (0, 30, 0)
+    assert (live.in_flight, live.ready, receiver.in_flight) == (0, 20, 0)
     receiver.peak = 0
     Throttle.objects.update(max_in_flight=2)
     eventually(all_delivered)

@@ -28,9 +28,10 @@ def lanes() -> Iterator[list[int]]:
     running = [build_record(Status.RUNNING, worker=worker, lane=lanes[number % LANES]) for number in range(RUNNING)]
     BacklogRecord.objects.bulk_create([*running, *(build_record(lane=lane) for lane in lanes * 3)])
     with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")  # of a small table that autovacuum has looked at, all is read
         cursor.execute("SET plan_cache_mode = force_generic_plan")
         yield lanes
-        cursor.execute("RESET plan_cache_mode")
+        cursor.execute("RESET plan_cache_mode; RESET enable_seqscan")
 
 
 def rows_read(table: str) -> int:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import claiming, settling, throttles
@@ -123,7 +123,6 @@ STEPS = st.lists(
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=30)
 @given(
     rate=st.floats(0.01, 50),
     burst=st.none() | st.integers(1, 20),

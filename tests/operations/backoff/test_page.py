@@ -102,14 +102,14 @@ class TestPictures:
 
 
 class TestFiles:
-    ASKED = {"algorithm": "buckets", "compare": "phased", "jobs": "20", "seed": "4"}
+    ASKED = {"algorithm": "buckets", "compare": "phased", "jobs": "5", "retries": "2", "seed": "4"}
 
     def test_svg_and_png(self, admin_client: Client) -> None:
         answer = admin_client.get(f"{PAGE}picture.svg", self.ASKED)
         assert answer["Content-Type"] == "image/svg+xml"
         assert 'filename="backoff.svg"' in answer["Content-Disposition"]
         assert ElementTree.fromstring(answer.content)[0].text == "Backoff: buckets beside phased"
-        answer = admin_client.get(f"{PAGE}picture.png", {**self.ASKED, "theme": "dark"})
+        answer = admin_client.get(f"{PAGE}picture.png", {"algorithm": "constant", "jobs": "1", "theme": "dark"})
         with Image.open(io.BytesIO(answer.content)) as image:
             assert image.convert("RGB").getpixel((1, 1)) == (17, 24, 39)
 
@@ -143,3 +143,11 @@ def test_htmx_gets_the_pictures_alone_and_errors_cleared(admin_client: Client) -
     assert len(pictures_of(page)) == 1
     [beside] = re.findall(r'<div id="errors_jobs" hx-swap-oob="true">(.*?)</div>', page, re.DOTALL)
     assert beside.strip() == ""
+
+
+def test_durations_are_taken_as_everywhere(admin_client: Client) -> None:
+    in_seconds = shown(admin_client, algorithm="fibonacci", unit="900", max_delay="7200")
+    assert pictures_of(in_seconds)
+    with_units = shown(admin_client, algorithm="fibonacci", unit="15m", max_delay="2h")
+    assert [alt for _, alt in pictures_of(with_units)] == [alt for _, alt in pictures_of(in_seconds)]
+    assert "is no duration" in str(wrong(admin_client, algorithm="fibonacci", unit="soon"))

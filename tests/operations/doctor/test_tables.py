@@ -79,7 +79,7 @@ class TestTheTables:
     @pytest.mark.parametrize(
         ("broken", "name"),
         [
-            ("DROP VIEW jobs_attempt_entry", "jobs_attempt_entry"),
+            ("DROP VIEW operations_attempt_entry", "operations_attempt_entry"),
             ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles"),
         ],
     )

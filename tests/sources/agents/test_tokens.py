@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from sources.agents import tokens
 from sources.models import AgentToken, EnrolmentCode
+from tests.commands import command
 from tests.factories import NOON, everything_stored
 from tests.sources.factories import make_source
 from tests.threads import another_connection, at_once, impatience
@@ -209,3 +210,14 @@ class TestAtTheSameMoment:
                     action()
         assert AgentToken.objects.filter(revoked_at=None).count() == 1
         assert EnrolmentCode.objects.filter(used_at=None).count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "url", ["notaurl", "ftp://host/", "https://", "https://host/?q", "https://a b/", "https://host:99999/"]
+)
+def test_a_code_is_made_for_an_address_that_agents_can_call_only(url: str) -> None:
+    run, refused = command("enrol")
+    source = make_source()
+    assert "is no address of a web server" in refused(source.name, "--url", url, code=None)
+    assert "enrol https://host:8443/backups/ " in run(source.name, "--url", "https://host:8443/backups/")

@@ -25,9 +25,9 @@ from tests.waiting import PATIENCE, eventually
 
 log = logging.getLogger(__name__)
 
-ABSENT, PRESENT = 240, 16
-ASKED_AT_ONCE, UNITS = 80, 8
-CONNECT_TIMEOUT = 2.0
+ABSENT, PRESENT = 90, 8
+ASKED_AT_ONCE, UNITS = 30, 4
+CONNECT_TIMEOUT = 1.0
 SWEEP_SECONDS = 3 * (ABSENT / ASKED_AT_ONCE * CONNECT_TIMEOUT)
 COPY_BYTES, COPY_KIB_PER_SECOND = 400_000, 200
 """A copy takes two seconds at 200 KiB a second."""

@@ -150,6 +150,7 @@ class TestDatabases:
             answer = ask_now(database(address=address, port=port, options=options), PATIENCE)
         assert f"{address}:{port} was not asked: the file of certificates {file} {why}" in answer.text
 
+    @pytest.mark.slow
     def test_a_password_that_is_cut_off_is_not_repeated_up_to_there(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:

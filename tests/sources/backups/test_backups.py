@@ -156,6 +156,8 @@ class TestCopying:
         assignment = make_assignment(policy, make_source(name="Ünser Büro", path=str(folder)))
         outcome = copy(assignment)
         assert isinstance(outcome, Succeeded)
+        policy.repository.refresh_from_db()
+        assert 0 < (policy.repository.room_free or 0) <= (policy.repository.room_total or 0)
         assert (outcome.result.size, outcome.result.files) == (10_000, 2)
         assignment.refresh_from_db()
         assert assignment.directory.startswith(f"unser-buro-{assignment.pk}/policy-")

@@ -6,15 +6,19 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
-from jobs.models import Decision
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Outcome, Succeeded
+from jobs.states import Status
 from sources.backups import check
 from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.storage import layout
-from tests.sources.backups.test_retention import add_backup, at_work, run
+from sources.storage.checking import GONE
+from tests.api.asking import Program, make_user
+from tests.sources.backups.test_retention import HERE, add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
@@ -34,7 +38,9 @@ def played(tmp_path: Path) -> Played:
 @pytest.fixture
 def assignment(played: Played) -> Assignment:
     repository = Repository.objects.create(name="office", location=str(played.root))
-    made = make_assignment(make_policy(repository=repository), directory=ASSIGNMENT)
+    made = make_assignment(
+        make_policy(repository=repository), directory=ASSIGNMENT, inserted_at=BEGAN - timedelta(days=1)
+    )
     for number, point in enumerate(played.points()):
         add_backup(made, point, number)
     return made
@@ -70,6 +76,87 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     file.write_text("the same")
     checked(NOW + timedelta(days=2))
     assert CheckRound.objects.get().damage == []
+
+
+@HERE
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_point_that_was_deleted_is_found(assignment: Assignment, played: Played, lost: int) -> None:
+    gone = played.points()[-lost:]
+    for point in gone:
+        (played.root / layout.manifest_path(ASSIGNMENT, point)).unlink()
+    checked(NOW)
+    row = CheckRound.objects.get()
+    assert [(each["point"], each["why"]) for each in row.damage] == [(point, GONE) for point in gone]
+    Backup.objects.filter(snapshot__in=gone).delete()
+    if lost == 1:
+        checked(NOW + timedelta(days=1))
+        assert CheckRound.objects.get().damage == []
+
+
+@HERE
+def test_a_person_checks_now_all_that_is_left_whatever_the_window(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    played.back_up({"a": "2" * 5000, "b": "the same", "c": "x"})
+    add_backup(assignment, played.points()[-1], 2)
+    (played.current / "c").write_text("longer")
+    policy = assignment.policy
+    policy.window, policy.check_within = [{"days": "sat", "start": "01:00", "end": "02:00"}], 365 * check.DAY
+    policy.save()
+    assert check.plan(NOW) == 1
+    assert BacklogRecord.objects.get().status == Status.WAITING
+    page = f"/admin/sources/repository/{policy.repository_id}/check/"
+    assert "left is read" in admin_client.get(page).content.decode()
+    answer = admin_client.post(page, {"confirmed": "yes"}, follow=True)
+    assert "Check now: 1 assignment." in answer.content.decode()
+    with pytest.raises(CommandError, match="a check of it is on the backlog already"):
+        call_command("checks", "--repository", "office")
+    program = Program(make_user("change_backlogrecord", "view_assignment"), scopes=("operate",))
+    assert program.post(f"assignments/{assignment.pk}/check").status_code == 409
+    assert isinstance(run(at_work(now := database_clock()), now), Succeeded)
+    row = CheckRound.objects.get()
+    assert (row.part, row.ended_at, [each["path"] for each in row.damage]) == ("", now, ["c"])
+    out = StringIO()
+    call_command("checks", "--json", stdout=out)
+    [shown] = json.loads(out.getvalue())
+    assert (shown["source"], shown["damage"][0]["path"]) == (assignment.source.name, "c")
+
+
+def test_the_first_rounds_of_a_fleet_are_spread(assignment: Assignment) -> None:
+    made_at = NOW + timedelta(days=1)
+    for number in range(20):
+        made = make_assignment(assignment.policy, directory=f"nas-{number}", inserted_at=made_at)
+        add_backup(made, layout.name_of(BEGAN), 100 + number)
+    Backup.objects.filter(assignment=assignment).delete()
+    begun = [check.plan(made_at + check.EVERY * share / 4) for share in range(1, 5)]
+    assert sum(begun) == 20
+    assert all(4 <= each <= 6 for each in begun), begun
+
+
+@HERE
+def test_an_earlier_repository_is_read_in_turn_and_one_that_is_gone_holds_nothing_up(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    (tmp_path / "new").mkdir()
+    later, earlier = Played(tmp_path / "new", runs=5), assignment.policy.repository
+    assignment.policy.repository = Repository.objects.create(name="new", location=str(later.root))
+    assignment.policy.save()
+    checked(NOW)
+    (played.current / "b").write_text("the sbme")
+    add_backup(assignment, later.back_up({"a": "x"}), 7)
+    lost = later.back_up({"a": "y"})
+    ends = []
+    for day in range(1, 4):
+        checked(NOW + timedelta(days=day))
+        ends.append(CheckRound.objects.get().ended_at)
+        if day == 2:  # what was found a day before
+            [damage] = CheckRound.objects.get().damage
+            assert (damage["path"], damage["repository"]) == ("b", earlier.pk)
+            earlier.location = str(tmp_path / "disconnected")
+            earlier.save()
+    assert ends == [NOW + timedelta(days=1)] * 3
+    assert Backup.objects.filter(snapshot=lost, repository__name="new").exists()
+    assert "disconnected is no directory here" in Decision.objects.get(what="failed").text
 
 
 def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_repository(

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
+import sources.doctor  # noqa: F401 - declares its conditions
 from jobs.handlers import Run
 from jobs.outcomes import Succeeded
 from operations import doctor
 from sources.backups.handler import copy_source
 from sources.edits import Sources
 from sources.models import Repository, Source
+from sources.models.source import SourceKind
 from sources.repository_edits import Repositories
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 
@@ -38,6 +40,7 @@ def local(path: Path) -> Source:
     return Source(name="x", kind="local", path=str(path))
 
 
+@pytest.mark.usefixtures("orders_run_here")
 @pytest.mark.parametrize(
     ("place", "of_a_source", "of_a_repository"),
     [
@@ -60,6 +63,7 @@ def test_what_overlaps_our_own_files_is_refused(
     assert ("this program's" in refusal_of(Repository(name="x", location=str(folder)))) is of_a_repository
 
 
+@pytest.mark.usefixtures("orders_run_here")
 @pytest.mark.parametrize("place", ["vault", "vault/current", "."])
 def test_neither_a_repository_nor_a_folder_lies_in_a_repository_or_around_it(place: str, tmp_path: Path) -> None:
     vault = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
@@ -69,6 +73,34 @@ def test_neither_a_repository_nor_a_folder_lies_in_a_repository_or_around_it(pla
     assert (
         refusal_of(local(beside)) == refusal_of(Repository(name="x", location=str(beside))) == refusal_of(vault) == ""
     )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [("http://nas.example:9000/", "http://NAS.example:9000"), ("", "https://s3.eu-central-1.amazonaws.com")],
+)
+def test_a_bucket_that_is_backed_up_holds_no_repository(endpoint: str, address: str) -> None:
+    remote = {"type": "s3", "endpoint": endpoint} if endpoint else {"type": "s3", "provider": "AWS"}
+    vault = Repository.objects.create(name="vault", remote=remote, location="photos/backups")
+    bucket = Source(name="bucket", kind=SourceKind.S3, address=address, path="photos")
+    beside = Source(name="beside", kind=SourceKind.S3, address=address, path="photos/2026")
+    elsewhere = Source(name="elsewhere", kind=SourceKind.S3, address="https://other.example", path="photos")
+    assert "repository vault" in refusal_of(bucket)
+    assert refusal_of(beside) == refusal_of(elsewhere) == ""
+    bucket.save()
+    assert "source bucket" in refusal_of(vault)
+
+
+def test_a_remote_that_is_backed_up_holds_no_repository() -> None:
+    nas = {"type": "smb", "host": "nas.example"}
+    vault = Repository.objects.create(name="vault", remote=nas | {"user": "writer"}, location="family/backups")
+    share = Source(name="share", kind=SourceKind.RCLONE, options=nas | {"user": "reader"}, path="family")
+    beside = Source(name="beside", kind=SourceKind.RCLONE, options=nas, path="family/photos")
+    elsewhere = Source(name="elsewhere", kind=SourceKind.RCLONE, options=nas | {"host": "other"}, path="family")
+    assert "repository vault" in refusal_of(share)
+    assert refusal_of(beside) == refusal_of(elsewhere) == ""
+    share.save()
+    assert "source share" in refusal_of(vault)
 
 
 @pytest.mark.parametrize("place", ["files", "files/backups", "."])

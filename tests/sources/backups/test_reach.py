@@ -9,7 +9,7 @@ from sources.models import Repository, Source
 from tests.api.asking import Program, make_user
 from tests.people import staff
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 SFTP_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINMS0X5nXEXBkq3+SWqMbuQ5w2QvUBJGiTYL0+Q3mFv7"
@@ -60,10 +60,23 @@ class TestByTheApi:
         answer = program().ask("PATCH", f"sources/{laptop.pk}", {"path": "/srv", "name": "anna"})
         assert answer.json()["secret"] == SECRET
 
+    def test_so_it_is_with_the_secrets_of_a_remote_and_with_ways_of_the_worker(self) -> None:
+        nas = {"type": "smb", "host": "nas.example", "user": "ann"}
+        remote = {"name": "nas", "kind": "rclone", "options": nas, "secrets": {"pass": SECRET}}
+        assert "may not set where" in program().ask("POST", "sources", remote).content.decode()
+        pk = program("set_secret_of_source").ask("POST", "sources", remote).json()["id"]
+        assert program().ask("PATCH", f"sources/{pk}", {"path": "family"}).json()["secrets"] == {"pass": SECRET}
+        answer = program().ask("PATCH", f"sources/{pk}", {"options": nas | {"host": "203.0.113.9"}})
+        assert (answer.status_code, answer.json()["secrets"]) == (200, {})
+        cloud = {"type": "drive", "service_account_file": "/etc/key.json"}
+        refused = program().ask("PATCH", f"sources/{pk}", {"options": cloud})
+        assert (refused.status_code, "their own files" in refused.content.decode()) == (422, True)
+
     def test_folders_outside_the_roots_need_a_permission(self) -> None:
         refused = program().ask("POST", "sources", FOLDER)
         assert (refused.status_code, "below /home, /srv" in refused.content.decode()) == (422, True)
         assert program().ask("POST", "sources", FOLDER | {"path": "/srv/../etc"}).status_code == 422
+        assert program().ask("POST", "sources", FOLDER | {"kind": "sqlite", "path": "/etc/shop.db"}).status_code == 422
         assert program().ask("POST", "sources", FOLDER | {"path": "/srv/files"}).status_code == 201
         assert program("use_any_folder").ask("POST", "sources", FOLDER | {"name": "etc"}).status_code == 201
 
@@ -87,7 +100,7 @@ class TestByTheApi:
 
 class TestInTheAdmin:
     def form(self, **changed: Any) -> dict[str, Any]:
-        values = LAPTOP | {"options": '{"user": "backup"}', "wake_address": "255.255.255.255", "wake_port": 9} | changed
+        values = LAPTOP | {"option_user": "backup", "wake_address": "255.255.255.255", "wake_port": 9} | changed
         inlines = {"TOTAL_FORMS": 0, "INITIAL_FORMS": 0}
         return values | {f"assignments-{name}": value for name, value in inlines.items()}
 
@@ -109,7 +122,7 @@ class TestInTheAdmin:
         assert (laptop.address, laptop.secret) == ("203.0.113.9", "")
 
     def test_repositories_outside_the_roots_need_a_permission(self, tmp_path: Any) -> None:
-        form = {"name": "vault", "location": str(tmp_path)}
+        form = {"name": "vault", "format": "rclone", "location": str(tmp_path)}
         page = staff(*MAY_EDIT).post("/admin/sources/repository/add/", form)
         assert b"your account may name folders below" in page.content
         assert staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form).status_code == 302

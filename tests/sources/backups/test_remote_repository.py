@@ -22,17 +22,19 @@ from tests.sources.engines.peers import tree, write_files
 from tests.sources.engines.test_probing import serving
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 QUEUES = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:2"
 
 
-def make_repository(remote: dict[str, Any], secrets: dict[str, str], location: str, **fields: Any) -> Repository:
+def make_repository(
+    remote: dict[str, Any], secrets: dict[str, str], location: str, name: str = "cloud", **fields: Any
+) -> Repository:
     [(option, secret)] = secrets.items()
-    references = {option: stored_secrets.store("cloud", secret)}
-    sent = {"name": "cloud", "remote": remote, "secrets": references, "location": location, **fields}
+    references = {option: stored_secrets.store(name, secret)}
+    sent = {"name": name, "remote": remote, "secrets": references, "location": location, **fields}
     row: Repository = Repositories().edit(Repository(), sent).row
     return row
 
@@ -46,7 +48,8 @@ def test_two_sources_at_once_into_one_encrypted_bucket(tmp_path: Path) -> None:
         assignments = [make_assignment(policy, make_source(name=each.name, path=str(each))) for each in folders]
         planning.emit_due()
         with worker_process(QUEUES, tmp_path):
-            eventually(lambda: Backup.objects.count() == 2 or "Traceback" in (tmp_path / "worker.log").read_text())
+            log = tmp_path / "worker.log"
+            eventually(lambda: Backup.objects.count() == 2 or "Traceback" in log.read_text(), 2 * PATIENCE)
         assert Backup.objects.count() == 2, (tmp_path / "worker.log").read_text()
         stored = [each for each in (tmp_path / "s3").rglob("*") if each.is_file()]
         outside = {each.name for each in stored if layout.ENCRYPTED not in each.parts}

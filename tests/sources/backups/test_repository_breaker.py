@@ -41,7 +41,7 @@ from tests.waiting import eventually
 
 log = logging.getLogger(__name__)
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
 
 NINE = MONDAY + timedelta(hours=9)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -105,6 +105,7 @@ class TestWhoseFaultItIs:
             assert outcome.fault_of is not None
             assert "have to stay free" in outcome.error
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "message", ["no space left on device", "write x.rclone-partial: no space left on device, read-only file system"]
     )
@@ -246,7 +247,7 @@ class TestRepositoriesComeAndGo:
         assert breaker.probe_at <= database_clock()
 
 
-SOURCES, UNITS = 12, 4
+SOURCES, UNITS = 5, 4
 
 
 @pytest.fixture

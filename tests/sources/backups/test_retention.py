@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from io import StringIO
@@ -16,19 +17,22 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import retention
+from sources.backups import repositories, retention
 from sources.engines.base import EngineResult, Verdict
-from sources.models import Assignment, Backup, Progress, Repository
+from sources.models import Assignment, Backup, CheckRound, Progress, Repository
 from sources.planning import AVAILABILITY, BACKUPS
-from sources.storage import layout
+from sources.storage import identity, layout
+from sources.storage.identity import Identity
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
+from sources.storage.store import Store
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOW = BEGAN + timedelta(days=9)
+HERE = pytest.mark.usefixtures("orders_run_here")
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 
 
@@ -44,10 +48,15 @@ def played(tmp_path: Path) -> Played:
 @pytest.fixture
 def assignment(played: Played) -> Assignment:
     repository = Repository.objects.create(name="office", location=str(played.root))
+    belongs_to(played.root, repositories.identity_of(repository))
     made = make_assignment(make_policy(keep={"last": 2}, repository=repository), directory=ASSIGNMENT)
     for number, point in enumerate(played.points()):
         add_backup(made, point, number)
     return made
+
+
+def belongs_to(root: Path, whose: Identity) -> None:
+    identity.write(Store(of_directory(root), threading.Event()), whose)
 
 
 def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
@@ -97,6 +106,7 @@ def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignm
     assert [each.point.name for each in retention.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
 
 
+@HERE
 def test_points_that_are_not_there_do_not_stand_in_for_those_that_are(assignment: Assignment, played: Played) -> None:
     *there, lost = played.points()
     (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
@@ -105,6 +115,65 @@ def test_points_that_are_not_there_do_not_stand_in_for_those_that_are(assignment
         assert isinstance(run(at_work()), Succeeded)
         assert played.points() == present
         assert [each.snapshot for each in Backup.objects.order_by("started_at")] == present
+
+
+@HERE
+def test_a_point_whose_row_was_lost_gets_one_and_goes_with_the_others(assignment: Assignment, played: Played) -> None:
+    lost = played.points()[0]
+    Backup.objects.filter(snapshot=lost).delete()
+    for kept in (3, 2):
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        rows = Backup.objects.order_by("started_at")
+        assert [each.snapshot for each in rows] == played.points()
+        assert len(rows) == kept
+        if kept == 3:
+            assert (rows[0].snapshot, rows[0].files, rows[0].record_id) == (lost, 3, None)
+
+
+@HERE
+def test_a_manifest_that_cannot_be_read_is_named_and_holds_up_its_neighbour_alone(
+    assignment: Assignment, played: Played
+) -> None:
+    points = played.points()
+    assignment.policy.keep = {"last": 1}
+    assignment.policy.save()
+    Backup.objects.filter(snapshot=points[0]).delete()  # nothing removes it yet
+    (played.root / layout.manifest_path(ASSIGNMENT, points[0])).write_bytes(b"damaged")
+    retention.plan([assignment], NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [points[0], points[1], points[4]]
+    assert points[0] in logged("damaged")
+    [damage] = CheckRound.objects.get().damage
+    assert (damage["point"], damage["place"]) == (points[0], layout.MANIFESTS)
+
+
+@HERE
+def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    earlier = assignment.policy.repository
+    (tmp_path / "new").mkdir()
+    later = Played(tmp_path / "new", runs=5)
+    policy = assignment.policy
+    policy.repository = Repository.objects.create(name="new", location=str(later.root))
+    policy.keep = {"last": 4}
+    policy.save()
+    for number in range(3):
+        add_backup(assignment, later.back_up({"a": f"{number}"}), 10 + number)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert (len(played.points()), len(later.points())) == (1, 3)
+    assert [each.reasons for each in retention.decide(assignment)] == [("last",)] * 4
+    for number in range(3):
+        add_backup(assignment, later.back_up({"a": f"{number}"}), 20 + number)
+    earlier.location = str(tmp_path / "disconnected")
+    earlier.save()
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert len(later.points()) == 4
+    assert retention.decide(assignment)[-1].reasons == ("newest of its repository",)
+    assert Backup.objects.filter(repository=earlier).count() == 1
 
 
 def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
@@ -139,6 +208,7 @@ def test_nothing_goes_while_it_is_held_back_and_the_log_says_why(assignment: Ass
     assert retention.plan(Assignment.objects.all(), NOW) == 0
 
 
+@pytest.mark.slow
 def test_a_repository_that_is_away_or_at_work_is_tried_again_and_then_healed(
     assignment: Assignment, played: Played, tmp_path: Path
 ) -> None:
@@ -157,6 +227,16 @@ def test_a_repository_that_is_away_or_at_work_is_tried_again_and_then_healed(
     BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
     assert isinstance(run(at_work()), Succeeded)
     assert Backup.objects.count() == len(played.points()) == 2, "also the row whose removal was never noted"
+
+
+@HERE
+def test_a_point_whose_manifest_is_gone_is_named_and_nothing_else_goes(assignment: Assignment, played: Played) -> None:
+    retention.plan([assignment], NOW)
+    lost = played.points()[-2]
+    (played.folder / layout.MANIFESTS / f"{lost}{layout.MANIFEST_ENDING}").unlink()
+    assert isinstance(run(at_work()), Succeeded)
+    assert f"the manifest of point {lost} is missing" in logged("damaged")
+    assert len(played.points()) == 4
 
 
 def test_people_see_which_points_stay_and_why_before_anything_goes(

@@ -64,6 +64,8 @@ class Processes:
         """Whether it descends from the worker, and the name, of each process that had a needle there."""
         self.passwords: set[tuple[bytes, bytes]] = set()
         """Variables of engines that held a secret in rclone's form, and that."""
+        self.seen: set[tuple[str, bytes, int]] = set()
+        """Process, its arguments, and how many forms it was searched for: only a new program brings others."""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -84,7 +86,10 @@ class Processes:
             thread.join()
 
     def _look_at(self, process: Path) -> None:
-        arguments, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+        arguments = (process / "cmdline").read_bytes()
+        if (look := (process.name, arguments, len(self.passwords))) in self.seen:
+            return
+        environment = (process / "environ").read_bytes()
         is_engine = self.worker in ancestors(int(process.name))
         if is_engine:
             variables = (each.partition(b"=")[::2] for each in environment.split(b"\0"))
@@ -94,6 +99,7 @@ class Processes:
             self.in_arguments.append(arguments)
         if any(each in environment for each in looked_for):
             self.in_environment.add((is_engine, (process / "comm").read_text().strip()))
+        self.seen.add(look)
 
 
 def ancestors(pid: int) -> Iterator[int]:

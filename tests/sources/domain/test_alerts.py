@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schedules.cron import Period
 from sources.domain.alerts import thresholds
+from sources.domain.windows import Window
 from tests.sources.domain.zones import utc
 
 DAILY, WEEKDAYS = Period("0 9 * * *", "UTC"), Period("0 9 * * 1-5", "UTC")
@@ -32,6 +33,32 @@ def test_what_counts_from_before_is_overdue_and_what_clears_it_is_nearer(
     found = thresholds(period, alert_after, now)
     assert found.raise_before == first_in_time
     assert found.clear_after == first_that_clears - MICROSECOND
+
+
+WEEKDAY_NIGHTS = Window.parse([{"days": "mon-fri", "start": "22:00", "end": "06:00"}], "UTC")
+NIGHTS = Window.parse([{"start": "22:00", "end": "06:00"}], "UTC")
+EASTER = Window.parse([], "UTC", [{"holidays": "DE"}])
+HOURLY = Period("0 * * * *", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("period", "window", "now", "first_in_time", "first_that_clears"),
+    [
+        # Friday's night is the last chance until Monday's
+        (DAILY, WEEKDAY_NIGHTS, utc("2026-03-08T12:00"), utc("2026-03-06T09:00"), utc("2026-03-06T09:00")),
+        (DAILY, WEEKDAY_NIGHTS, utc("2026-03-09T12:00"), utc("2026-03-06T09:00"), utc("2026-03-09T09:00")),
+        (DAILY, WEEKDAY_NIGHTS, utc("2026-03-10T12:00"), utc("2026-03-09T09:00"), utc("2026-03-10T09:00")),
+        # Good Friday, the weekend between, Easter Monday; the period of Thursday's trigger ends on Friday
+        (DAILY, EASTER, utc("2026-04-06T12:00"), utc("2026-04-05T09:00"), utc("2026-04-06T09:00")),
+        (HOURLY, NIGHTS, utc("2026-03-09T12:30"), utc("2026-03-09T05:00"), utc("2026-03-09T05:00")),
+        (HOURLY, Window.parse([], "UTC", ["2026-02-20..2026-03-09"]), NOW, utc("2026-03-10T11:00"), NOW),
+    ],
+)
+def test_a_period_in_which_the_window_never_opens_is_none_that_was_missed(
+    period: Period, window: Window, now: datetime, first_in_time: datetime, first_that_clears: datetime
+) -> None:
+    found = thresholds(period, None, now, window)
+    assert (found.raise_before, found.clear_after + MICROSECOND) == (first_in_time, first_that_clears)
 
 
 instants = st.integers(0, 10**6).map(lambda minutes: utc("2025-01-01T00:00") + timedelta(minutes=minutes))

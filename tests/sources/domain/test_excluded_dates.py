@@ -11,6 +11,7 @@ from tests.sources.domain.zones import opening_of, utc, wall
 
 NIGHTS = [{"start": "22:00", "end": "06:00"}]
 BERLIN = "Europe/Berlin"
+BAVARIA = {"holidays": "DE", "subdivision": "BY"}
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,46 @@ class TestBadEntries:
         assert message in str(caught.value)
         assert "12-25 (each year)" in str(caught.value) or "earlier date first" in str(caught.value)
 
+    @pytest.mark.parametrize(
+        ("entry", "message"),
+        [
+            ({"holidays": "de"}, "'de' is not the code of a country; did you mean DE (Germany)?"),
+            ({"holidays": "Germnay"}, "'Germnay' is not the code of a country; did you mean DE (Germany) or GG"),
+            ({"holidays": "XXXXXX"}, "write its letters by ISO 3166, as"),
+            ({"holidays": "HolidayBase"}, "is not the code of a country"),
+            ({"holidays": "DE", "subdivision": "Bayren"}, "DE has no subdivision 'Bayren'; it has Bayern"),
+            ({"holidays": "DE", "subdivision": "XX"}, "it has BB, BE, BW, BY"),
+            ({"holidays": "SM", "subdivision": "XX"}, "SM has no subdivision 'XX'; it has none"),
+            ({"holidays": "DE", "region": "BY"}, 'holidays are written as {"holidays": "DE"}'),
+            ({"subdivision": "BY"}, "holidays are written as"),
+            ({"holidays": ["DE"]}, "holidays are written as"),
+        ],
+    )
+    def test_of_holidays_the_country_is_named_with_its_near_ones(self, entry: Any, message: str):
+        with pytest.raises(ValueError, match="excluded date 2: ") as caught:
+            ExcludedDates.parse(["12-25", entry])
+        assert message in str(caught.value)
+
+
+def test_the_holidays_of_a_country_are_those_of_each_year_and_of_a_subdivision_its_own_too() -> None:
+    country, part = (ExcludedDates.parse([entry]) for entry in ({"holidays": "DE"}, BAVARIA))
+    easter_mondays, epiphanies = [date(2026, 4, 6), date(2027, 3, 29)], [date(2026, 1, 6), date(2040, 1, 6)]
+    assert all(day in country and day in part for day in easter_mondays)
+    assert all(day in part and day not in country for day in epiphanies)
+    assert list(part.holidays(date(2026, 12, 25), date(2027, 1, 6))) == [
+        (date(2026, 12, 25), "Christmas Day"), (date(2026, 12, 26), "Second Day of Christmas"),
+        (date(2027, 1, 1), "New Year's Day"), (date(2027, 1, 6), "Epiphany"),
+    ]  # fmt: skip
+
 
 class TestAWindowWithExcludedDates:
+    def test_no_range_begins_on_a_holiday(self):
+        window = Window.parse(NIGHTS, BERLIN, [BAVARIA])
+        assert opening_of(window, "2027-01-06T12:00").opens_at == utc("2027-01-07T21:00")
+        assert opening_of(Window.parse(NIGHTS, BERLIN, [{"holidays": "DE"}]), "2027-01-06T12:00").opens_at == utc(
+            "2027-01-06T21:00"
+        )
+
     def test_no_range_begins_on_an_excluded_date(self):
         window = Window.parse(NIGHTS, BERLIN, ["2026-12-24"])
         assert opening_of(window, "2026-12-24T12:00") == Opening(utc("2026-12-25T21:00"), utc("2026-12-26T05:00"))

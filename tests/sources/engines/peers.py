@@ -69,8 +69,9 @@ def new_host_key(file: Path) -> str:
 
 
 @contextlib.contextmanager
-def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, int]]:
-    """Serve `directory` as `kind` (sftp, s3, webdav) until the block ends. Yields address and port."""
+def serving(kind: str, directory: Path, *arguments: str, caches: bool = True) -> Iterator[tuple[str, int]]:
+    """Serve `directory` as `kind` (sftp, s3, webdav) until the block ends, which kills it. Yields address and
+    port. `caches`: whether a server of that kind keeps a cache of directories, which is for a moment only then."""
     address = loopback_address()
     port = free_port(address)
     command = (
@@ -80,7 +81,7 @@ def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, 
         str(directory),
         f"--addr={address}:{port}",
         "--config=",
-        "--dir-cache-time=1ms",
+        *(("--dir-cache-time=1ms",) if caches else ()),
         *arguments,
     )
     environment = {"PATH": os.environ["PATH"], "HOME": str(directory.parent)}
@@ -89,7 +90,7 @@ def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, 
             eventually(lambda: answers(address, port), f"rclone serve {kind} answers")
             yield address, port
         finally:
-            server.terminate()
+            server.kill()
 
 
 def answers(address: str, port: int) -> bool:

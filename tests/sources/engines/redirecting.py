@@ -20,12 +20,14 @@ S3 = (
 
 
 class Server:
-    """`asked`: method, path and Authorization of each request. `leads` says by which status where one is redirected."""
+    """`asked`: method, path and Authorization of each request. `fails`: by which status and body;
+    `leads` says by which status where one is redirected."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.files = {FILE: TEXT}
         self.asked: list[tuple[str, str, str]] = []
+        self.fails: Callable[[str, str], tuple[int, str] | None] = lambda method, path: None
         self.leads: Callable[[str, str], tuple[int, str] | None] = lambda method, path: None
 
 
@@ -42,6 +44,8 @@ def server(address: str, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
             peer.asked.append((self.command, self.path, self.headers.get("Authorization", "")))
             if found := peer.leads(self.command, self.path):
                 self._answer(found[0], "", Location=found[1])
+            elif failed := peer.fails(self.command, self.path):
+                self._answer(*failed)
             elif self.command == "PROPFIND":
                 self._answer(207, self._entries())
             else:

@@ -50,12 +50,12 @@ def repository(kind: str, directory: Path) -> Iterator[Location]:
         yield encrypted(location) if "encrypted" in kind else location
 
 
-@pytest.mark.parametrize("kind", ["plain", "encrypted", "encrypted remote"])
+@pytest.mark.parametrize("kind", ["plain", "encrypted remote"])
 def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> None:
-    long = "n" * 250
+    long, fits = "n" * 250, "f" * 140
     files = write_files(
         tmp_path / "files",
-        **{"a\nb": "line", "q'\"\\": "quotes", "-rf": "dash", "empty": "", "#x": "hash", long: "long"},
+        **{"a\nb": "line", "q'\"\\": "quotes", "-rf": "dash", "empty": "", "#x": "hash", long: "long", fits: "fits"},
     )
     (files / "loop").mkdir()
     (files / "loop/up").symlink_to("..")

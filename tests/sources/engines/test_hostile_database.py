@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from sources.availability.answers import ask_now
 from sources.backups import repositories
@@ -84,6 +85,7 @@ def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE)
     return repositories.back_up(task, on_progress=look, stop=stop), most
 
 
+@pytest.mark.slow
 def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_path: Path, settings: Any) -> None:
     settings.ENGINE_MEMORY_MIB = 96
     with hostile_server(COLUMNS, ROW) as source:

@@ -17,8 +17,14 @@ from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceS
 from sources.engines.pg_dump.verdicts import judge_dump
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended, Ending
-from sources.storage import manifests
+from sources.storage import manifests, restoring, runs
+from sources.storage.location import Location
+from sources.storage.places import Wish
+from sources.storage.store import Store
+from sources.storage.stores import store_of
+from sources.storage.trees import opened
 from tests.sources.engines.peers import free_port, loopback_address, specification, task_for, write_files
+from tests.sources.engines.test_restic import FOLDER, back_up, location_at, restic_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,11 +104,39 @@ def test_what_a_killed_run_left_is_removed_and_options_of_other_engines_are_pass
     database: SourceSpec, tmp_path: Path
 ) -> None:
     write_files(tmp_path / "copy/points", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
+    write_files(tmp_path / "copy/manifests", **{"20261120T065755Z.unfinished": ""})
     for _ in range(2):
         dump(database, tmp_path / "copy", options={"transfers": 4})
     with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
         engine_for("postgresql").check_options({"transfers": 4})
     assert dumps_in(tmp_path / "copy") == ["20261121T065755Z", "20261121T065755Z-2"]
+
+
+def test_a_dump_whose_manifest_was_lost_stays(database: SourceSpec, tmp_path: Path) -> None:
+    first = dump(database, tmp_path / "copy").snapshot
+    (tmp_path / f"copy/manifests/{first}.jsonl.gz").unlink()
+    assert dump(database, tmp_path / "copy").snapshot == f"{first}-2"
+    assert (tmp_path / f"copy/points/{first}/database.dump").exists()
+
+
+def test_on_a_remote_a_dump_that_wakes_late_makes_no_point(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine was frozen for longer than its lease, before it sent what it had dumped."""
+    location = Location(str(tmp_path), str(tmp_path))
+    woken = Store.put
+
+    def freeze(store: Store, file: Path, path: str) -> None:
+        if path.endswith("database.dump"):
+            monkeypatch.setattr(Store, "put", woken)
+            assert dump(database, tmp_path / "copy", location=location).snapshot == "20261121T065755Z-2"
+        woken(store, file, path)
+
+    monkeypatch.setattr(Store, "put", freeze)
+    late = dump(database, tmp_path / "copy", location=location)
+    assert late.verdict is Verdict.REPOSITORY_FAILED
+    assert "another run has taken over" in late.error
+    assert dumps_in(tmp_path / "copy") == ["20261121T065755Z-2"]
 
 
 def test_a_name_that_looks_like_a_connection_string_is_a_name(database: SourceSpec, tmp_path: Path) -> None:
@@ -161,3 +195,21 @@ def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, ver
     with pytest.raises(RunEnded) as ended:
         judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
     assert ended.value.verdict is verdict
+
+
+@pytest.mark.slow
+def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_nothing_stays(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    location = location_at(tmp_path / "repository")
+    result = back_up(restic_task(database, location, staging=str(tmp_path / "staging")))
+    assert result.verdict is Verdict.SUCCEEDED, result
+    assert not [each for each in (tmp_path / "staging").rglob("*") if each.suffix in (".dump", ".sql", ".gz")]
+    store = store_of(location, threading.Event())
+    [name] = runs.points(store, FOLDER)
+    with opened(store, FOLDER, name, tmp_path / "cache") as tree:
+        assert (tree.header.engine, tree.header.source_kind) == ("pg_dump", "postgresql")
+    report = restoring.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
+    assert (report.files, report.failed) == (2, [])
+    restore = (find_postgresql_program("pg_restore"), "--list", str(tmp_path / "back/database.dump"))
+    assert "engine_test" in subprocess.run(restore, capture_output=True, text=True, check=True).stdout

@@ -1,6 +1,7 @@
 """Whether a repository can be used, tried at real servers, plain and encrypted."""
 
 import contextlib
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from sources.engines import probing
+from sources.processes.programs import find_rclone
 from sources.storage import identity, layout, remotes
 from sources.storage.identity import Identity
 from sources.storage.location import Location
@@ -44,8 +46,14 @@ def tried(location: Location, key: str | None = None, **fields: Any) -> dict[str
     return probing.probe(location, ours, threading.Event(), **fields)
 
 
-@pytest.mark.parametrize("key", [None, KEY])
-@pytest.mark.parametrize("kind", ["s3", "sftp", "webdav", "webdav-other"])
+def test_a_password_is_hidden_as_rclone_reads_it() -> None:
+    password = "p\"w'# \\ü"
+    shown = subprocess.run((find_rclone(), "reveal", remotes.obscure(password)), capture_output=True, check=True).stdout
+    assert shown.decode() == f"{password}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "key"), [("s3", KEY), ("sftp", None), ("webdav", KEY), ("webdav-other", None)])
 def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path) -> None:
     with serving(kind, tmp_path / "served") as (settings, secrets, path):
         location = remotes.location_of(path, settings, secrets, key, remotes.obscure)
@@ -72,6 +80,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert not any(each.is_file() for each in (tmp_path / "sftp").rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["s3", "directory"])
 def test_a_repository_that_is_not_ours_is_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / "served").mkdir()

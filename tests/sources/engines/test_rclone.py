@@ -49,6 +49,21 @@ def test_an_sftp_host_is_entered_with_a_private_key(tmp_path: Path) -> None:
     assert tree(tmp_path / "copy/current") == FILES
 
 
+def test_each_file_is_in_the_point_or_named_in_a_warning(tmp_path: Path) -> None:
+    names = {"plain", "x", "x.rclonelink", "lone.rclonelink", "a\u201b0Ab", "b\u201b", "p.12ab34cd.rclone-partial"}
+    source = write_files(tmp_path / "source", **dict.fromkeys(names, "x"))
+    (source / "y").symlink_to("x")
+    (source / "y.rclonelink").write_text("a file beside a link")
+    for _ in range(2):
+        result = back_up(local_folder(source), tmp_path / "copy")
+        assert result.verdict is Verdict.WARNINGS, result.error
+        kept = {path: entry.kind for path, entry in point(tmp_path / "copy", result.snapshot).items()}
+        assert kept == {"plain": "file", "x": "file", "y": "link"}
+        for name in {each.name for each in source.iterdir()} - kept.keys():
+            assert any(name.replace("\u201b", "\u201b\u201b") in each for each in result.warnings), name
+    assert sum("\u201b (U+201B)" in each for each in result.warnings) == 2
+
+
 def test_two_runs_within_one_second_keep_both_versions(tmp_path: Path) -> None:
     for text in ("1", "22", "333"):
         back_up(local_folder(write_files(tmp_path / "files", note=text)), tmp_path / "copy")
@@ -191,5 +206,5 @@ def test_links_are_kept_as_text_and_a_listener_that_fails_ends_no_backup(tmp_pat
 def test_a_bad_option_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         engine_for("sftp").check_options(options)
-    with pytest.raises(ValueError, match=r"'ftp'; known kinds: sftp, s3, webdav, local, postgresql"):
+    with pytest.raises(ValueError, match=r"'ftp'; known kinds: sftp, s3, webdav, local,"):
         engine_for("ftp")

@@ -85,6 +85,7 @@ def test_a_silent_source_is_unavailable(address: str, tmp_path: Path) -> None:
     assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.UNAVAILABLE
 
 
+@pytest.mark.slow
 def test_a_folder_or_destination_that_cannot_be_is_named(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", a="a")
     result = run(task_for(local_folder(tmp_path / "nowhere"), tmp_path / "copy"))

@@ -38,6 +38,7 @@ def test_a_timetable_is_refused_where_rclone_would_refuse_it(limit: str, accepte
     assert (rclone.returncode == 0) is accepted
 
 
+@pytest.mark.slow
 def test_a_timetable_goes_by_the_clock_of_the_policy(tmp_path: Path) -> None:
     files = local_folder(write_files(tmp_path / "files", a="a" * 200_000))
     now = datetime.now(UTC)

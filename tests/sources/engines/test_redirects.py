@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,10 +13,16 @@ import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import EngineResult, Verdict
-from sources.engines.rclone.gate import gate_to
+from sources.engines.probing import IMPATIENT
+from sources.network.gate import PUBLIC, gate_to
+from sources.storage import remotes
+from sources.storage.location import Location
+from sources.storage.servers import METADATA, REDIRECTED, servers_of
+from sources.storage.store import StorageFailed, Store
 from tests.delivery.certificates import make_certificate, served_with
-from tests.sources.engines.peers import USER, loopback_address, specification, task_for, tree
+from tests.sources.engines.peers import USER, local_folder, loopback_address, specification, task_for, tree
 from tests.sources.engines.redirecting import FILE, TEXT, Server, server
+from tests.sources.storage.repositories import encrypted, webdav
 from tests.waiting import PATIENCE
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -29,6 +36,24 @@ def back_up(kind: str, share: Server, copy: Path) -> EngineResult:
     return engine_for(kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
 
 
+def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None:
+    secret = "s3cret-of-the-bucket"
+    answer = f"<Error><Code>Odd</Code><Message>{secret} is not mine</Message></Error>"
+    with server(loopback_address()) as bucket:
+        bucket.fails = lambda method, path: (400, answer)
+        remote = {"type": "s3", "provider": "Other", "endpoint": bucket.url, "access_key_id": "accesskey12345"}
+        location = remotes.location_of("vault", remote, {"secret_access_key": secret}, None, remotes.obscure)
+        with pytest.raises(StorageFailed, match=r"\*\*\* is not mine") as raised:
+            Store(location, threading.Event()).names("nas-1")
+        task = task_for(local_folder(tmp_path), tmp_path, location=location, folder="nas-1")
+        result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
+    assert result.verdict is Verdict.REPOSITORY_FAILED
+    assert secret not in f"{raised.value} {result}"
+
+
+S3_SETTINGS = {"provider": "Other", "access_key_id": "accesskey12345"}
+
+
 def is_listing(method: str, path: str) -> bool:
     return method == "PROPFIND" or "max-keys" in path
 
@@ -37,6 +62,7 @@ def is_file(method: str, path: str) -> bool:
     return method == "GET" and FILE in path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "redirected", "status", "host"),
     [
@@ -59,6 +85,62 @@ def test_no_redirect_leads_to_another_server(
     assert result.verdict is Verdict.SOURCE_FAILED
     assert f"{other.url.removeprefix('http://')}: redirects to another server are not followed" in result.error
     assert tree(tmp_path / "copy/current") == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "status", "host"), [("webdav", 307, "own"), ("webdav", 302, "another"), ("s3", 307, "another")]
+)
+def test_a_repository_leads_to_no_other_server(kind: str, status: int, host: str, tmp_path: Path) -> None:
+    """Neither what lists it, nor a backup from a share that has the same kind."""
+    own, remotes_of = loopback_address(), {"webdav": {"vendor": "other", "user": USER}, "s3": S3_SETTINGS}
+    another = "127.79" + own[own.index(".", 4) :]
+    with server(own) as share, server(own if host == "own" else another) as other, server(loopback_address()) as source:
+        share.leads = lambda method, path: (status, other.url + path)
+        settings = {"type": kind, "url" if kind == "webdav" else "endpoint": share.url, **remotes_of[kind]}
+        secret = {"pass" if kind == "webdav" else "secret_access_key": "s3cret-of-the-bucket"}
+        location = remotes.location_of("vault", settings, secret, None, remotes.obscure)
+        location = replace(location, environment={**location.environment, **IMPATIENT})
+        refused = f"{other.url.removeprefix('http://')}: {REDIRECTED}"
+        with pytest.raises(StorageFailed, match=refused):
+            Store(location, threading.Event()).sizes("nas-1")
+        spec = specification("webdav", source.url, **FIELDS["webdav"])
+        task = task_for(spec, tmp_path, location=location, folder="nas-1")
+        result = engine_for("webdav").run(task, on_progress=lambda progress: None, stop=threading.Event())
+    assert share.asked
+    assert other.asked == []
+    assert result.verdict is Verdict.REPOSITORY_FAILED
+    assert refused in result.error
+
+
+@pytest.mark.slow
+def test_a_share_is_copied_to_a_share_and_does_not_lead_into_it(tmp_path: Path) -> None:
+    with server(loopback_address()) as source, webdav(tmp_path / "served") as location:
+        source.files = {FILE: TEXT, "b.txt": "beta"}
+        url = location.environment["RCLONE_CONFIG_BASE_URL"]
+        source.leads = lambda method, path: (302, f"{url}/backups/secret") if is_file(method, path) else None
+        spec = specification("webdav", source.url, **FIELDS["webdav"])
+        task = task_for(spec, tmp_path, location=encrypted(location), folder="nas-1")
+        result = engine_for("webdav").run(task, on_progress=lambda progress: None, stop=threading.Event())
+        assert result.verdict is Verdict.WARNINGS, result
+        assert f"{url.removeprefix('http://')}: {REDIRECTED}" in " ".join(result.warnings)
+        assert Store(encrypted(location), threading.Event()).sizes("nas-1/current") == {"b.txt": 4}
+
+
+def test_a_provider_has_its_public_servers_and_those_that_are_named() -> None:
+    aws = {"type": "s3", "provider": "AWS", "region": "eu-central-1"}
+    assert servers_of(aws, "vault/x") == {PUBLIC}
+    named = {("cloud.example.org", 9000), ("vault.cloud.example.org", 9000)}
+    bucket = {"type": "s3", "provider": "Other", "endpoint": "cloud.example.org:9000"}
+    assert servers_of(bucket, "vault/x") == named
+    assert servers_of({**bucket, "env_auth": True}, "vault/x") == named | {PUBLIC, *METADATA}
+    assert servers_of({"type": "sftp", "host": "nas"}, "vault") == set()
+    with server("localhost") as private:
+        settings = {"RCLONE_CONFIG_BASE_TYPE": "webdav", "RCLONE_CONFIG_BASE_URL": private.url}
+        store = Store(Location("base:", "base:", settings, servers=(PUBLIC,)), threading.Event())
+        with pytest.raises(StorageFailed, match=REDIRECTED):
+            store.names("")
+    assert private.asked == []
 
 
 def test_one_file_that_is_redirected_leaves_the_others_copied(tmp_path: Path) -> None:

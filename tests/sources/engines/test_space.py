@@ -43,6 +43,7 @@ def test_a_file_that_is_said_to_be_huge_takes_no_space_before_its_bytes(tmp_path
         assert least > DISK * 7 // 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [{"size": 10**12, "chunk": b"x" * 8192}, {"size": 1, "chunk": gzip.compress(bytes(32_768)), "encoding": "gzip"}],
@@ -62,6 +63,7 @@ def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_
         assert tree(disk / "copy/current") == {}
 
 
+@pytest.mark.slow
 def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", DISK) as disk:
         source, ended = local_folder(write_files(tmp_path / "files", a="a" * MIB, b="b" * MIB)), []
@@ -81,9 +83,10 @@ def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_pat
     """What a killed run left is removed all the same: it may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
         (disk / "copy/current").mkdir(parents=True)
-        leftover = (
-            disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else "points/x/database.dump")
-        )
+        (disk / "copy/manifests").mkdir()
+        (disk / "copy/manifests/20261121T065755Z.unfinished").touch()
+        dump = "points/20261121T065755Z/database.dump"
+        leftover = disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else dump)
         leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))

@@ -61,7 +61,12 @@ class TestEmission:
         assert record.retry_policy == policy.schedule.retry_policy
         assert (record.queue, record.status, record.closes_at) == ("availability", Status.READY, None)
         assert record.lane != 0
-        assert record.payload == {"assignment": assignment.pk, "title": assignment.source.name}
+        assert record.payload == {
+            "assignment": assignment.pk,
+            "title": assignment.source.name,
+            "source": assignment.source_id,
+            "sort": assignment.source.kind,
+        }
 
     @pytest.mark.parametrize(
         ("failures", "rank_day"),

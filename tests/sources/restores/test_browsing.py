@@ -3,16 +3,20 @@
 import io
 import os
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from jobs.handlers import registry
 from jobs.models import Decision
-from sources.models import Repository, Restore, Source
-from sources.restores import process
+from sources.admin import browsing
+from sources.models import Assignment, Repository, Restore, Source
+from sources.restores import asking, downloading, process
 from tests.api.asking import make_user
 from tests.sources import test_pages
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -64,6 +68,8 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     top = look(client_of_staff)
     assert "Fri 2026-11-20 09:00:00" in top  # the newest, in Berlin
     assert "docs/</a>" in top
+    assert "link → top.txt</a>" in top
+    assert "2023-11-14 23:13:2" in top, "in Berlin, as the points"
     assert "a &amp; b &lt;i&gt;.txt" in look(client_of_staff, path="docs/2026")
     assert "winter.jpg" not in look(client_of_staff, path="photos", point=built.points[1])
     versions = look(client_of_staff, path="top.txt")
@@ -71,7 +77,7 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     assert "Fri 2026-11-20 07:00:00" in versions
     assert "there is no &#x27;dosc&#x27; in this point; it has &#x27;docs&#x27;" in look(client_of_staff, path="dosc")
     (built.folder / "repository").rename(built.folder / "elsewhere")
-    assert "there is no point to restore yet" in look(client_of_staff)
+    assert "is no directory here; is it mounted?" in look(client_of_staff)
 
 
 def content(answer: Any) -> bytes:
@@ -90,6 +96,33 @@ def test_a_file_and_a_folder_are_downloaded(built: Built, client_of_staff: Clien
     }
     assert Decision.objects.filter(what="downloaded").count() == 2
     assert [each.name for each in process.cache().parent.iterdir()] == ["trees"]
+
+
+def test_older_versions_are_a_page_further_and_only_so_many_downloads_run_at_once(
+    built: Built, client_of_staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsing, "VERSIONS_PAGE", 2)
+    monkeypatch.setattr(downloading, "_places", BoundedSemaphore(2))
+    assert f"after={built.points[1]}" in look(client_of_staff, path="top.txt", what="versions")
+    older = look(client_of_staff, path="top.txt", what="versions", after=built.points[1])
+    assert "Fri 2026-11-20 07:00:00" in older
+    assert "after=" not in older
+    wanted = {"path": "top.txt", "what": "download"}
+    answers = [client_of_staff.get(page(), wanted) for _ in range(3)]
+    assert [each.status_code for each in answers] == [200, 200, 503]
+    assert "downloads are under way here already" in answers[-1].content.decode()
+    assert {content(each) for each in answers[:-1]} == {b"second"}
+    assert content(client_of_staff.get(page(), wanted)) == b"second"
+
+
+def test_restores_are_deleted_with_their_records(built: Built) -> None:
+    for days in (1, 3, None):
+        ended_at = days and datetime(2026, 11, days, tzinfo=UTC)
+        facts = {"asked_at": datetime(2026, 11, 1, tzinfo=UTC), "ended_at": ended_at}
+        Restore.objects.create(assignment=Assignment.objects.get(), point=built.points[0], to="folder", **facts)
+    assert ("sources.restores.asking", "prune") in [(each.__module__, each.__qualname__) for each in registry.prunes]
+    assert asking.prune(datetime(2026, 11, 2, tzinfo=UTC)) == 1
+    assert Restore.objects.count() == 2
 
 
 def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_staff: Client, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Drills: what was backed up is restored into scratch space and compared, and what they find is shown."""
 
 import json
+import os
 import shutil
 import signal
 import tempfile
@@ -23,6 +24,7 @@ from sources.engines.base import SourceSpec
 from sources.models import Assignment, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from sources.restores import drilling, drills
+from sources.restores.scratch import Scratch
 from sources.storage import layout
 from tests.api.asking import Program, make_user
 from tests.sources.backups.test_retention import add_backup
@@ -55,7 +57,12 @@ def built(tmp_path: Path) -> Built:
 
 def assigned(built: Built, point: str, **source: Any) -> Assignment:
     repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
-    made = make_assignment(make_policy(repository=repository), make_source(name="nas", **source), directory=ASSIGNMENT)
+    made = make_assignment(
+        make_policy(repository=repository),
+        make_source(name="nas", **source),
+        directory=ASSIGNMENT,
+        inserted_at=NOW - timedelta(days=30),
+    )
     add_backup(made, point, 1)
     return made
 
@@ -114,7 +121,7 @@ def test_a_person_drills_now_whatever_the_window(built: Built) -> None:
 def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         built.write(f"{number}", "x" * number)
-    store, scratch = built.store, drilling.Scratch(str(var / "drills"), 1)
+    store, scratch = built.store, Scratch(str(var / "drills"), 1)
     built.back_up()
     monkeypatch.setattr(drilling, "ALL_FILES", 10)
     monkeypatch.setattr(drilling, "SAMPLE_FILES", 5)
@@ -147,14 +154,16 @@ def test_a_flipped_byte_is_named_with_its_point(built: Built, var: Path, admin_c
 @pytest.fixture
 def database() -> Iterator[SourceSpec]:
     settings = connection.settings_dict
+    # roles are the whole server's: a restore that is tested beside this one creates those that it found missing
+    role = f"drill_reader_{os.urandom(4).hex()}"
     with connection.cursor() as cursor:
-        cursor.execute("CREATE ROLE drill_reader")
+        cursor.execute(f"CREATE ROLE {role}")
         cursor.execute("CREATE EXTENSION pg_stat_statements")
         cursor.execute(
             'CREATE TABLE "drill ""test" AS SELECT n, repeat(\'x\', 100) AS "text (" FROM generate_series(1, 1000) n'
         )
         cursor.execute('ALTER TABLE "drill ""test" ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY')
-        cursor.execute('CREATE POLICY readers ON "drill ""test" TO drill_reader USING (true)')
+        cursor.execute(f'CREATE POLICY readers ON "drill ""test" TO {role} USING (true)')
         cursor.execute("CREATE TABLE drill_empty (n integer)")
     yield specification(
         "postgresql",
@@ -166,7 +175,7 @@ def database() -> Iterator[SourceSpec]:
     )
     with connection.cursor() as cursor:
         cursor.execute('DROP TABLE "drill ""test", drill_empty')
-        cursor.execute("DROP ROLE drill_reader")
+        cursor.execute(f"DROP ROLE {role}")
         cursor.execute("DROP EXTENSION pg_stat_statements")
 
 

@@ -12,8 +12,9 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from sources.models import Repository
+from sources.models import Assignment, Repository
 from tests.jobs.worker_processes import database_url
+from tests.sources.backups.test_retention import add_backup
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE
@@ -52,6 +53,28 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
     assert "1 file, 5 bytes, restored to" in out
     assert [row["point"] for row in json.loads(restore("--list", "--json"))] == built.points[::-1]
     assert "docs/a" in restore("--list", "--path", "docs")
+
+
+def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restored(
+    built: Built, tmp_path: Path
+) -> None:
+    built.write("a", "first")
+    built.back_up()
+    assignment = Assignment.objects.get()
+    add_backup(assignment, built.points[0], 1)
+    later = Built(tmp_path / "later", runs=1)
+    later.write("a", "second")
+    later.back_up()
+    policy = assignment.policy
+    policy.repository = Repository.objects.create(name="new", location=str(later.folder / "repository"))
+    policy.save()
+    assert [row["point"] for row in json.loads(restore("--list", "--json"))] == [*later.points, *built.points]
+    restore("--at", built.points[0], "--to", tmp_path / "to")
+    assert (tmp_path / "to/a").read_text() == "first"
+    (later.folder / "repository").rename(tmp_path / "away")
+    add_backup(assignment, later.points[0], 2)
+    with pytest.raises(CommandError, match="is it mounted"):
+        restore("--at", "2026-11-20T23:00", "--to", tmp_path / "to2")
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from django.db import connection
 
 from jobs import backlog, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
-from sources.models import Repository, Restore
+from sources.models import Repository, Restore, Source
 from sources.restores import asking, handler
 from tests.api.asking import Program, fields_of, make_user
+from tests.sources.engines.test_pg_dump import dump
 from tests.sources.factories import claim, make_assignment, make_policy, make_source
+from tests.sources.restores.test_back import database_of_the_tests
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
@@ -73,6 +77,19 @@ def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_p
     assert picture(to) == picture(built.source)
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("shop.db", "never restored over the old one"),
+        ("../shop2.db", "must be the name of a new database, or of a file beside the source's"),
+        ("shop2.db", "your account may name folders below"),
+    ],
+)
+def test_a_sqlite_database_is_restored_beside_the_old_one_only(built: Built, target: str, message: str) -> None:
+    Source.objects.update(kind="sqlite", path="/srv/shop/shop.db")
+    assert message in fields_of(ask(to="database", target=target))["target"]
+
+
 def test_what_cannot_be_restored_is_no_retry(built: Built, tmp_path: Path) -> None:
     to = tmp_path / "allowed" / "to"
     to.mkdir(parents=True)
@@ -125,3 +142,63 @@ def test_a_killed_worker_leaves_a_restore_that_the_next_one_ends(built: Built, t
 
     assert (restore.outcome, restore.error) == ("succeeded", "")
     assert picture(to) == picture(built.source)
+
+
+SLOWS, KEEPS = "restore_slows_down", "restore_keeps_a_table"
+TABLE = (
+    f"CREATE ROLE {KEEPS} VALID UNTIL '2040-01-01'",
+    "CREATE FUNCTION slow(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN IF EXISTS "
+    f"(SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = '{SLOWS}') "
+    "THEN PERFORM pg_catalog.pg_sleep(600); END IF; RETURN n; END$$",
+    "CREATE TABLE kept AS SELECT n FROM generate_series(1, 10) n",
+    f"ALTER TABLE kept OWNER TO {KEEPS}",
+    "CREATE INDEX kept_slow ON kept (slow(n))",
+)
+GONE = ("DROP TABLE IF EXISTS kept", "DROP FUNCTION IF EXISTS slow", f"DROP ROLE IF EXISTS {KEEPS}")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_roles_that_are_gone(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server goes on with what the killed one gave it to do."""
+    source = database_of_the_tests()
+    if source.secret:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", source.secret)
+    facts = {name: getattr(source, name) for name in ("kind", "address", "port", "path", "options")}
+    row = make_source(name="shop", secret="env:BACKUP_SECRET_SHOP" if source.secret else "", **facts)
+    assignment = make_assignment(make_policy(repository=Repository.objects.get()), row, directory="shop")
+    with connection.cursor() as server:
+        try:
+            for statement in TABLE:
+                server.execute(statement)
+            assert dump(source, built.folder / "repository" / assignment.directory).snapshot
+            for statement in (*GONE, f"CREATE ROLE {SLOWS}"):
+                server.execute(statement)
+            assert ask(source="shop", to="database", target="shop3").status_code == 201
+            with worker_process("restores", tmp_path, BACKUPSCHED_VAR=str(tmp_path / "var")) as worker:
+                eventually(lambda: at_work_in(server, "shop3.unfinished") == ["CREATE INDEX kept"])
+                worker.kill()
+            assert at_work_in(server, "shop3.unfinished") == ["CREATE INDEX kept"]
+            server.execute(f"DROP ROLE {SLOWS}")
+            rescuing.rescue(now=database_clock() + timedelta(hours=1))
+            backlog.retry(BacklogRecord.objects.filter(kind="restore").values_list("pk", flat=True))
+            restore = work()
+            assert (restore.outcome, restore.error, restore.not_set) == ("succeeded", "", [])
+            server.execute("SELECT datname FROM pg_database WHERE datname LIKE 'shop3%'")
+            assert server.fetchall() == [("shop3",)]
+            with psycopg.connect(**connection.get_connection_params() | {"dbname": "shop3"}) as restored:
+                kept = "SELECT tableowner, rolvaliduntil FROM pg_tables, pg_roles WHERE tableowner = rolname"
+                [(owner, until)] = restored.execute(f"{kept} AND tablename = 'kept'").fetchall()
+            assert (owner, until.year) in ((KEEPS, 2039), (KEEPS, 2040))
+        finally:
+            for name in ("shop3.unfinished", "shop3"):
+                server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            for statement in (*GONE, f"DROP ROLE IF EXISTS {SLOWS}"):
+                server.execute(statement)
+
+
+def at_work_in(server: Any, database: str) -> list[str]:
+    server.execute("SELECT left(query, 17) FROM pg_stat_activity WHERE datname = %s AND state = 'active'", [database])
+    return [query for (query,) in server.fetchall()]

@@ -27,7 +27,7 @@ class Played:
     def __post_init__(self) -> None:
         self.folder = self.root / ASSIGNMENT
         self.current = self.folder / layout.CURRENT
-        self.current.mkdir(parents=True)
+        self.current.mkdir(parents=True, exist_ok=True)
 
     def back_up(self, tree: Tree, *, ends_after: int | None = None) -> str:
         """A run a day later; `ends_after` so many steps it fails, and leaves no manifest. Returns its name."""

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -149,16 +151,43 @@ def test_a_file_that_a_run_moves_in_mid_restore_is_looked_for_again(built: Built
     class Moving(Store):
         """A run replaces the file between the look at the repository and the copy."""
 
-        def copy_out(self, path: str, *arguments: Any) -> None:
+        def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
             if path.endswith(layout.CURRENT):
                 built.write("a", "behind")
                 built.back_up()
-            super().copy_out(path, *arguments)
+            super().copy_out(path, *arguments, **more)
 
     moving = Moving(built.location, threading.Event())
     restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), moving, built.folder / "cache")
 
     assert (tmp_path / "to/a").read_text() == "before"
+
+
+def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Path) -> None:
+    built.write("large", "x" * 30_000_000)
+    point, killed = built.back_up(), list[int]()
+
+    class Killing(Store):
+        def copy_out(self, *arguments: Any, **more: Any) -> None:
+            if not killed:
+                threading.Thread(target=self._kill).start()
+            super().copy_out(*arguments, **more)
+
+        def _kill(self) -> None:
+            def found() -> list[psutil.Process]:
+                children = psutil.Process().children(recursive=True)
+                return [each for each in children if each.name() == "rclone" and "copy" in each.cmdline()]
+
+            eventually(found)
+            for each in found():
+                killed.append(each.pid)
+                each.kill()
+
+    killing = Killing(built.location, threading.Event())
+    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), killing, built.folder / "cache")
+
+    assert (len(killed), report.failed) == (1, [])
+    assert picture(tmp_path / "to") == picture(built.source)
 
 
 def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built, tmp_path: Path) -> None:
@@ -171,10 +200,10 @@ def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built
     assignment = built.folder / "repository" / ASSIGNMENT
 
     class Removing(Store):
-        def copy_out(self, path: str, *arguments: Any) -> None:
+        def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
             (assignment / f"manifests/{point}.jsonl.gz").unlink(missing_ok=True)
             (assignment / f"versions/{run}/a").unlink(missing_ok=True)
-            super().copy_out(path, *arguments)
+            super().copy_out(path, *arguments, **more)
 
     removing = Removing(built.location, threading.Event())
     with pytest.raises(StorageFailed, match="was removed by retention while it was restored"):

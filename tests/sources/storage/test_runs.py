@@ -18,7 +18,7 @@ def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earl
     killed = played.back_up({"a": "1"})
     mark = played.folder / layout.MANIFESTS / f"{killed}{runs.UNFINISHED}"
     mark.touch()
-    begun = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3))
+    begun = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
     runs.end(store, ASSIGNMENT, begun.name)
     assert not mark.exists()
     removed = played.back_up({"a": "2"})
@@ -32,9 +32,9 @@ def test_on_a_remote_an_engine_that_wakes_late_takes_no_old_content_and_makes_no
     """Its machine was frozen for longer than its lease, and another run has begun meanwhile."""
     played, store = Played(tmp_path), Store(Location(str(tmp_path), str(tmp_path)), Event())
     first = played.back_up({"a": "old"})
-    frozen = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=2))
+    frozen = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=2), runs.heal)
     store.move(f"{ASSIGNMENT}/{layout.CURRENT}", f"{ASSIGNMENT}/{layout.VERSIONS}/{frozen.name}")
-    runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3))
+    runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
     assert (played.current / "a").read_text() == "old"
     (played.current / "a").write_text("late")
     with pytest.raises(StorageFailed, match="another run has taken over"):

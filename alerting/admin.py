@@ -1,0 +1,134 @@
+"""Alerts, the messages about them, and where they go. Routes are set by superusers: their URLs hold tokens."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.decorators import action, display
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from alerting import sending, urls
+from alerting.declarations import Route, Routes
+from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
+from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, moment, shortened
+from operations.admin.declared import DeclaredAdmin, DeclaredForm
+from operations.admin.retry_policy_form import ParametersField
+
+TEST_MEANS = "A test message is sent to it now, from this process. The page waits until it has been taken, or refused."
+
+
+class RouteForm(DeclaredForm):
+    """A route. Its URL is typed in to set it, sealed, and never shown again."""
+
+    service = Routes
+
+    secret_url = forms.CharField(
+        label="URL of Apprise",
+        required=False,
+        max_length=urls.LONGEST,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="As mailtos://user:password@example.com?to=me@example.org, ntfys://ntfy.sh/topic, slack://…, "
+        "jsons://example.com/hook. It is kept sealed, and not shown again. Empty: it stays as it is.",
+    )
+    url = forms.CharField(label="Or where it is found", required=False, widget=UnfoldAdminTextInputWidget)
+    kinds = forms.MultipleChoiceField(
+        choices=AlertKind.choices, required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+
+    class Meta:
+        model = AlertRoute
+        fields = tuple(Route.model_fields)
+        field_classes = {"quiet": ParametersField}
+
+    def sent(self) -> dict[str, Any]:
+        """With the URL when one was typed; policies by name."""
+        found = super().sent()
+        found["policies"] = [str(policy) for policy in found.get("policies") or ()]
+        if text := self.cleaned_data.get("secret_url"):
+            found["secret_url"] = text
+        return found
+
+    def _post_clean(self) -> None:
+        super()._post_clean()
+        self.cleaned_data["url"] = self.instance.url
+
+
+@admin.register(AlertRoute)
+class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
+    """Where alerts go. A button sends a test."""
+
+    called = "alert route"
+    form = RouteForm
+    formfield_overrides = SMALL_TEXT_AREAS
+    fields = ("name", "secret_url", "url", "enabled", "kinds", "policies", "quiet", "zone", "digest")
+    list_display = ("name", "enabled", "shown_kinds", "digest", "last_sent")
+    actions_detail = ("send_test",)
+
+    @action(description="Send test message", url_path="test", permissions=["change"], icon="outgoing_mail")
+    def send_test(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Send test message", TEST_MEANS, None)
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[AlertRoute], name: str, means: str, verb: Any
+    ) -> HttpResponse | None:
+        """The question; once the answer was yes what came of it."""
+        route = rows.get()
+        if not is_confirmed(request):
+            return question(request, name, means, [str(route)])
+        problem = sending.send_test(route)
+        text = f"Not delivered to {route}: {problem}." if problem else f"Delivered to {route}."
+        self.message_user(request, text, messages.ERROR if problem else messages.SUCCESS)
+        return None
+
+    @admin.display(description="alerts")
+    def shown_kinds(self, route: AlertRoute) -> str:
+        return ", ".join(route.kinds) or "all"
+
+    @admin.display(description="last message", ordering="sent_at")
+    def last_sent(self, route: AlertRoute) -> str:
+        return ago(route.sent_at) or "none yet"
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnlyAdmin):
+    """What needs a person, and what did."""
+
+    list_display = ("name", "kind", "state", "shown_text", "shown_since", "shown_end")
+    list_filter = ("kind", ("ended_at", admin.EmptyFieldListFilter))
+    search_fields = ("name",)
+    fields = ("name", "kind", "state", "text", "policy", "shown_since", "shown_end")
+
+    @display(description="state", label={"open": "danger", "calm": "warning", "over": "success"})
+    def state(self, alert: Alert) -> str:
+        return "over" if alert.ended_at else "calm" if alert.calm_since else "open"
+
+    shown_text = column("text", "why", shortened, ordered=False)
+    shown_since = column("since", "since (UTC)", moment)
+    shown_end = column("ended_at", "over (UTC)", moment)
+
+
+@admin.register(AlertMessage)
+class AlertMessageAdmin(ReadOnlyAdmin):
+    """What was sent to whom, and what could not be."""
+
+    list_display = ("title", "route", "state", "shown_made", "attempts", "shown_error")
+    list_filter = ("route", ("delivered_at", admin.EmptyFieldListFilter))
+    list_select_related = ("route",)
+    fields = ("title", "route", "body", "state", "shown_made", "attempts", "error")
+
+    @display(
+        description="state",
+        label={"delivered": "success", "on its way": "info", "tried again": "warning", "given up": "danger"},
+    )
+    def state(self, message: AlertMessage) -> str:
+        return sending.state_of(message)
+
+    shown_made = column("made_at", "made (UTC)", moment)
+    shown_error = column("error", "error", shortened, ordered=False)

@@ -1,0 +1,102 @@
+"""Tells routes what was raised and what is over: one message a route, at most every five minutes.
+
+A route is alerted of what is open and not known to it, and hears that it is over of what is known to it: so each once.
+During its quiet hours nothing goes out; what is over by their end was never known to it, and is not mentioned. Both is
+one statement a route, which counts and names the first few of each kind, and the message is written down in the same
+transaction.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from alerting import sending
+from alerting.messages import MOST_NAMED, Group, message
+from alerting.models import AlertKind, AlertRoute
+from alerting.raising import AT_ONCE, FLUTTERING
+from jobs.set_aside import name_once
+from sources.domain.windows import Window
+
+APART = timedelta(minutes=5)
+"""Between two messages of a route: what a dead switch brings down after the first few comes as one more."""
+
+SETTLED_AFTER = timedelta(seconds=45)
+"""Of what comes and goes: so that it was found by two rounds."""
+
+# Served by `alert_to_announce`. What is of no policy goes to all routes: with those of some policies only, it is lost.
+ANNOUNCE = f"""
+WITH changed AS (
+UPDATE alerting_alert
+   SET known_to = CASE WHEN ended_at IS NULL THEN known_to || %(route)s::bigint
+                       ELSE array_remove(known_to, %(route)s::bigint) END
+ WHERE CASE WHEN ended_at IS NULL
+            THEN %(route)s <> ALL(known_to)
+             AND (%(kinds)s::text[] = '{{}}' OR kind = ANY(%(kinds)s::text[]))
+             AND (kind <> ALL(%(fluttering)s::text[]) OR (raised_at <= %(settled)s AND calm_since IS NULL))
+             AND (policy_id IS NULL OR %(policies)s::bigint[] = '{{}}' OR policy_id = ANY(%(policies)s::bigint[]))
+            ELSE known_to <> '{{}}' AND %(route)s = ANY(known_to) END
+   AND (ended_at IS NULL OR known_to <> '{{}}')
+RETURNING kind, ended_at IS NOT NULL AS over, name, CASE WHEN ended_at IS NULL THEN text ELSE '' END AS text,
+          policy_id, raised_at, id
+), numbered AS (
+SELECT *, row_number() OVER (PARTITION BY kind, over ORDER BY raised_at, id) AS number FROM changed
+), grouped AS (
+SELECT kind, over, count(*) AS count,
+       array_agg(name || CASE WHEN text <> '' THEN ': ' || text ELSE '' END ORDER BY number)
+                 FILTER (WHERE number <= {MOST_NAMED}) AS names,
+       array_agg(DISTINCT policy_id) AS policies
+  FROM numbered
+ GROUP BY kind, over
+)
+SELECT kind, over, count, names,
+       ARRAY(SELECT o.name
+               FROM sources_policy p
+               JOIN jobs_origin o ON o.id = p.schedule_id
+              WHERE p.id = ANY(policies)
+              ORDER BY o.name)
+  FROM grouped
+"""
+
+
+def announce(now: datetime) -> int:
+    """Write a message down for each route that has to hear something. Returns how many."""
+    routes = AlertRoute.objects.filter(enabled=True).order_by("pk").values_list("pk", flat=True)
+    return sum(_announce_to(pk, now) for pk in routes)
+
+
+@transaction.atomic
+def _announce_to(pk: int, now: datetime) -> int:
+    # of two processes that look at the same moment one announces
+    route = AlertRoute.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=pk, enabled=True).first()
+    if route is None or is_quiet(route, now) or (route.sent_at and route.sent_at > now - APART):
+        return 0
+    policies = list(route.policies.values_list("pk", flat=True))
+    fluttering = [str(kind) for kind in FLUTTERING]
+    values = {"route": pk, "kinds": route.kinds, "policies": policies, "fluttering": fluttering}
+    values["settled"] = now - SETTLED_AFTER
+    with connection.cursor() as cursor:
+        cursor.execute(ANNOUNCE, values)
+        groups = [
+            Group(AlertKind(kind), over, count, names, policies)
+            for kind, over, count, names, policies in cursor.fetchall()
+        ]
+    if not groups:
+        return 0
+    AlertRoute.objects.filter(pk=pk).update(sent_at=now)
+    found = message(groups)
+    # a round raises so many at most, those of one kind before the next
+    rest = "\n\nMore may follow in five minutes." if sum(each.count for each in groups) >= AT_ONCE else ""
+    sending.put(route, found.title, found.body + rest, found.type, now=now)
+    return 1
+
+
+def is_quiet(route: AlertRoute, now: datetime) -> bool:
+    """Whether its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
+    if not route.quiet:
+        return False
+    try:
+        found = Window.parse(route.quiet, route.zone).current_or_next(now)
+    except ValueError as error:
+        name_once(f"the quiet hours of the alert route {route} are not kept: {error}")
+        return False
+    return found is None or found.opens_at <= now

@@ -1,0 +1,21 @@
+from django.apps import AppConfig
+
+
+class AlertingConfig(AppConfig):
+    name = "alerting"
+    verbose_name = "Alerts"
+
+    def ready(self) -> None:
+        """Register the round of the minute, what is open, and the routes of a fleet file."""
+        from alerting.models import AlertRoute
+        from declarations import fleet_sections, uses
+        from delivery.references import Referring, referring
+        from jobs.handlers import later, registry
+        from operations.backlog import IN_NEED
+
+        fleet_sections["alert_routes"] = "alerting.declarations.Routes"
+        referring.append(Referring(AlertRoute, "url"))
+        uses.append(later("alerting.declarations:use_of"))
+        registry.add_periodic(later("alerting.rounds:in_background"))
+        IN_NEED.append(later("alerting.raising:in_need"))
+        registry.prunes.append(later("alerting.raising:prune"))

@@ -1,0 +1,75 @@
+"""The digest: how things stand, once a day or week, also when all is well. django-q2 asks each hour."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.template.defaultfilters import filesizeformat
+
+from alerting import raising, sending
+from alerting.models import AlertRoute, Digest
+from jobs.clock import database_clock
+from jobs.formatting import moment, several
+from jobs.zones import zone_of
+from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.models import Assignment, Backup, Repository, Source
+from sources.status import summary, with_status
+
+HOUR = 8
+"""From which on it is sent, in the zone of its route."""
+SHOWN = 10
+
+
+def send_due(now: datetime | None = None) -> str:
+    """Write down the digests that are due, and send what waits. Returns how many, in words."""
+    instant, written = now or database_clock(), 0
+    for route in AlertRoute.objects.filter(enabled=True).exclude(digest=Digest.NONE):
+        if is_due(route, instant):
+            usual = timedelta(days=7 if route.digest == Digest.WEEKLY else 1)
+            title, body = text(route.digest_at or instant - usual, instant)
+            with transaction.atomic():
+                sending.put(route, title, body, now=instant)
+                AlertRoute.objects.filter(pk=route.pk).update(digest_at=instant)
+            written += 1
+    if written:
+        sending.deliver_due()
+    return several(written, "digest")
+
+
+def is_due(route: AlertRoute, now: datetime) -> bool:
+    """From eight in the morning, of each day or Monday; later, even on another day, if nothing ran then. The first
+    digest of a route comes on such a day."""
+    here = now.astimezone(zone_of(route.zone))
+    latest = here.replace(hour=HOUR, minute=0, second=0, microsecond=0)
+    latest -= timedelta(days=here < latest)
+    latest -= timedelta(days=latest.weekday() if route.digest == Digest.WEEKLY else 0)
+    return latest.date() == here.date() if route.digest_at is None else route.digest_at < latest
+
+
+def text(since: datetime, now: datetime) -> tuple[str, str]:
+    """Title and text of what there is to know at `now`, and of what has come since."""
+    sentence = summary(now).sentence
+    return f"Backups: {sentence}", "\n\n".join("\n".join(block) for block in _blocks(sentence, since, now))
+
+
+def _blocks(sentence: str, since: datetime, now: datetime) -> Iterator[list[str]]:
+    yield [f"{sentence}."]
+    in_need = with_status(Source.objects.filter(retired_at=None, paused_at=None), now)
+    needs = list(in_need.filter(status__in=list(NEEDS_A_PERSON)).order_by("status_rank", "name")[: SHOWN + 1])
+    if needs:
+        yield ["In need:", *(f"  {each.name}: {Status(each.status)}" for each in needs[:SHOWN]),
+               *(["  … and more"] if len(needs) > SHOWN else [])]  # fmt: skip
+    alerts = list(raising.open_alerts()[: SHOWN + 1])
+    if alerts:
+        yield ["Open alerts:", *(f"  {each.get_kind_display()}: {each}" for each in alerts[:SHOWN]),
+               *(["  … and more"] if len(alerts) > SHOWN else [])]  # fmt: skip
+    backups = Backup.objects.filter(ended_at__gt=since).count()
+    failed = Assignment.objects.active().filter(failures__gt=0).count()
+    proved = Assignment.objects.filter(proved_at__gt=since).count()
+    yield [
+        f"Since {moment(since)} UTC: {several(backups, 'backup')}; failing now: {several(failed, 'assignment')}; "
+        f"proved: {several(proved, 'point')}."
+    ]
+    rooms = Repository.objects.filter(room_free__isnull=False).order_by("name").values_list("name", "room_free")
+    if rooms:
+        yield ["Room:", *(f"  {name}: {filesizeformat(free or 0)} free" for name, free in rooms)]

@@ -1,0 +1,86 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from alerting import raising, sending
+from alerting.declarations import Routes
+from alerting.models import AlertRoute
+from declarations.service import Edit
+from jobs.conf import PROGRAM
+from jobs.formatting import moment
+from operations.backlog.facts import as_json
+from operations.management.declared import DeclaredCommand
+from operations.terminal import columns, one_line
+
+ALERTS = columns("alert", "about", "since (UTC)", "why")
+ROUTES = columns("route", "enabled", "alerts", "policies", "digest", "not delivered")
+
+
+class Command(DeclaredCommand):
+    help = (
+        "What needs a person now, and the routes by which people hear of it. Alone, or with list: the open alerts. "
+        "Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
+    )
+    service, positional = Routes, ("name",)
+    examples = {"add": "ops --url-file -", "set": "ops --digest daily", "test": "ops"}
+
+    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
+        for changes in (adding, setting):
+            changes.add_argument(
+                "--url-file", metavar="FILE",
+                help="file with the URL of Apprise, as ntfys://ntfy.sh/topic; -: standard input. It is kept sealed",
+            )  # fmt: skip
+        self.add_verb(verbs, "routes", "list the routes", named=False)
+        self.add_verb(verbs, "test", "send a test message now, and say what came of it")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = [
+            {"kind": each.kind, "name": each.name, "since": each.since, "text": each.text, "subject": each.subject}
+            for each in raising.open_alerts()
+        ]
+        self.list_out(found, ALERTS, _alert_row, "There are no open alerts.", json=options["json"])
+
+    def _routes(self, options: dict[str, Any]) -> None:
+        found = [_facts(route) for route in AlertRoute.objects.all()]
+        empty = f"There are no routes: nothing is sent. `{PROGRAM} alerts add NAME --url-file -` makes one."
+        self.list_out(found, ROUTES, _route_row, empty, json=options["json"])
+
+    def _show(self, options: dict[str, Any]) -> None:
+        self.show_out(_facts(self.found(options)), json=options["json"])
+
+    def _test(self, options: dict[str, Any]) -> None:
+        route = self.found(options)
+        if problem := sending.send_test(route):
+            raise CommandError(f"not delivered to {one_line(route)}: {one_line(problem)}", returncode=1)
+        self.stdout.write(f"delivered to {one_line(route)}")
+
+    def sent(self, options: dict[str, Any]) -> dict[str, Any]:
+        """With the URL, when there is one."""
+        if not (file := options.get("url_file")):
+            return super().sent(options)
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--url-file: {file} cannot be read as text: {error}") from None
+        return super().sent(options) | {"secret_url": text.strip()}
+
+    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.stdout.write(as_json(_facts(edit.row)))
+        else:
+            self.stdout.write(f"{one_line(edit.row)} is {'there' if edit.changed is None else 'changed'}")
+
+
+def _facts(route: AlertRoute) -> dict[str, Any]:
+    return Routes().values(route) | {"undelivered": sending.undelivered().filter(route=route).count()}
+
+
+def _alert_row(facts: dict[str, Any]) -> tuple[object, ...]:
+    return facts["kind"], facts["name"], moment(facts["since"]), facts["text"]
+
+
+def _route_row(facts: dict[str, Any]) -> tuple[object, ...]:
+    kinds, policies = (", ".join(facts[name]) or "all" for name in ("kinds", "policies"))
+    return facts["name"], "yes" if facts["enabled"] else "no", kinds, policies, facts["digest"], facts["undelivered"]

@@ -1,0 +1,99 @@
+"""What a message says. Pure: groups in, a title and a text out.
+
+300 sources are overdue (under laptops):
+  anna (laptops): no backup since 2026-03-02 09:00 UTC
+  … and 295 more
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from alerting.models import AlertKind, MessageType
+
+MOST_NAMED = 5
+"""Of a group: a dead switch is one line and five names, not three hundred."""
+
+LONGEST_LINE = 300
+
+ONE = {
+    AlertKind.WATCHDOG: "The scheduler does not work as it should",
+    AlertKind.HOLD: "Everything is held",
+    AlertKind.WORKER: "A worker is silent",
+    AlertKind.SCHEDULE: "A schedule did not fire",
+    AlertKind.REPOSITORY: "A repository cannot be reached",
+    AlertKind.SPACE: "A repository is nearly full",
+    AlertKind.BREAKER: "A breaker is open",
+    AlertKind.FAILING: "A source is failing",
+    AlertKind.OVERDUE: "A source is overdue",
+    AlertKind.NEVER: "A source was never backed up",
+    AlertKind.HELD_BACK: "A backup looks wrong, and is held back",
+    AlertKind.CHECK: "A check found damage",
+    AlertKind.COPY: "A copy is overdue or damaged",
+    AlertKind.DRILL: "A drill failed",
+    AlertKind.SELF_BACKUP: "The scheduler itself was not backed up",
+}
+MANY = {
+    AlertKind.WORKER: "{} workers are silent",
+    AlertKind.SCHEDULE: "{} schedules did not fire",
+    AlertKind.REPOSITORY: "{} repositories cannot be reached",
+    AlertKind.SPACE: "{} repositories are nearly full",
+    AlertKind.BREAKER: "{} breakers are open",
+    AlertKind.FAILING: "{} sources are failing",
+    AlertKind.OVERDUE: "{} sources are overdue",
+    AlertKind.NEVER: "{} sources were never backed up",
+    AlertKind.HELD_BACK: "{} backups look wrong, and are held back",
+    AlertKind.CHECK: "Checks found damage in {} sources",
+    AlertKind.COPY: "{} copies are overdue or damaged",
+    AlertKind.DRILL: "{} drills failed",
+}
+ORDER = list(AlertKind)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The alerts of one kind that a message is about. `names`: the first of them, each with its reason.
+
+    `policies`: those that they are under; none: it is nothing of a policy's.
+    """
+
+    kind: AlertKind
+    over: bool
+    count: int
+    names: Sequence[str]
+    policies: Sequence[str] = ()
+
+
+class Message(NamedTuple):
+    title: str
+    body: str
+    type: MessageType
+
+
+def message(groups: Sequence[Group]) -> Message:
+    """One message about all `groups` (at least one): what was raised first, then what is over."""
+    ordered = sorted(groups, key=lambda group: (group.over, ORDER.index(group.kind)))
+    headings = [_heading(group) for group in ordered]
+    title = headings[0] + (f", and {len(headings) - 1} more" if len(headings) > 1 else "")
+    blocks = ("\n".join([f"{heading}:", *_lines(group)]) for heading, group in zip(headings, ordered, strict=True))
+    is_over = all(group.over for group in ordered)
+    return Message(title, "\n\n".join(blocks), MessageType.SUCCESS if is_over else MessageType.FAILURE)
+
+
+def heading(kind: AlertKind, count: int) -> str:
+    """As `2 drills failed`."""
+    return ONE[kind] if count == 1 else MANY.get(kind, ONE[kind]).format(f"{count:,}")
+
+
+def _heading(group: Group) -> str:
+    text = heading(group.kind, group.count)
+    more = len(group.policies) - MOST_NAMED
+    shown = ", ".join(group.policies[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    under = f" (under {shown})" if shown and group.count > 1 else ""
+    return f"OK again: {text[:1].lower()}{text[1:]}{under}" if group.over else f"{text}{under}"
+
+
+def _lines(group: Group) -> list[str]:
+    lines = [f"  {' '.join(name.split())[:LONGEST_LINE]}" for name in group.names[:MOST_NAMED]]
+    more = group.count - len(lines)
+    return lines + ([f"  … and {more:,} more"] if more else [])

@@ -1,0 +1,144 @@
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from sources.models import Policy
+
+
+class AlertKind(models.TextChoices):
+    """What may need a person, in the order in which a message names it."""
+
+    WATCHDOG = "watchdog", "the scheduler does not work as it should"
+    HOLD = "hold", "everything is held"
+    WORKER = "worker", "workers are silent"
+    SCHEDULE = "schedule", "schedules did not fire"
+    REPOSITORY = "repository", "repositories cannot be reached"
+    SPACE = "space", "repositories are nearly full"
+    BREAKER = "breaker", "breakers are open"
+    FAILING = "failing", "sources are failing"
+    OVERDUE = "overdue", "sources are overdue"
+    NEVER = "never", "sources were never backed up"
+    HELD_BACK = "held_back", "backups look wrong, and are held back"
+    CHECK = "check", "checks found damage"
+    COPY = "copy", "copies are overdue or damaged"
+    DRILL = "drill", "drills failed"
+    SELF_BACKUP = "self_backup", "the scheduler itself was not backed up"
+
+
+class Digest(models.TextChoices):
+    """How often a route gets a summary."""
+
+    NONE = "none", "never"
+    DAILY = "daily", "daily"
+    WEEKLY = "weekly", "weekly, on Mondays"
+
+
+class AlertRoute(models.Model):
+    """Where alerts go. `url` is a reference to what Apprise calls a URL, which holds tokens: `stored:NAME`.
+
+    `sent_at`: when its last message was written down. Set by machines, as `digest_at`.
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    url = models.CharField(max_length=500)
+    enabled = models.BooleanField(default=True)
+    kinds = models.JSONField(default=list, blank=True)
+    policies = models.ManyToManyField(Policy, blank=True, related_name="alert_routes")
+    quiet = models.JSONField(default=list, blank=True)
+    zone = models.CharField(max_length=64, default="UTC")
+    digest = models.CharField(max_length=10, choices=Digest.choices, default=Digest.NONE)
+    sent_at = models.DateTimeField(null=True, editable=False)
+    digest_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        default_permissions = ("view",)  # superusers alone edit
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Alert(models.Model):
+    """What needs a person, since when, until when. `known_to`: the routes that have to hear when it is over.
+
+    Over is what has been calm for long enough (`calm_since`). Each route is alerted once, and hears of the end once.
+    """
+
+    kind = models.CharField(max_length=20, choices=AlertKind.choices)
+    subject = models.CharField(max_length=200, help_text="What it is about, as `assignment:7`.")
+    policy = models.ForeignKey(Policy, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
+    name = models.CharField(max_length=300, help_text="Of what it is about, for people.")
+    text = models.TextField(blank=True, default="", help_text="Why, as it was when it was raised.")
+    since = models.DateTimeField(help_text="Since when it is so, as far as that is known.")
+    raised_at = models.DateTimeField(db_default=Now())
+    calm_since = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    known_to = ArrayField(models.BigIntegerField(), default=list, db_default=[])
+
+    class Meta:
+        ordering = ["-raised_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint("kind", "subject", name="one_open_alert_per_subject", condition=Q(ended_at=None)),
+        ]
+        indexes = [
+            # each minute: what have the routes not heard yet?
+            models.Index("kind", name="alert_to_announce", condition=Q(ended_at=None) | ~Q(known_to=[])),
+            # pruning
+            models.Index("ended_at", name="alert_ended", condition=Q(ended_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" if self.text else self.name
+
+
+class MessageType(models.TextChoices):
+    """As Apprise has it: services colour and page by it."""
+
+    FAILURE = "failure", "something needs a person"
+    SUCCESS = "success", "all in it is over"
+    INFO = "info", "a digest, or a test"
+
+
+class AlertMessage(models.Model):
+    """A message to a route: delivered, or tried again at `next_at`; given up after a day, when both are empty.
+
+    No record of the backlog: it is to arrive when no worker is left to claim one, and while everything is held.
+    """
+
+    route = models.ForeignKey(AlertRoute, on_delete=models.CASCADE, related_name="messages")
+    title = models.CharField(max_length=300)
+    body = models.TextField()
+    type = models.CharField(max_length=10, choices=MessageType.choices, default=MessageType.INFO)
+    made_at = models.DateTimeField(db_default=Now())
+    attempts = models.IntegerField(default=0)
+    next_at = models.DateTimeField(null=True, help_text="When it is tried next. Empty: no more.")
+    delivered_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True, default="", help_text="Of its last attempt.")
+
+    class Meta:
+        ordering = ["-made_at", "-pk"]
+        indexes = [
+            # each minute: what is to be tried?
+            models.Index("next_at", name="alert_message_due", condition=Q(next_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Watch(models.Model):
+    """The one row of the watch over the scheduler: when a process last looked, and when it resumed after a gap.
+
+    `looked_at`: the last round. `resumed_at`: the first round after a while without one: what has stood still is
+    counted from then on.
+    """
+
+    looked_at = models.DateTimeField()
+    resumed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="one_watch")]
+
+    def __str__(self) -> str:
+        return "the watch over the scheduler"

@@ -1,0 +1,76 @@
+"""The round of a minute: look at everything, raise and end alerts, announce them, ping. In a thread: a hundred thousand
+alerts that come at once take seconds, for which no worker's loop may stand still.
+
+Every worker and qcluster comes here each minute; the first of them in a minute does it, so either death is noticed by
+the other. When none came for a while, the machine or the database was away, and what stood still for as long is no
+fault: it is counted from `resumed_at` on.
+"""
+
+import threading
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from alerting import announcing, raising, sending, watchdog
+from alerting.models import AlertKind, Watch
+from alerting.raising import Found
+from jobs.clock import database_clock
+from operations.hold import held
+
+EVERY = timedelta(seconds=50)
+"""Less than a minute: the processes that come are not in step."""
+GAP = timedelta(seconds=150)
+"""Without a round, after which what stood still is counted anew."""
+
+
+_one_at_a_time = threading.Lock()
+
+
+def in_background() -> int:
+    """Do the round in a thread, unless one of this process is under way."""
+    if not _one_at_a_time.locked():
+        sending.start_thread(_round_alone)
+    return 0
+
+
+def _round_alone() -> None:
+    with _one_at_a_time:
+        round_of_the_minute()
+
+
+def round_of_the_minute(now: datetime | None = None, boot: float | None = None) -> int:
+    """Do what is due at `now` (aware; the database's clock by default) and `boot` (seconds of the boot clock). Returns
+    how much was changed."""
+    instant = now or database_clock()
+    watch = _take(instant)
+    if watch is None:
+        sending.in_background()
+        return 0
+    broken = watchdog.look(watch, instant, boot)
+    changed = raising.look(instant, [*broken, *_hold()]) + announcing.announce(instant)
+    # while nothing counts as late, a round that finds nothing proves nothing
+    sending.in_background(ping=not broken and instant - watch.resumed_at >= watchdog.GRACE)
+    return changed
+
+
+def _hold() -> list[Found]:
+    found = held()
+    return [Found(AlertKind.HOLD, "hold", f"by {found.by}", found.reason, found.since)] if found else []
+
+
+@transaction.atomic
+def _take(now: datetime) -> Watch | None:
+    """The watch, with the round of this minute taken; None: another process has."""
+    watch = Watch.objects.select_for_update(skip_locked=True).first()
+    if watch is None:
+        made = Watch.objects.bulk_create([Watch(pk=1, looked_at=now, resumed_at=now)], ignore_conflicts=True)
+        return made[0]
+    since = now - watch.looked_at
+    # a clock that was set back must not end the rounds
+    if timedelta(0) <= since < EVERY:
+        return None
+    watch.looked_at = now
+    if not timedelta(0) <= since < GAP:
+        watch.resumed_at = now
+    watch.save(update_fields=["looked_at", "resumed_at"])
+    return watch

@@ -1,0 +1,176 @@
+"""Messages to people on their way. Whichever process does the round of a minute sends them, a worker or qcluster.
+
+    put           a row, in the transaction that announces
+    deliver_due   takes what is due (it comes again after LEASE, should this process die), sends it by a process of
+                  Apprise each, and writes down what came of it
+    in_background the same in a thread, since a worker's loop waits for nothing
+
+What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it. A
+message may come twice when a process dies between sending and writing that down. The URL is fetched at each attempt,
+from where its route refers to, and stands in no row, no log and no message.
+"""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.utils import Error
+
+from alerting import urls
+from alerting.models import AlertMessage, AlertRoute, MessageType
+from alerting.pings import ping_for_the_scheduler
+from delivery.redaction import redacted
+from jobs.clock import database_clock
+from jobs.durations import span
+from sources.processes import runner
+from sources.processes.runner import Command
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+
+log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from alerting.apart import main; main()"
+ANSWER_SECONDS = 45.0
+TEST_SECONDS = 20.0
+"""For which a page waits for a test. A web server has few threads."""
+LEASE = timedelta(minutes=2)
+FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=1)
+TRIED_FOR = timedelta(days=1)
+LONGEST_REASON = 1000
+SHOWN_FOR = timedelta(days=7)
+"""For which a message that was given up is shown as undelivered."""
+
+_one_at_a_time = threading.Lock()
+
+
+def put(
+    route: AlertRoute, title: str, body: str, type: MessageType = MessageType.INFO, *, now: datetime
+) -> AlertMessage:
+    """Write a message down; the round sends it."""
+    return AlertMessage.objects.create(route=route, title=title[:300], body=body, type=type, made_at=now, next_at=now)
+
+
+def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
+    """Messages whose last attempt failed: what is tried again, and what was given up in the last week."""
+    recent = Q(next_at__isnull=False) | Q(made_at__gt=(now or database_clock()) - SHOWN_FOR)
+    return AlertMessage.objects.filter(recent, delivered_at=None).exclude(error="").select_related("route")
+
+
+def in_background(*, ping: bool = False) -> None:
+    """Send what is due in a thread, unless one of this process does; and `ping` for the scheduler."""
+    is_due = AlertMessage.objects.filter(next_at__lte=database_clock()).exists()
+    work: list[Callable[[], object]] = [
+        *([ping_for_the_scheduler] if ping and settings.PING_URL else []),
+        *([deliver_due] if is_due and not _one_at_a_time.locked() else []),
+    ]
+    for each in work:
+        start_thread(each)
+
+
+def start_thread(work: Callable[[], object]) -> None:
+    """Do `work`, which may ask the database, while its caller goes on."""
+    threading.Thread(target=_do_and_close, args=(work,), name="alerts", daemon=True).start()
+
+
+def _do_and_close(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except Error as error:  # it is away; the next round tries again
+        log.warning("alerts wait, the database does not answer: %s", str(error).strip())
+    except Exception:
+        log.exception("alerts were not raised or sent; the next round tries again")
+    finally:
+        connection.close()
+
+
+def deliver_due(now: datetime | None = None) -> int:
+    """Send what is due, one after the other. Returns how many were tried. Raises: django.db.Error."""
+    with _one_at_a_time:
+        tried = 0
+        while message := _take(now or database_clock()):
+            tried += 1
+            _write_down(message, send(message), now or database_clock())
+        return tried
+
+
+@transaction.atomic
+def _take(now: datetime) -> AlertMessage | None:
+    due = AlertMessage.objects.filter(next_at__lte=now, route__enabled=True)
+    # what was never tried comes first: a route that hangs takes ANSWER_SECONDS for each of its messages
+    due = due.order_by("attempts", "next_at", "pk").select_for_update(skip_locked=True, of=("self",))
+    message = due.select_related("route").first()
+    if message is not None:
+        AlertMessage.objects.filter(pk=message.pk).update(next_at=now + LEASE, attempts=F("attempts") + 1)
+    return message
+
+
+def _write_down(message: AlertMessage, problem: str, now: datetime) -> None:
+    row = AlertMessage.objects.filter(pk=message.pk)
+    if not problem:
+        row.update(delivered_at=now, next_at=None, error="")
+        return
+    wait = min(FIRST_WAIT * 2 ** min(message.attempts, 10), LONGEST_WAIT)
+    gives_up = now + wait > message.made_at + TRIED_FOR
+    row.update(next_at=None if gives_up else now + wait, error=problem)
+    then = "given up" if gives_up else f"tried again in {span(wait.total_seconds())}"
+    log.warning("the alert %r was not delivered to %s, %s: %s", message.title, message.route, then, problem)
+
+
+def send(message: AlertMessage, seconds: float | None = None) -> str:
+    """Send a message now. Blocks for `seconds` at most. Returns why it was not delivered, without secrets; empty: it
+    was. Raises: django.db.Error."""
+    patience = ANSWER_SECONDS if seconds is None else seconds
+    try:
+        url = read_secret_in_time(message.route.url) or ""
+    except SecretNotFound as error:
+        return f"its URL is not known here: {error}"
+    if problem := urls.problem_with(url):
+        return f"its URL {problem}"
+    about = {"title": message.title, "body": message.body, "type": message.type}
+    order = about | {"url": url, "allowed": list(settings.CALLBACKS_ALLOWED)}
+    try:
+        answer = _ask(order, patience)
+    except OSError as error:
+        return f"no process can be started here: {error}"
+    if answer.get("ok"):
+        return ""
+    reason = answer.get("reason") or f"it did not answer within {patience:g} s"
+    return f"{urls.shown(url)}: {redacted(reason, urls.secrets_of(url))}"[:LONGEST_REASON]
+
+
+def send_test(route: AlertRoute) -> str:
+    """Send a test message now, as `send` does."""
+    body = "Alerts of the backup scheduler arrive here."
+    return send(AlertMessage(route=route, title=f"Test of {route.name}", body=body), TEST_SECONDS)
+
+
+def state_of(message: AlertMessage) -> str:
+    """In words."""
+    if message.delivered_at:
+        return "delivered"
+    if message.next_at is None:
+        return "given up"
+    return "tried again" if message.error else "on its way"
+
+
+def _ask(order: dict[str, Any], patience: float) -> dict[str, Any]:
+    answers: list[dict[str, Any]] = []
+
+    def take(line: str) -> None:
+        try:
+            answers.append(dict(json.loads(line)))
+        except (TypeError, ValueError):  # a warning, or a line of a traceback
+            return
+
+    argv = (sys.executable, "-I", "-c", PROGRAM, str(ROOT))
+    command = Command(argv, stall_timeout=patience, grace=0.0, given=json.dumps(order).encode())
+    runner.run(command, stop=threading.Event(), on_line=take)
+    return answers[-1] if answers else {}

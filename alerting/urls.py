@@ -1,0 +1,67 @@
+"""Which URLs of Apprise may be used. Pure. No text here quotes a URL: it holds tokens.
+
+Apprise knows 200 services. Some run programs, write files, or speak to what this host has on its desktop or its log:
+so those are listed that send to people over the network. Where they connect to is checked at each connection, by the
+rules of callbacks (`apart.py`).
+"""
+
+import re
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+WITH_A_HOST = (
+    "gotify", "gotifys", "json", "jsons", "mailto", "mailtos", "matrix", "matrixs", "mmost", "mmosts", "ntfy", "ntfys",
+    "rocket", "rockets", "signal", "signals",
+)  # fmt: skip
+"""What stands where a host is, is one, and may be shown, if it has a dot."""
+OF_SERVICES = (
+    "discord", "gchat", "opsgenie", "pagerduty", "pover", "slack", "tgram", "wxteams", "workflow", "workflows", "zulip",
+)  # fmt: skip
+SCHEMES = (*WITH_A_HOST, *OF_SERVICES)
+
+LONGEST = 4000
+READS_FILES = re.compile(r"template|pgp.*|wkd")
+"""Parameters by which Apprise reads files of this host, or fetches keys."""
+
+
+def problem_with(url: str) -> str:
+    """Why alerts cannot go to `url`; empty: they can, as far as can be known without a connection."""
+    if len(url) > LONGEST or re.search(r"[\x00-\x20\x7f]", url):
+        return f"is one line without spaces, of up to {LONGEST} characters"
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        return "is no URL of Apprise; one looks as mailtos://user:password@example.com, or ntfys://ntfy.sh/topic"
+    if scheme.lower() in ("http", "https"):
+        return "begins with json:// or jsons:// where alerts go to a webhook of your own, and not with http"
+    if scheme.lower() not in SCHEMES:
+        return f"begins with one of {', '.join(f'{each}://' for each in SCHEMES)}"
+    try:
+        parameters = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    except ValueError:
+        return "cannot be read: has it a bracket too many?"
+    if found := [name for name in parameters if READS_FILES.fullmatch(name.lower().strip("+-: "))]:
+        return f"must not have the parameter {found[0]}: it would read files of this host, or fetch keys"
+    return ""
+
+
+def shown(url: str) -> str:
+    """What may be shown of a URL, as `mailtos://example.com/…`."""
+    scheme, _, _ = url.partition("://")
+    host = _host(url)
+    return f"{scheme}://{host}/…" if host else f"{scheme}://…"
+
+
+def secrets_of(url: str) -> set[str]:
+    """What no error may quote, should it come back: the URL, and each part of it but its host, where that is one."""
+    _, _, rest = url.partition("://")
+    parts = {rest, *(spelling for part in re.split(r"[/?&=:@,]", rest) for spelling in (part, unquote(part)))}
+    return {url, *parts} - {_host(url), ""}
+
+
+def _host(url: str) -> str:
+    """The host, if one stands there for certain: of ntfy://topic and matrix://token it is a secret. Empty: none."""
+    scheme, _, _ = url.partition("://")
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+    return host if scheme.lower() in WITH_A_HOST and re.search(r"[.:]", host) else ""

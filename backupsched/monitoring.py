@@ -1,0 +1,160 @@
+"""What machines ask of a web process: `/metrics`, `/healthz`, `/readyz`.
+
+They are answered before all else: monitoring knows a host by its address, sends no cookie and follows no redirect. What
+they ask of the database is asked at most once in some seconds, by one thread, and waited for no longer than said here.
+"""
+
+import ipaddress
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from threading import Lock
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from api.auth import Staff
+from api.errors import ApiError
+from api.models import Scope
+from dashboard import metrics
+from jobs import migrated
+from jobs.database_errors import is_away
+from operations.limits import TooMany
+from operations.patience import TookTooLong, at_most
+
+log = logging.getLogger(__name__)
+
+FRESH_SECONDS = 10.0
+"""Metrics are asked of the database once in this time, however many ask for them."""
+METRICS_SECONDS = 8.0
+"""Less than the 10 s that Prometheus waits by default."""
+READY_FRESH_SECONDS = 5.0
+"""Reading the migrations from disk takes 0.1 s."""
+READY_SECONDS = 3.0
+
+MAY_READ = Staff(Scope.READ, "sources.view_source")
+
+
+class Kept:
+    """The latest result of `compute`, from one thread of its own, at most `fresh` seconds old."""
+
+    def __init__(self, compute: Callable[[], bytes], fresh: float, patience: float) -> None:
+        self._compute, self._fresh, self._patience = compute, fresh, patience
+        self._lock, self._began = Lock(), float("-inf")
+        self._thread = ThreadPoolExecutor(1, "monitoring")
+        self._result: Future[bytes] | None = None
+
+    def get(self) -> bytes:
+        """Raises: what `compute` raises; TimeoutError."""
+        with self._lock:
+            is_old = time.monotonic() - self._began > self._fresh
+            if self._result is None or (self._result.done() and is_old):
+                self._began = time.monotonic()
+                self._result = self._thread.submit(self._closing)
+            result = self._result
+        return result.result(self._patience)
+
+    def _closing(self) -> bytes:
+        try:
+            return self._compute()
+        finally:
+            connection.close()
+
+
+class Unready(Exception):
+    """The message says why."""
+
+
+def _readiness() -> bytes:
+    with at_most(READY_SECONDS):
+        if differences := migrated.differences().what:
+            raise Unready(differences)
+    return b"ready\n"
+
+
+TOTALS = Kept(metrics.exposition, FRESH_SECONDS, METRICS_SECONDS)
+BY_SOURCE = Kept(lambda: metrics.exposition(by_source=True), FRESH_SECONDS, METRICS_SECONDS)
+READINESS = Kept(_readiness, READY_FRESH_SECONDS, READY_SECONDS)
+
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    """This process answers. Asks no database."""
+    return _plain("ok")
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """The database answers and has the tables of this version; 503: why not."""
+    return _answer(READINESS, "text/plain; charset=utf-8")
+
+
+def metrics_page(request: HttpRequest) -> HttpResponse:
+    """For a token of the scope `read` whose user may look at sources, and for `BACKUPSCHED_METRICS_NETWORKS`."""
+    try:
+        if not _is_of_a_network(request):
+            if not request.headers.get("Authorization", "").lower().startswith("bearer "):
+                raise ApiError(401)
+            MAY_READ(request)
+    except ApiError as error:
+        return error.response(request)
+    except TooMany as error:
+        return ApiError(429, headers={"Retry-After": str(error.seconds)}).response(request)
+    except Error as error:
+        return _unanswered(error)
+    return _answer(BY_SOURCE if request.GET.get("sources") == "1" else TOTALS, CONTENT_TYPE_LATEST)
+
+
+PAGES = {"/metrics": metrics_page, "/healthz": healthz, "/readyz": readyz}
+
+
+class Monitoring:
+    """Middleware, to stand first."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        page = PAGES.get(request.path_info)
+        if page is None:
+            return self._get_response(request)
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        return page(request)
+
+
+def _is_of_a_network(request: HttpRequest) -> bool:
+    try:
+        address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
+    except ValueError:
+        return False
+    return any(address in network for network in settings.METRICS_NETWORKS)
+
+
+def _answer(kept: Kept, content_type: str) -> HttpResponse:
+    try:
+        answer = HttpResponse(kept.get(), content_type=content_type)
+    except Unready as error:
+        return _plain(str(error), 503)
+    except (Error, TookTooLong, NotInTime, ImproperlyConfigured) as error:
+        return _unanswered(error)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _unanswered(error: Exception) -> HttpResponse:
+    """The log says more: an error of the database may name its user."""
+    log.warning("cannot answer monitoring: %s", " ".join(str(error).split()) or "the database took too long")
+    in_time = isinstance(error, NotInTime | TookTooLong)
+    if not in_time and not is_away(error):
+        return _plain("the database cannot answer that; the log of the web process says why", 503)
+    return _plain("the database does not answer in time" if in_time else "the database does not answer", 503)
+
+
+def _plain(sentence: str, status: int = 200) -> HttpResponse:
+    answer = HttpResponse(f"{sentence}\n", status=status, content_type="text/plain; charset=utf-8")
+    answer["Cache-Control"] = "no-store"
+    return answer

@@ -1,0 +1,201 @@
+"""What `/metrics` gives to Prometheus: gauges of this moment, and the running totals of attempts.
+
+All of it is asked of the database when it is read, in a bounded number of statements whatever the fleet's size: any web
+process gives the same. No label names a source, unless that is asked for.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import accumulate
+from typing import Any
+
+from django.db.models import Count, Max
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from alerting import undelivered
+from alerting.models import Alert, AlertKind
+from jobs.backlog.holding import held
+from jobs.clock import database_clock
+from jobs.states import AttemptOutcome
+from operations import throttles
+from operations.backlog import summary as backlog
+from operations.models import AttemptTotal
+from operations.patience import at_most
+from operations.totals import STEPS
+from sources import copied, status
+from sources.engines import ENGINES, engine_for
+from sources.models import Assignment, Repository, Source
+from sources.planning import BACKUPS
+
+STATEMENT_SECONDS = 5.0
+
+Rows = Iterable[tuple[Any, ...]]
+
+
+def exposition(*, by_source: bool = False) -> bytes:
+    """All metrics in Prometheus's text format; `by_source`: with three series for each source under a policy.
+
+    Raises: django.db.Error, TookTooLong.
+    """
+    with at_most(STATEMENT_SECONDS):
+        return generate_latest(_Collected(by_source))
+
+
+class _Collected(Collector):
+    def __init__(self, by_source: bool) -> None:
+        self._by_source = by_source
+
+    def collect(self) -> Iterator[Metric]:
+        began, now = time.monotonic(), database_clock()
+        yield from _sources(now)
+        yield from _backlog(now)
+        yield _attempts()
+        yield from _throttles()
+        yield from _repositories()
+        yield from _copies(now)
+        yield from _alerts()
+        hold = held()
+        yield _gauge("hold", "1 while everything is on hold, so that nothing starts.", (), [(int(hold is not None),)])
+        if self._by_source:
+            yield from _each_source(now)
+        yield _gauge("collect_seconds", "How long it took to collect these.", (), [(time.monotonic() - began,)])
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
+    """Each row: the values of the labels, then the number; None: it is left out."""
+    family = GaugeMetricFamily(f"backupsched_{name}", text, labels=labels)
+    for *values, number in rows:
+        if number is not None:
+            family.add_metric([str(each) for each in values], float(number))
+    return family
+
+
+def _sources(now: datetime) -> Iterator[Metric]:
+    found = status.summary(now)
+    yield _gauge("sources", "Sources by status.", ("status",), ((each.value, n) for each, n in found.by_status.items()))
+    yield _gauge("sources_protected", "Sources with a backup that is recent enough.", (), [(found.protected,)])
+    yield _gauge("sources_in_need", "Sources that need a person.", (), [(found.in_need,)])
+    yield _gauge("dead_letters", "Records that gave up.", (), [(found.dead_letters,)])
+
+
+def _backlog(now: datetime) -> Iterator[Metric]:
+    found = backlog.summary(now)
+    queues = found.queues
+    bound = f"{backlog.BOUND:,}"
+    states = ("waiting", "ready", "running")
+    yield _gauge(
+        "records",
+        f"Unfinished records by queue and status; at most {bound} waiting, and ready in a queue, are counted.",
+        ("queue", "status"),
+        ((each.name, state, getattr(each, state)) for each in queues for state in states),
+    )
+    yield _gauge(
+        "oldest_ready_seconds",
+        "Since when the oldest ready record of a queue might have run; 0: none is ready.",
+        ("queue",),
+        ((each.name, each.oldest_ready_for or 0) for each in queues),
+    )
+    yield _gauge(
+        "overdue_waiting_seconds",
+        "How long ago the first waiting record of a queue should have become ready; 0: none.",
+        ("queue",),
+        ((each.name, each.overdue_for or 0) for each in queues),
+    )
+    yield _gauge(
+        "queue_paused", "1 for a queue that is paused.", ("queue",), ((q.name, int(bool(q.paused_at))) for q in queues)
+    )
+    yield _gauge(
+        "places", "Records of a queue that workers alive run at once.", ("queue",), ((q.name, q.places) for q in queues)
+    )
+    units = [each for each in queues if each.name == BACKUPS]
+    yield _gauge("execution_units", "Execution units of workers alive.", (), ((each.places,) for each in units))
+    yield _gauge("execution_units_in_use", "Execution units at work.", (), ((each.running,) for each in units))
+    alive = sum(each.alive for each in found.workers)
+    counted = (("alive", alive), ("silent", len(found.workers) - alive))
+    yield _gauge("workers", "Workers that have not stopped; silent: without a heartbeat.", ("state",), counted)
+    yield _gauge(
+        "breaker_open_seconds",
+        "For how long a breaker has been open; closed ones are not there.",
+        ("breaker", "title"),
+        ((each.key, each.title, each.open_for) for each in found.breakers),
+    )
+
+
+def _attempts() -> Metric:
+    family = HistogramMetricFamily(
+        "backupsched_attempt_seconds",
+        "Attempts that have ended, with their durations. `engine` is empty but for backups that were begun.",
+        labels=("kind", "queue", "engine", "outcome"),
+    )
+    found: dict[tuple[str, str, str, str], dict[float, int]] = {}
+    spent: dict[tuple[str, str, str, str], float] = {}
+    for total in AttemptTotal.objects.order_by("kind", "queue", "sort", "outcome"):
+        engine = engine_for(total.sort).name if total.queue == BACKUPS and total.sort in ENGINES else ""
+        key = (total.kind, total.queue, engine, AttemptOutcome(total.outcome).label)
+        steps = found.setdefault(key, dict.fromkeys(STEPS, 0))
+        steps[total.up_to] += total.number
+        spent[key] = spent.get(key, 0.0) + total.seconds
+    for key, steps in found.items():
+        buckets = zip(map(floatToGoString, STEPS), accumulate(steps.values()), strict=True)
+        family.add_metric(key, list(buckets), spent[key])
+    return family
+
+
+def _throttles() -> Iterator[Metric]:
+    found = throttles.live()
+    limits = [(each.throttle.name, each.throttle.max_in_flight) for each in found]
+    yield _gauge("throttle_limit", "Most records of a throttle in flight; 0: paused.", ("throttle",), limits)
+    for name, text in (("in_flight", "Records of a throttle that run."), ("ready", "Ready records of a throttle.")):
+        rows = [(each.throttle.name, getattr(each, name)) for each in found]
+        yield _gauge(f"throttle_{name}", text, ("throttle",), rows)
+
+
+def _repositories() -> Iterator[Metric]:
+    repositories = list(Repository.objects.order_by("name"))
+    for name, text, field in (
+        ("free", "Room left in a repository, as of its last backup; none for a remote.", "room_free"),
+        ("size", "Size of a repository's file system.", "room_total"),
+    ):
+        room = ((each.name, getattr(each, field)) for each in repositories)
+        yield _gauge(f"repository_{name}_bytes", text, ("repository",), room)
+    names = {each.pk: each.name for each in repositories}
+    latest = Assignment.objects.values("policy__repository").order_by()
+    found = list(latest.values_list("policy__repository", Max("last_backup_at"), Max("proved_at")))
+    for column, name, text in (
+        (1, "last_backup", "Start of the last backup into a repository."),
+        (2, "last_proof", "When a drill last restored from a repository what its manifest says."),
+    ):
+        rows = ((names[row[0]], _seconds(row[column])) for row in found)
+        yield _gauge(f"repository_{name}_timestamp_seconds", text, ("repository",), rows)
+
+
+def _copies(now: datetime) -> Iterator[Metric]:
+    found = dict(copied.overdue(now).order_by().values_list("policy__copy_to__name").annotate(Count("pk")))
+    names = Repository.objects.filter(copied_policies__isnull=False).distinct().values_list("name", flat=True)
+    rows = ((name, found.get(name, 0)) for name in names.order_by("name"))
+    yield _gauge("copies_overdue", "Sources with a point that came into no copy in time.", ("repository",), rows)
+
+
+def _alerts() -> Iterator[Metric]:
+    found = dict(Alert.objects.filter(ended_at=None).order_by().values_list("kind").annotate(Count("pk")))
+    rows = ((kind, found.get(kind, 0)) for kind in AlertKind.values)
+    yield _gauge("alerts", "Open alerts by kind; `watchdog`: the scheduler itself.", ("kind",), rows)
+    yield _gauge("alerts_undelivered", "Messages about alerts that were not delivered.", (), [(undelivered().count(),)])
+
+
+def _each_source(now: datetime) -> Iterator[Metric]:
+    rows = status.with_status(Source.objects.filter(retired_at=None), now).values_list("name", "status")
+    yield _gauge("source_status", "1 for the status of a source.", ("source", "status"), ((*row, 1) for row in rows))
+    assignments = Assignment.objects.filter(source__retired_at=None)
+    for name, text in (("last", "Start of its last backup."), ("next", "When its next backup is due.")):
+        found = assignments.values_list("source__name", "policy__schedule__name", f"{name}_backup_at")
+        dates = ((source, policy, _seconds(at)) for source, policy, at in found)
+        yield _gauge(f"source_{name}_backup_timestamp_seconds", text, ("source", "policy"), dates)
+
+
+def _seconds(instant: Any) -> float | None:
+    return instant.timestamp() if instant else None

@@ -1,0 +1,128 @@
+"""What needs a person: the sources, the worst first, and what else does not work. Each with its reason and a button."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max
+from django.http import HttpRequest
+from django.urls import reverse
+
+import alerting
+from alerting import raising
+from jobs import breakers
+from jobs.durations import span
+from jobs.formatting import several
+from jobs.models import BacklogRecord, Breaker, PausedQueue
+from jobs.states import Status as RecordStatus
+from operations.backlog.attention import attention
+from operations.backlog.summary import Summary, WorkerSummary
+from operations.web.permissions import may_look, may_operate
+from sources import status
+from sources.admin.protection import mends
+from sources.domain.status import COLOURS, Status
+from sources.models import Assignment, Source
+
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Need:
+    """A source that needs a person. `action`: what its button does (`actions.py`); empty: none for this person.
+    `mends`: label and address of other buttons."""
+
+    id: int
+    name: str
+    status: str
+    colour: str
+    reason: str
+    action: str
+    mends: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence, and where to go (`url`), or what its button does (`action`, about `about`)."""
+
+    text: str
+    label: str = ""
+    url: str = ""
+    action: str = ""
+    about: str = ""
+
+
+def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
+    """The sentence, the numbers by status, and the first sources that need a person."""
+    found = status.summary(now)
+    in_need = status.needing_a_person(Source.objects.all(), now).order_by("status_rank", "name")
+    worst: list[Any] = list(in_need[:SHOWN])
+    reasons = status.reasons_of(worst, now) if worst else {}
+    may_act = request.user.has_perm("sources.change_source")
+    needs = [
+        Need(
+            each.pk, each.name, each.status, COLOURS[Status(each.status)], reasons.get(each.pk, ""),
+            "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
+            list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
+        )
+        for each in worst
+    ]  # fmt: skip
+    by_status = [(word, COLOURS[word], count) for word in Status if (count := found.by_status.get(word, 0))]
+    proved = Assignment.objects.filter(proved_at__isnull=False).order_by("-proved_at").select_related("source")
+    return {
+        "summary": found,
+        "by_status": by_status,
+        "needs": needs,
+        "more_needs": found.in_need - len(needs),
+        "proved": proved.first(),
+        "unproved": Assignment.objects.exclude(drill_error="").count(),
+    }
+
+
+def notices(request: HttpRequest, workers: Sequence[WorkerSummary] | None, now: datetime) -> list[Notice]:
+    """What else needs a person, as far as this one may look at it. `workers`: None: may not."""
+    found = []
+    if workers is not None:
+        open_page = reverse("admin:jobs_worker_changelist")
+        # to the minute: what would change each second would never be answered by 304
+        seen = [replace(each, heartbeat_for=each.heartbeat_for // 60 * 60) for each in workers]
+        found += [Notice(text, "Open", open_page) for text in attention(Summary(now, [], seen, []))]
+    if may_look(request):
+        found += [*_paused(request, now), *_open_breakers(), *_dead_letters()]
+    if request.user.has_perm("alerting.view_alert"):
+        found += [Notice(text, "Open", reverse("admin:alerting_alert_changelist")) for text in raising.in_need(now)]
+    if request.user.has_perm("alerting.view_alertmessage"):
+        found += _undelivered()
+    return found
+
+
+def _undelivered() -> Iterator[Notice]:
+    if count := alerting.undelivered().count():
+        text = f"{several(count, 'message')} about alerts could not be delivered."
+        yield Notice(text, "Open", reverse("admin:alerting_alertmessage_changelist"))
+
+
+def _paused(request: HttpRequest, now: datetime) -> Iterator[Notice]:
+    action = "resume_queue" if may_operate(request) else ""
+    for queue in PausedQueue.objects.order_by("name"):
+        why = f" ({queue.reason})" if queue.reason else ""
+        text = f"Queue {queue.name} has been paused for {span((now - queue.paused_at).total_seconds())}{why}."
+        yield Notice(
+            text, "Resume" if action else "Open", reverse("admin:jobs_pausedqueue_changelist"), action, queue.name
+        )
+
+
+def _open_breakers() -> Iterator[Notice]:
+    for breaker in Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")[:SHOWN]:
+        count = breakers.held_by(breaker)
+        text = f"{breakers.describe(breaker)}; {count:,} {'record waits' if count == 1 else 'records wait'} for it."
+        yield Notice(text, "Open", reverse("admin:jobs_breaker_change", args=[breaker.pk]))
+
+
+def _dead_letters() -> Iterator[Notice]:
+    failed = BacklogRecord.objects.filter(status=RecordStatus.FAILED)
+    if count := failed.count():
+        latest = failed.aggregate(at=Max("finished_at"))["at"]
+        plural = "record has" if count == 1 else "records have"
+        text = f"{count:,} {plural} given up, the last one at {latest:%Y-%m-%d %H:%M} UTC."
+        yield Notice(text, "Open the dead letters", reverse("admin:jobs_backlogrecord_dead_letters"))

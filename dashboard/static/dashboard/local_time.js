@@ -1,0 +1,40 @@
+// Beside each instant in UTC: what the viewer's clock showed then. Without a script, or in UTC, only UTC stands there.
+// An instant is an element of its own, or stands in the cell of a column, or in a field, that says UTC, or says so itself.
+(() => {
+    const SAYS_UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC(?!\))/g;
+    const IN_A_CELL = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?/g;
+    const LEFT_ALONE = 'time, pre, code, textarea, script, option';
+    const two = number => String(number).padStart(2, '0');
+    const beside = (utc, day, minute, second = '') => {
+        const instant = new Date(`${day}T${minute}${second || ':00'}Z`);
+        if (isNaN(instant) || !instant.getTimezoneOffset()) return utc;
+        const here = `${instant.getFullYear()}-${two(instant.getMonth() + 1)}-${two(instant.getDate())}`;
+        const time = `${two(instant.getHours())}:${two(instant.getMinutes())}${second}`;
+        return `${here} ${time} (${here === day ? '' : `${day} `}${minute}${second} UTC)`;
+    };
+    const write = (root, pattern) => {
+        const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), found = [];
+        while (walker.nextNode()) found.push(walker.currentNode);
+        for (const node of found) {
+            const text = node.data.replace(pattern, beside);
+            if (text !== node.data && !node.parentElement.closest(LEFT_ALONE)) node.data = text;
+        }
+    };
+    const show = () => {
+        const page = document.getElementById('main');
+        if (!page) return;
+        for (const time of page.querySelectorAll('time[datetime]'))
+            time.textContent = time.textContent.replace(SAYS_UTC, beside);
+        const fields = [...page.querySelectorAll('.field-line')]
+            .filter(line => /UTC\)/.test(line.querySelector('label')?.textContent))
+            .map(line => line.querySelector('.readonly')).filter(Boolean);
+        for (const cell of [...page.querySelectorAll('td[data-label*="(UTC)" i]'), ...fields]) {
+            if (cell.dataset.seen) continue;
+            cell.dataset.seen = 'yes';
+            write(cell, IN_A_CELL);
+        }
+        write(page, SAYS_UTC);
+    };
+    document.addEventListener('DOMContentLoaded', show);
+    document.addEventListener('htmx:afterSettle', show);
+})();

@@ -1,0 +1,155 @@
+"""What runs now, what comes next, and when the next window opens. A bounded number of rows, by indexes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs import breakers
+from jobs.models import BacklogRecord
+from jobs.states import WaitingFor
+from sources.engines import engine_for
+from sources.models import Assignment, Progress
+from sources.planning import ARRIVALS, AVAILABILITY, BACKUPS, KIND, OF_ASSIGNMENTS
+from sources.planning.names import assignment_of
+from sources.restores import asking
+
+SHOWN = 6
+"""Rows of each list."""
+
+SURE_AFTER = timedelta(seconds=5)
+"""What a run has done in less time says nothing of its speed."""
+
+
+WAITS = {
+    WaitingFor.START: "starts at",
+    WaitingFor.WINDOW: "waits for its window until",
+    WaitingFor.BACKOFF: "failed, and is tried again at",
+    WaitingFor.RECHECK: "did not answer, and is asked again at",
+    WaitingFor.SNOOZE: "is snoozed until",
+    WaitingFor.THROTTLE: "waits for other work on its source, and looks again at",
+    WaitingFor.BREAKER: "waits for its repository, which is tried at",
+    WaitingFor.SWEEP: "failed, and is tried again at",
+}
+"""Before the instant at which that ends."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that is at work. `share`: percent done; None: not known. `speed`: bytes a second since it began."""
+
+    record: int
+    kind: str
+    name: str
+    source: int | None
+    policy: str
+    engine: str
+    began_at: datetime
+    share: int | None
+    done: int
+    total: int
+    speed: float | None
+    ends_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A record that is claimed soon, or ready later."""
+
+    record: int
+    name: str
+    source: int | None
+    what: str
+    at: datetime | None
+
+
+def running(now: datetime) -> tuple[list[Running], int]:
+    """What copies, removes, checks or restores, the longest first, and how many there are."""
+    found = BacklogRecord.objects.running().filter(queue__in=(BACKUPS, asking.QUEUE)).order_by("started_at", "pk")
+    records = list(found[:SHOWN])
+    count = len(records) if len(records) < SHOWN else found.count()
+    progress = Progress.objects.in_bulk([record.pk for record in records])
+    assignments = _assignments(records)
+    return [_running(each, assignments.get(each.subject), progress.get(each.pk), now) for each in records], count
+
+
+def _running(record: BacklogRecord, assignment: Assignment | None, progress: Progress | None, now: datetime) -> Running:
+    began = record.started_at or now
+    so_far = now - began
+    done, total = (progress.bytes_done, progress.bytes_total) if progress else (0, 0)
+    speed = done / so_far.total_seconds() if done and so_far > SURE_AFTER else None
+    return Running(
+        record=record.pk,
+        kind=record.kind,
+        name=_name(record, assignment),
+        source=assignment.source_id if assignment else None,
+        policy=str(assignment.policy) if assignment else "",
+        engine=engine_for(assignment.source.kind).name if assignment and record.kind == KIND else record.kind,
+        began_at=began,
+        share=min(100, 100 * done // total) if total else None,
+        done=done,
+        total=total,
+        speed=speed,
+        ends_at=_end(record, began, speed, total - done, now),
+    )
+
+
+def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int, now: datetime) -> datetime | None:
+    """By what is left at the speed so far, once that is known, or by its last duration; None: by neither."""
+    if speed and left > 0:
+        return now + timedelta(seconds=left / speed)
+    by_last = began + timedelta(seconds=record.expected_seconds) if record.expected_seconds else None
+    return by_last if by_last and by_last > now else None
+
+
+def coming(now: datetime) -> list[Coming]:
+    """What is next: what is ready for an execution unit, then what is about to be asked, each in claim order, then
+    what waits, the earliest first."""
+    found: list[BacklogRecord] = []
+    for queue in (BACKUPS, ARRIVALS, AVAILABILITY):
+        if room := SHOWN - len(found):
+            found += BacklogRecord.objects.ready().filter(queue=queue).open_at(now).in_claim_order()[:room]
+    if room := SHOWN - len(found):
+        waiting = BacklogRecord.objects.waiting().filter(kind__in=OF_ASSIGNMENTS)
+        found += waiting.order_by("run_after").select_related("breaker")[:room]
+    assignments = _assignments(found)
+    return [_coming(record, assignments.get(record.subject)) for record in found]
+
+
+def _coming(record: BacklogRecord, assignment: Assignment | None) -> Coming:
+    if record.waiting_for is not None:
+        what = WAITS[WaitingFor(record.waiting_for)]
+    else:
+        is_asked = record.kind == KIND and record.queue != BACKUPS
+        what = "is asked whether it is there" if is_asked else "starts at the next free execution unit"
+    return Coming(
+        record=record.pk,
+        name=_name(record, assignment),
+        source=assignment.source_id if assignment else None,
+        what=what if record.kind == KIND else f"{record.kind}: {what}",
+        at=breakers.tried_at(record) if record.waiting_for is not None else None,
+    )
+
+
+def next_due(now: datetime) -> datetime | None:
+    """The earliest next-backup date that lies ahead."""
+    ahead = Assignment.objects.active().filter(next_backup_at__gt=now).order_by("next_backup_at")
+    return ahead.values_list("next_backup_at", flat=True).first()
+
+
+def next_opening() -> tuple[str, datetime] | None:
+    """Of the windows that records wait for: which policy's opens first, and when. None: nothing waits for one."""
+    waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.WINDOW, kind__in=OF_ASSIGNMENTS)
+    first = waiting.order_by("run_after").first()
+    assignment = _assignments([first]).get(first.subject) if first else None
+    return (str(assignment.policy), first.run_after) if first and assignment else None
+
+
+def _assignments(records: Iterable[BacklogRecord]) -> dict[str, Assignment]:
+    """Subject → the assignment that it names."""
+    of = {each.subject: assignment_of(each.subject) for each in records if each.kind in OF_ASSIGNMENTS}
+    rows = Assignment.objects.select_related("source", "policy__schedule").in_bulk(of.values())
+    return {subject: rows[pk] for subject, pk in of.items() if pk in rows}
+
+
+def _name(record: BacklogRecord, assignment: Assignment | None) -> str:
+    return assignment.source.name if assignment else str(record.payload.get("title") or record.subject)

@@ -1,0 +1,27 @@
+"""How a stored secret (`stored_secrets.py`) is referred to and by which tables, apart from it: that loads much."""
+
+from typing import NamedTuple
+
+from django.db.models import Model
+
+PREFIX = "stored:"
+
+LONGEST_SECRET = 65_536
+"""Bytes, or characters, of a secret: a private key has a few thousand."""
+
+SECRET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # noqa: S105 - a pattern
+
+
+class Referring(NamedTuple):
+    """A field of rows with a name that may hold a reference, or an object of which each value may be one.
+
+    `stays`: a secret that one of these rows refers to is not replaced: it opens what was written with it.
+    """
+
+    model: type[Model]
+    field: str
+    stays: bool = False
+    named_by: str = "name"
+
+
+referring: list[Referring] = []

@@ -1,0 +1,26 @@
+"""Which record a log line is about: fields of each line that a handler writes, for logs in JSON."""
+
+import logging
+from contextvars import ContextVar
+
+from jobs.outcomes import Claimed
+
+handled: ContextVar[Claimed | None] = ContextVar("handled", default=None)
+"""What runs in this thread or task, or ran there last."""
+
+
+OF_PAYLOAD = ("title", "source")
+"""The name for people, and the id of the source that a record is about."""
+
+
+class OfRecord(logging.Filter):
+    """Adds `record` (its id), `attempt`, `kind`, `queue`, `subject`, and `title` and `source` of its payload to lines
+    that name no other record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        run = handled.get()
+        if run is not None and getattr(record, "record", run.id) == run.id:
+            about = {"record": run.id, **{name: run.payload.get(name) for name in OF_PAYLOAD}}
+            about |= {name: getattr(run, name) for name in ("attempt", "kind", "queue", "subject")}
+            record.__dict__.update(about | record.__dict__)
+        return True

@@ -1,0 +1,28 @@
+"""The hold of everything, as people see it: the same sentence on every page, in commands and in the doctor."""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from jobs.backlog.holding import held
+from jobs.models import Hold
+
+__all__ = ["held", "in_pages", "sentence"]
+
+
+def sentence(hold: Hold) -> str:
+    """Since when, by whom and why nothing starts."""
+    return (
+        f"Everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by}: {hold.reason}. No backup, "
+        f"retention, check, drill, restore or delivery starts before it is released."
+    )
+
+
+def in_pages(request: HttpRequest) -> dict[str, Any]:
+    """For templates: `hold_sentence`, which asks the database when it is used; empty when nothing is held."""
+
+    def hold_sentence() -> str:
+        found = held()
+        return sentence(found) if found else ""
+
+    return {"hold_sentence": hold_sentence}

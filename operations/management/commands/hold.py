@@ -1,0 +1,32 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from jobs import backlog
+from jobs.conf import PROGRAM
+from operations.backlog.facts import as_json
+from operations.hold import held, sentence
+from operations.management.base import VerbCommand, person, without_its_log_lines
+from operations.terminal import one_line
+
+
+class Command(VerbCommand):
+    help = (
+        "Hold everything at once, in every queue: no backup, retention, check, drill, restore or delivery starts, and "
+        "what runs is stopped and given back, which counts as no failure. A callback that was sent may still be "
+        f"answered. `{PROGRAM} release` goes on; queues that were paused stay so. To let what runs end, pause its "
+        f"queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 for bad usage, or when the database does "
+        "not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="why: every page and command says it")
+        parser.add_argument("--json", action="store_true", help="print {changed, held, text}")
+        parser.set_defaults(verb="hold")
+
+    def _hold(self, options: dict[str, Any]) -> None:
+        with without_its_log_lines():
+            changed = backlog.hold(options["reason"], by=person())
+        found = held()
+        text = f"{sentence(found)} `{PROGRAM} release` goes on." if found else "it was released at once"
+        facts = {"changed": changed, "held": bool(found), "text": text}
+        self.stdout.write(as_json(facts) if options["json"] else one_line(text))

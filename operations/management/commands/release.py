@@ -1,0 +1,23 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from jobs import backlog
+from operations.backlog.facts import as_json
+from operations.management.base import VerbCommand, person, without_its_log_lines
+
+
+class Command(VerbCommand):
+    help = (
+        "End the hold of everything: all that waits goes on, what was stopped starts again. Queues that were paused by "
+        "themselves stay so. Exit codes: 0, also when nothing was on hold; 2 when the database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print {changed}")
+        parser.set_defaults(verb="release")
+
+    def _release(self, options: dict[str, Any]) -> None:
+        with without_its_log_lines():
+            changed = backlog.release(by=person())
+        words = "work goes on" if changed else "nothing was on hold"
+        self.stdout.write(as_json({"changed": changed}) if options["json"] else words)

@@ -1,0 +1,56 @@
+"""*Test connection*: is a source there, and may its engine read it? Asked by a person who waits, so in bounded time."""
+
+import time
+from dataclasses import asdict, dataclass
+
+from sources.availability import answers
+from sources.backups import repositories
+from sources.backups.handler import refused_in_clear, specification_of
+from sources.models import Source
+from sources.secrets_by_reference import SecretNotFound
+
+ANSWER_SECONDS = 5.0
+LOOK_SECONDS = 8.0
+END_SECONDS = 4.0
+"""For the process to start and to end."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of it, in a sentence for people."""
+
+    works: bool
+    text: str
+
+
+class Deadline:
+    """A stop signal that is set after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return time.monotonic() >= self._until
+
+
+def try_source(source: Source) -> Tried:
+    """Ask the source as a worker would, then let its engine look at it from this host. Takes 20 s at the longest."""
+    answer = answers.ask_now(source, ANSWER_SECONDS)
+    if not answer.present:
+        return Tried(False, f"{answer.text}.")
+    try:
+        specification = specification_of(source)
+    except SecretNotFound as error:
+        return Tried(False, f"{answer.text}, but {error}.")
+    if refusal := refused_in_clear(specification):
+        return Tried(False, f"{answer.text}, but it {refusal}.")
+    order = {"source": asdict(specification), "seconds": LOOK_SECONDS}
+    try:
+        found = repositories.ask("try_source", source.name, Deadline(LOOK_SECONDS + END_SECONDS), **order)
+    except (repositories.Unanswered, OSError) as error:
+        return Tried(False, f"{answer.text}, but its engine could not be tried: {error}.")
+    if found is None:
+        return Tried(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
+    if "problem" in found:
+        return Tried(False, f"{answer.text}, but {found['problem']}.")
+    return Tried(True, f"{answer.text}, and {found['text']}.")

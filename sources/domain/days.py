@@ -1,0 +1,132 @@
+"""What became of one day of an assignment: the cells of the matrix. Pure: `now` is always an argument.
+
+A day is a local date in the zone of the policy. It is judged by the periods that begin on it, from the first trigger of
+that date to the first one after it: a night from 22:00 to 06:00 counts for the evening on which it began. A date
+without a trigger belongs to the period in which it lies, so each day of a weekly policy shows what became of its week.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from enum import StrEnum
+from functools import lru_cache
+
+from schedules.cron import Period, instant_of
+from sources.domain.windows import Window
+
+SMALLEST = timedelta(microseconds=1)
+
+
+class Day(StrEnum):
+    """Worst first: of a source under several policies the worst is shown."""
+
+    PRESENT = "missed while present"
+    """No backup, although the source answered or checked in."""
+    UNASKED = "missed, not asked"
+    """No backup, and no attempt that would say whether the source was there: the scheduler did not come to it."""
+    ABSENT = "missed while absent"
+    """No backup: each time it was asked, the source did not answer."""
+    OPEN = "still open"
+    """No backup yet, and its period is not over."""
+    PROTECTED = "protected"
+    """A backup that succeeded began in it."""
+    PAUSED = "paused"
+    """No backup was wanted when its last opening ended: it was paused or snoozed, its policy was disabled, or
+    everything was on hold."""
+    EXCLUDED = "excluded"
+    """The window of the policy had no opening in it."""
+    RETIRED = "retired"
+    NONE = "nothing was due"
+    """It had not begun, or the source was under no policy yet."""
+
+
+SIGNS = {
+    Day.PRESENT: ("m", "!"), Day.UNASKED: ("u", "?"), Day.ABSENT: ("a", "–"), Day.OPEN: ("o", "…"),
+    Day.PROTECTED: ("p", "✓"), Day.PAUSED: ("h", "||"), Day.EXCLUDED: ("x", "×"), Day.RETIRED: ("r", "·"),
+}  # fmt: skip
+"""The class of a cell, and what stands in it: a colour is never all that tells two days apart."""
+
+RANK = {day: rank for rank, day in enumerate(Day)}
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a day is judged by: `begins` ≤ t < `ends`, aware UTC. `closes`: the end of its last opening; None: it has
+    none."""
+
+    begins: datetime
+    ends: datetime
+    closes: datetime | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the attempts of an assignment say about a stretch."""
+
+    succeeded: bool = False
+    answered: bool = False
+    silent: bool = False
+
+
+NOTHING = Found()
+
+Pauses = Collection[tuple[datetime, datetime | None]]
+"""From when until when no backups were wanted; None: it has not ended."""
+
+
+@lru_cache(maxsize=5000)
+def stretches(period: Period, window: Window, first: date, last: date) -> tuple[Stretch, ...]:
+    """That of each local date from `first` to `last`. Raises: ValueError when the period or window cannot be read."""
+    days = [first + timedelta(days=number) for number in range((last - first).days + 2)]
+    midnights = [instant_of(datetime.combine(day, time(0)), period.tzinfo) for day in days]
+    coming, triggers = period.after(midnights[0] - SMALLEST), list[datetime]()
+    for midnight in midnights:
+        # still ahead on a date without a trigger
+        trigger = triggers[-1] if triggers and triggers[-1] >= midnight else next(coming)
+        if trigger < midnight:  # one of several on the date before
+            coming = period.after(midnight - SMALLEST)
+            trigger = next(coming)
+        triggers.append(trigger)
+    found: list[Stretch] = []
+    for trigger, following, tomorrow in zip(triggers, triggers[1:], midnights[1:], strict=False):
+        if trigger >= tomorrow and found:
+            found.append(found[-1])
+            continue
+        begins = trigger if trigger < tomorrow else period.current(midnights[0])
+        closes = [min(opening.closes_at, following) for opening in window.openings(begins, following)]
+        found.append(Stretch(begins, following, closes[-1] if closes else None))
+    return tuple(found)
+
+
+def judge(
+    stretch: Stretch,
+    found: Found,
+    *,
+    assigned_at: datetime,
+    retired_at: datetime | None,
+    pauses: Pauses,
+    now: datetime,
+) -> Day:
+    """What became of an assignment in a stretch. `assigned_at`: when the source came under the policy."""
+    over = min(stretch.ends, now)
+    if found.succeeded:
+        return Day.PROTECTED
+    if max(assigned_at, stretch.begins) >= over:
+        return Day.NONE
+    if retired_at is not None and retired_at < over:
+        return Day.RETIRED
+    last = min(stretch.closes or stretch.ends, over)
+    if any(since < last and (until is None or until >= last) for since, until in pauses):
+        return Day.PAUSED
+    if stretch.closes is None:
+        return Day.EXCLUDED
+    if now < stretch.ends:
+        return Day.OPEN
+    if found.answered:
+        return Day.PRESENT
+    return Day.ABSENT if found.silent else Day.UNASKED
+
+
+def worst(days: Sequence[Day]) -> Day:
+    """Of one day under several policies."""
+    return min(days, key=RANK.__getitem__, default=Day.NONE)

@@ -1,0 +1,77 @@
+"""How well a source or an assignment is protected, in one word: the same in the admin, the API, commands, agents and
+metrics. `sources/status.py` finds it of rows."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """The worst first, as lists sort them."""
+
+    FAILING = "failing"
+    """Its last attempt failed."""
+    OVERDUE = "overdue"
+    """It has a backup, but none for too long."""
+    NEVER = "never"
+    """It has no backup yet."""
+    DOUBTFUL = "doubtful"
+    """Its backups may be no good: a check found damage in them, a drill could not restore them, or the last one looked
+    wrong."""
+    UNPROTECTED = "unprotected"
+    """It is in no policy, or in none that is enabled."""
+    ABSENT = "absent"
+    """It is due and did not answer; it is asked again."""
+    WAITING = "waiting"
+    """It is due, and its record waits: for its window, a throttle, a breaker, the end of a snooze."""
+    DUE = "due"
+    """Its next-backup date has come, or a person asked for a backup now."""
+    RUNNING = "running"
+    """It is being copied."""
+    PROTECTED = "protected"
+    """Its next-backup date lies ahead."""
+    PAUSED = "paused"
+    """A person wants no backups of it for now."""
+    RETIRED = "retired"
+    """A person wants no backups of it any more; it is in no count."""
+
+    @property
+    def rank(self) -> int:
+        """The worst is 0."""
+        return RANKS[self]
+
+
+BY_RANK = tuple(Status)
+RANKS = {status: rank for rank, status in enumerate(BY_RANK)}
+
+PRECEDENCE = (
+    Status.FAILING,
+    Status.OVERDUE,
+    Status.NEVER,
+    Status.DOUBTFUL,
+    Status.RUNNING,
+    Status.ABSENT,
+    Status.WAITING,
+    Status.DUE,
+    Status.PROTECTED,
+)
+"""Of an assignment that is active, and of a source over those: the first that holds."""
+
+NEEDS_A_PERSON = frozenset({Status.FAILING, Status.OVERDUE, Status.NEVER, Status.DOUBTFUL, Status.UNPROTECTED})
+
+NOT_COUNTED = frozenset({Status.PAUSED, Status.RETIRED})
+"""Neither protected nor in need."""
+
+COLOURS: dict[Status, str] = {
+    Status.FAILING: "danger",
+    Status.OVERDUE: "danger",
+    Status.NEVER: "danger",
+    Status.DOUBTFUL: "danger",
+    Status.UNPROTECTED: "danger",
+    Status.ABSENT: "warning",
+    Status.WAITING: "warning",
+    Status.DUE: "warning",
+    Status.RUNNING: "info",
+    Status.PROTECTED: "success",
+    Status.PAUSED: "",
+    Status.RETIRED: "",
+}
+"""Status → the name of the theme's label."""

@@ -1,0 +1,117 @@
+"""The folders of a mailbox, and the directory that each has below that of its copy. Pure.
+
+A server chooses the names, so no name is taken as it is: what is no letter, digit or harmless sign is written as in
+URLs (`%2F`), and so is the first letter of *cur*, *new* and *tmp*, which a Maildir has itself. What is too long for a
+file system, or equal to another one where case does not count, ends in a digest.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from imap_tools.imap_utf7 import utf7_decode
+
+LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?P<delimiter>NIL|"(?:\\.|[^"\\])")(?: (?P<name>.*))?', re.DOTALL)
+WITHOUT_MESSAGES = frozenset({b"\\noselect", b"\\nonexistent"})
+HARMLESS = frozenset(" !#&'()+,-.=@[]^_{}~$;")
+OF_A_MAILDIR = frozenset({"cur", "new", "tmp"})
+LONGEST_NAME, LONGEST_PATH = 100, 500
+"""Bytes. An encrypted name is half as long again; a key of a bucket has 1,024 at the most."""
+DIGEST = 12
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a mailbox: `raw`, as its server writes it, and the levels of its name, each raw as well."""
+
+    raw: bytes
+    levels: tuple[bytes, ...]
+
+    @property
+    def title(self) -> str:
+        """For people, and for what they name: levels parted by /."""
+        return "/".join(map(decoded, self.levels))
+
+    def is_below(self, title: str) -> bool:
+        """Whether it is the folder of that title, or one in it. INBOX may be written in any case."""
+        wanted, own = title.strip("/").split("/"), self.title.split("/")
+        if wanted[0].upper() == own[0].upper() == "INBOX":
+            wanted[0] = own[0]
+        return own[: len(wanted)] == wanted
+
+
+def parse(listed: Collection[Any]) -> list[Folder]:
+    """The folders with messages among the lines of a LIST response as imaplib has them, by raw name."""
+    found = {}
+    for line in listed:
+        text, literal = line if isinstance(line, tuple) else (line, None)
+        if not text or not (match := LISTED.match(text)):
+            continue
+        raw = literal if literal is not None else _unquoted(match["name"] or b"")
+        if raw and WITHOUT_MESSAGES.isdisjoint(match["flags"].lower().split()):
+            delimiter = _unquoted(match["delimiter"])
+            found[raw] = Folder(raw, tuple(raw.split(delimiter) if match["delimiter"] != b"NIL" else (raw,)))
+    return [found[raw] for raw in sorted(found)]
+
+
+def decoded(raw: bytes) -> str:
+    """A level of a name: modified UTF-7 (RFC 3501, 5.1.3), or UTF-8 as some servers have it, or its bytes."""
+    try:
+        return raw.decode() if any(byte > 127 for byte in raw) else utf7_decode(raw)
+    except ValueError:
+        return raw.decode("latin-1")
+
+
+def directories(folders: Collection[Folder]) -> dict[bytes, str]:
+    """The directory of each folder, a relative path, by raw name. No two are alike, nor one in a Maildir's own."""
+    alike = defaultdict(set)
+    for folder in folders:
+        for levels in _above(folder.levels):
+            alike[tuple(_folded(_safe(each)) for each in levels)].add(levels)
+    clashing = {levels for those in alike.values() if len(those) > 1 for levels in those}
+    return {folder.raw: _path(folder.levels, clashing) for folder in folders}
+
+
+def _path(levels: tuple[bytes, ...], clashing: Collection[tuple[bytes, ...]]) -> str:
+    names = [_safe(above[-1]) + (_digest(above) if above in clashing else "") for above in _above(levels)]
+    path = "/".join(names)
+    return path if len(path.encode()) <= LONGEST_PATH else names[0] + _digest(levels)
+
+
+def _above(levels: tuple[bytes, ...]) -> Iterator[tuple[bytes, ...]]:
+    return (levels[: number + 1] for number in range(len(levels)))
+
+
+def _safe(raw: bytes) -> str:
+    name = "".join(each if _is_harmless(each) else _escaped(each) for each in decoded(raw))
+    if name[:1] in (".", " ", "~") or name.casefold() in OF_A_MAILDIR:
+        name = _escaped(name[0]) + name[1:]
+    if name[-1:] in (".", " "):
+        name = name[:-1] + _escaped(name[-1])
+    cut = name.encode()[: LONGEST_NAME - DIGEST - 2].decode(errors="ignore")
+    return name if name and len(name.encode()) <= LONGEST_NAME else cut + _digest((raw,))
+
+
+def _is_harmless(letter: str) -> bool:
+    return letter in HARMLESS or unicodedata.category(letter)[0] in "LMN"
+
+
+def _escaped(letter: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in letter.encode(errors="surrogatepass"))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _digest(levels: tuple[bytes, ...]) -> str:
+    """No escape begins so."""
+    return "%~" + hashlib.sha256(b"\0".join(levels)).hexdigest()[:DIGEST]
+
+
+def _unquoted(name: bytes) -> bytes:
+    return re.sub(rb"\\(.)", rb"\1", name[1:-1], flags=re.DOTALL) if name[:1] == b'"' else name

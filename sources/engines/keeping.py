@@ -1,0 +1,158 @@
+"""What is done to the points of an assignment once they are made: removed, checked, copied."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from sources.engines.base import EngineProgress, RunEnded
+from sources.engines.limits import Space
+from sources.engines.rclone.options import option_arguments, option_environment
+from sources.engines.restic.options import rate_arguments
+from sources.engines.work import Stop, at_work, say_progress
+from sources.storage import checking, copying, layout, merging, recovery, remotes, runs
+from sources.storage.checking import Checked, Damage
+from sources.storage.copies import Copied
+from sources.storage.directories import missing
+from sources.storage.identity import Identity
+from sources.storage.location import RESTIC, Location
+from sources.storage.locks import locked
+from sources.storage.merging import Removed
+from sources.storage.restic import copying as restic_copying
+from sources.storage.restic import upkeep
+from sources.storage.restic.copying import PACK_BYTES
+from sources.storage.restic.program import Restic
+from sources.storage.restic.store import ResticStore
+from sources.storage.store import Store
+from sources.storage.stores import store_of
+
+SLOWEST_PACK_SECONDS = 3_600.0
+"""For one of restic's files of data, of which a few at a time share a slow link."""
+
+
+def remove_points(
+    location: dict[str, Any], folder: str, points: list[str], stay: list[str], prune: bool = True
+) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, and the points that are in neither
+    list (`runs.unrecorded`), or why it was not done. `prune`: of a restic repository, also what only they held."""
+
+    def on_progress(files: int, freed: int) -> None:
+        say_progress(EngineProgress(freed, 0, files))
+
+    def remove(store: Store) -> Removed:
+        if isinstance(store, ResticStore):
+            return upkeep.remove_points(store.restic, folder, points, stay, prune=prune)
+        return merging.remove(store, folder, points, stay=stay, on_progress=on_progress)
+
+    return at_work(
+        location,
+        folder,
+        lambda store: asdict(remove(store)) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})},
+    )
+
+
+def remove_folder(location: dict[str, Any], folder: str, ours: dict[str, Any]) -> dict[str, Any]:
+    """Remove all that an assignment has in a repository (`merging.remove_all`), if that says that it is `ours` (an
+    `Identity`): a mount point without its disk, or another disk there, is not. Answers as `remove_points` does."""
+
+    def on_progress(files: int, freed: int) -> None:
+        say_progress(EngineProgress(freed, 0, files))
+
+    def remove(store: Store) -> dict[str, Any]:
+        recovery.check_is_ours(store, Identity(**ours))
+        if isinstance(store, ResticStore):
+            return asdict(upkeep.remove_all(store.restic, folder)) | {"unrecorded": []}
+        return asdict(merging.remove_all(store, folder, on_progress=on_progress)) | {"unrecorded": []}
+
+    return at_work(location, folder, remove)
+
+
+def check_files(
+    location: dict[str, Any], folder: str, known: list[dict[str, Any]], recorded: list[str], **facts: Any
+) -> dict[str, Any]:
+    """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
+    are `recorded` and not there as damaged, and the points that are not (`runs.unrecorded`), or why not."""
+
+    def on_progress(files: int, size: int) -> None:
+        say_progress(EngineProgress(size, 0, files))
+
+    damage = [Damage(**each) for each in known]
+
+    def check(store: Store) -> Checked:
+        if isinstance(store, ResticStore):
+            packs = [each for each in damage if each.place == RESTIC]
+            return upkeep.check(store.restic, facts["part"], facts["share"], packs)
+        return checking.check(store, folder, known=damage, on_progress=on_progress, **facts)
+
+    def compare(store: Store) -> dict[str, Any]:
+        done, there = check(store), runs.points(store, folder)
+        lost = [
+            Damage(each, f"{layout.MANIFESTS}/{each}", layout.MANIFESTS, checking.GONE)
+            for each in sorted(set(recorded) - set(there), key=layout.order_of)
+        ]
+        done.damaged = [*lost, *done.damaged][: checking.MOST_DAMAGED]
+        return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded)}
+
+    return at_work(location, folder, compare)
+
+
+def copy_points(
+    location: dict[str, Any],
+    folder: str,
+    target: dict[str, Any],
+    ours: dict[str, Any],
+    made: bool,
+    newest: str,
+    again: list[str],
+    bandwidth: str,
+    zone: str,
+    reserve: float,
+) -> dict[str, Any]:
+    """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and
+    to say so if it is `made`. Returns `copies.Copied` as a dictionary, or why not. `newest`, `again`: see
+    `copying.copy`; the rest: policy."""
+    place, whose = Location.of_json(target), Identity(**ours)
+    if place.directory and (reason := missing(str(place.directory))):
+        return {"failed": reason}
+    space = Space(place.directory, reserve)
+
+    def on_progress(files: int, size: int) -> None:
+        space.check(size, "copies")
+        say_progress(EngineProgress(size, 0, files))
+
+    def on_packs(packs: int) -> None:
+        space.check(packs * PACK_BYTES, "copies")
+        say_progress(EngineProgress(0, 0, packs))
+
+    def bring(store: Store) -> dict[str, Any]:
+        first, stop = store.location, Stop(store.location.directory, place.directory)
+        second = store_of(place, stop)
+        if not made:
+            second.make(whose, like=first)
+        recovery.keep_true(second, whose, made=made)
+        with locked(place, folder) as lock:
+            if isinstance(store, ResticStore):
+                space.check_before()
+                rate = rate_arguments(bandwidth, "upload", "download")
+                to = Restic(place, stop, SLOWEST_PACK_SECONDS, store.grace, second=first)
+                return asdict(
+                    restic_copying.copy(
+                        Restic(first, stop), to, folder, newest=newest, options=rate, on_progress=on_packs
+                    )
+                )
+            return asdict(bring_files(store, (*store.inherited, *lock), stop))
+
+    def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> Copied:
+        options, there = {"bwlimit": bandwidth} if bandwidth else {}, remotes.beside(place)
+        zoned = {**store.location.environment, **option_environment(options, zone)}
+        first = replace(store.location, environment=zoned)
+        source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
+        copy = replace(store, location=there, stop=stop, inherited=inherited)
+        if space.lack():  # what a killed copy left may be what fills the disk
+            runs.remove_pieces(copy, folder)
+        space.check_before()
+        rate = option_arguments(options)
+        return copying.copy(source, copy, folder, newest=newest, again=again, options=rate, on_progress=on_progress)
+
+    try:
+        return at_work(location, folder, bring)
+    except (RunEnded, ValueError) as error:
+        return {"failed": str(error)}

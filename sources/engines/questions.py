@@ -1,0 +1,89 @@
+"""What is asked of a repository or a source beside backups, by orders of `apart.py`."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from delivery.redaction import redacted
+from sources.engines import probing, trying
+from sources.engines.base import RunEnded, SourceSpec
+from sources.engines.limits import Space
+from sources.engines.results import ERROR_LENGTH
+from sources.engines.work import Stop
+from sources.processes.programs import ProgramMissing
+from sources.storage import layout, recovery
+from sources.storage.directories import not_made, not_usable
+from sources.storage.identity import Identity
+from sources.storage.location import Location
+from sources.storage.locks import Busy
+from sources.storage.store import Stopped, StorageFailed
+from sources.storage.stores import store_of
+
+TRIED_WITH = b"\0" * 65_536
+
+
+def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
+
+    `reserve`: percent of the file system of a directory that must be free. `made`: a directory says whose it is.
+    """
+    where = Location.of_json(location)
+    return (
+        _directory_not_writable(where.directory, reserve, made)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float, made: bool) -> str | None:
+    """The file that is tried has no name."""
+    try:
+        if made and not (directory / layout.REPOSITORY).exists():
+            return recovery.LOST.format(directory)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(TRIED_WITH)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return str(error.strerror)
+    return Space(directory, reserve).lack() or None
+
+
+def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
+    """What comes of trying a repository (`probing.probe`). Nothing stays."""
+    where = Location.of_json(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
+        return {"field": "location", "problem": problem}
+    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
+
+
+def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
+    """Look at a source (`trying.look`), for at most so many seconds. `location`: what it is called."""
+    stop, until = Stop(None), time.monotonic() + seconds
+
+    class InTime:
+        def is_set(self) -> bool:
+            return stop.is_set() or time.monotonic() >= until
+
+    specification = SourceSpec(**source)
+    try:
+        return {"text": trying.look(specification, seconds, InTime())}
+    except (RunEnded, ProgramMissing, ValueError, OSError) as error:
+        return {"problem": redacted(str(error), specification.hidden)[:ERROR_LENGTH]}
+
+
+def make_repository(location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None) -> str | None:
+    """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns why that is
+    not possible; None: it is."""
+    where, whose = Location.of_json(location), Identity(**ours)
+    if where.directory and (reason := not_made(str(where.directory))):
+        return reason
+    try:
+        store = store_of(where, Stop(where.directory))
+        store.make(whose, Location.of_json(like) if like else None)
+        recovery.keep_true(store, whose)
+    except (StorageFailed, Stopped, Busy, ProgramMissing, OSError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,48 @@
+"""The point before a run: fetched once, and begun to be read, while rclone is at work."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeVar
+
+from sources.storage import layout, manifests
+from sources.storage.manifests import Entry, ManifestDamaged
+from sources.storage.store import Store
+
+AHEAD = 20_000
+"""Entries. All of a million would need as much memory again as the new ones."""
+
+Found = TypeVar("Found")
+Begun = tuple[list[Entry], Iterator[Entry]]
+
+
+@contextmanager
+def earlier(store: Store, folder: str, point: str | None) -> Iterator["Earlier"]:
+    """The entries of a point, for as long as the block lasts; without a point, none."""
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(1) as thread:
+        yield Earlier(store, layout.manifest_path(folder, point) if point else "", Path(scratch) / "manifest", thread)
+
+
+class Earlier:
+    def __init__(self, store: Store, path: str, file: Path, thread: ThreadPoolExecutor) -> None:
+        self._file = file
+        self._is_there = thread.submit(lambda: bool(path) and store.fetch(path, file))
+        self._ahead: Future[Begun] | None = thread.submit(self._begin)
+
+    def use(self, use: Callable[[Iterator[Entry]], Found]) -> tuple[Found, list[str]]:
+        """What `use` makes of all entries, of none where the manifest is damaged; and warnings. Raises what stores
+        do."""
+        ahead, self._ahead = self._ahead, None
+        try:
+            first, others = ahead.result() if ahead else self._begin()
+            return use(chain(first, others)), []
+        except ManifestDamaged as error:
+            problem = f"{error}: its point cannot be restored whole, and all files are read again for their digests"
+            return use(iter(())), [problem]
+
+    def _begin(self) -> Begun:
+        entries = manifests.read(self._file) if self._is_there.result() else iter(())
+        return list(islice(entries, AHEAD)), entries

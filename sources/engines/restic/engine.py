@@ -1,0 +1,202 @@
+"""Engine restic: copies a source into a restic repository, as a snapshot that is a point (`sources.storage.restic`).
+
+A folder of this host is read by restic itself. Whatever else a source is, the engine of its kind copies it into the
+staging directory of its assignment first, where only what has changed is fetched again, and restic reads that: one copy
+more on the disk of this host, and nothing to install on the source. A dump is verified there and removed afterwards.
+
+restic writes the snapshot last, in one file: a run that ends anywhere before leaves none, and data that the next prune
+removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
+"""
+
+import dataclasses
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sources.engines.base import BackupTask, Engine, EngineProgress, EngineResult, RunEnded, Verdict
+from sources.engines.limits import LeastRate, Space
+from sources.engines.rclone.engine import check_folder
+from sources.engines.restic.options import options_of
+from sources.engines.restic.progress import ResticProgress
+from sources.engines.results import WARNINGS, GuardedProgress, result_of, without_secrets
+from sources.engines.staging import staged
+from sources.processes.runner import StopSignal
+from sources.storage import layout
+from sources.storage.location import RCLONE, RESTIC, of_directory
+from sources.storage.locks import Busy
+from sources.storage.restic.program import Restic, ResticFailed
+from sources.storage.restic.snapshots import note_incomplete, tag_arguments, time_argument
+from sources.storage.restic.verdicts import PARTIAL, Trouble
+from sources.storage.store import StorageFailed
+
+FOLDER = "files"
+"""In the staging directory: what the engine of the kind takes for the folder of the assignment."""
+MARK_SECONDS = 60.0
+DONE = (Verdict.SUCCEEDED, Verdict.WARNINGS)
+
+
+class ResticEngine:
+    """Copies a source of any kind. `first`: the engine of its kind, which stages what is no folder of this host."""
+
+    name = RESTIC
+
+    def __init__(self, first: Engine) -> None:
+        self.first = first
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Those of the engine of the kind. Raises: ValueError."""
+        self.first.check_options(options)
+
+    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+        """Make a snapshot. See `Engine.run`. `snapshot` is the name of the point, and restic's id behind a slash."""
+        progress = GuardedProgress(on_progress)
+
+        def copy() -> EngineResult:
+            check_folder(task)
+            if task.source.kind == "local":
+                options = options_of(task.options, task.source.path)
+                return _marked(task, _snapshot(task, Path(task.source.path), options, self._writer, progress, stop))
+            with staged(task) as directory:
+                return _marked(task, self._stage_first(task, directory, progress, stop))
+
+        return result_of(task, copy)
+
+    @property
+    def _writer(self) -> str:
+        """What a manifest calls the engine: a drill of a dump goes by who wrote it."""
+        return RESTIC if self.first.name == RCLONE else self.first.name
+
+    def _stage_first(
+        self, task: BackupTask, directory: Path, progress: GuardedProgress, stop: StopSignal
+    ) -> EngineResult:
+        # an engine that stages itself does so in here
+        inner = str(directory / "staging")
+        here = dataclasses.replace(task, location=of_directory(directory), folder=FOLDER, staging=inner)
+        fetched = self.first.run(here, on_progress=progress, stop=stop)
+        if fetched.verdict not in DONE:
+            if fetched.verdict is Verdict.REPOSITORY_FAILED:  # that of the engine of the kind is the staging directory
+                raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {fetched.error}")
+            return fetched
+        files = directory / FOLDER
+        dump = files / layout.POINTS / fetched.snapshot
+        try:
+            made = _snapshot(task, dump if dump.is_dir() else files / layout.CURRENT, (), self._writer, progress, stop)
+        finally:
+            _forget(files, fetched.snapshot)
+        if made.verdict not in DONE:
+            return made
+        warnings = (*fetched.warnings, *made.warnings)
+        return dataclasses.replace(
+            made, verdict=Verdict.WARNINGS if warnings else made.verdict, warnings=warnings, read=fetched.read
+        )
+
+
+def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
+    """Note in the repository what a point lacks: `recover` knows no warnings."""
+    if made.verdict is not Verdict.WARNINGS:
+        return made
+    restic = Restic(task.location, threading.Event(), MARK_SECONDS, task.program_grace)
+    try:
+        note_incomplete(restic, task.folder, layout.point_of(made.snapshot) or "", without_secrets(made, task).warnings)
+    except (StorageFailed, Busy, OSError) as error:
+        text = f"the repository does not say that this point is incomplete: {error}"
+        return dataclasses.replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
+    return made
+
+
+def _forget(files: Path, run: str) -> None:
+    """Of what was staged, all but the newest state and its manifest: restic keeps the rest."""
+    for name in (layout.POINTS, layout.VERSIONS):
+        shutil.rmtree(files / name, ignore_errors=True)
+    manifests = files / layout.MANIFESTS
+    for each in manifests.glob(f"*{layout.MANIFEST_ENDING}") if manifests.is_dir() else ():
+        if each.name != run + layout.MANIFEST_ENDING or not (files / layout.CURRENT).is_dir():
+            each.unlink(missing_ok=True)
+
+
+def _snapshot(
+    task: BackupTask,
+    folder: Path,
+    options: tuple[str, ...],
+    writer: str,
+    on_progress: GuardedProgress,
+    stop: StopSignal,
+) -> EngineResult:
+    """Make the snapshot of a folder of this host, of which `writer` is the engine. Raises: what `result_of` takes."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise RunEnded(Verdict.SOURCE_FAILED, f"{folder} cannot be read by the account of this worker")
+    space = Space(task.location.directory, task.reserve)
+    space.check_before()
+    least_rate = LeastRate(task.least_rate)
+    last, last_id = layout.point_of(task.last_snapshot), task.last_snapshot.partition("/")[2]
+    name = layout.name_of(task.started_at, [last] if last else [])
+    parent: tuple[str, ...] = (f"--parent={last_id}",) if last_id else ()
+    while True:
+        seen = ResticProgress(on_progress)
+
+        def sign_of_life(seen: ResticProgress = seen) -> object:
+            space.check(seen.done.bytes_done, seen.growing or "many files")
+            least_rate.check(seen.done.bytes_done, is_fetching=bool(seen.growing))
+            return seen.done
+
+        try:
+            code = Restic(task.location, stop, task.stall_timeout, task.program_grace).run(
+                *_arguments(task, name, writer),
+                *parent,
+                *options,
+                ".",
+                on_line=seen.take,
+                sign_of_life=sign_of_life,
+                directory=str(folder),
+                fine=(PARTIAL,),
+            )
+            return _result(task, name, seen, is_partial=code == PARTIAL)
+        except ResticFailed as error:
+            if error.trouble is Trouble.NO_SNAPSHOT and parent:
+                parent = ()  # removed since: restic looks for one itself
+                continue
+            raise _ended(error, seen) from None
+
+
+def _arguments(task: BackupTask, name: str, writer: str) -> tuple[str, ...]:
+    """restic's arguments for the snapshot of the folder that it runs in."""
+    tags = {"assignment": task.folder, "point": name, "source": task.source.name, "kind": task.source.kind}
+    tags |= {"policy": task.policy, "record": task.record, "engine": writer}
+    return (
+        "backup",
+        "--json",
+        f"--host={task.source.name}",
+        time_argument(layout.instant_of(name)),
+        *tag_arguments(**{tag: value for tag, value in tags.items() if value}),
+    )
+
+
+def _result(task: BackupTask, name: str, seen: ResticProgress, *, is_partial: bool) -> EngineResult:
+    found, warnings = seen.summary, tuple(seen.problems)
+    if not found.get("snapshot_id"):
+        raise RunEnded(Verdict.REPOSITORY_FAILED, "restic ended without naming its snapshot")
+    if is_partial:
+        number = max(1, seen.problem_count)
+        warnings = (f"{number:,} {'file was' if number == 1 else 'files were'} not read whole", *warnings)
+    unchanged, changed = int(found.get("files_unmodified", 0)), int(found.get("files_changed", 0))
+    return EngineResult(
+        Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
+        size=int(found.get("total_bytes_processed", 0)),
+        files=int(found.get("total_files_processed", 0)),
+        new=int(found.get("files_new", 0)),
+        changed=changed,
+        unchanged=unchanged,
+        removed=max(0, task.last_files - unchanged - changed) if task.last_files is not None else None,
+        added=int(found.get("data_added", 0)),
+        snapshot=f"{name}/{found['snapshot_id']}",
+        warnings=warnings,
+    )
+
+
+def _ended(error: ResticFailed, seen: ResticProgress) -> RunEnded:
+    if error.trouble is Trouble.NO_SOURCE:
+        return RunEnded(Verdict.SOURCE_FAILED, "; ".join([str(error), *seen.problems[:3]]))
+    return RunEnded(Verdict.REPOSITORY_FAILED, str(error))

@@ -1,0 +1,58 @@
+"""What a policy's options, which are written as rclone has them, are to restic. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
+SPECIAL = re.compile(r"([\\*?\[\]])")
+RATE = re.compile(r"(\d+(?:\.\d+)?)([BKMG])", re.IGNORECASE)
+UNITS = {"B": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
+MOST_PATTERNS = 200
+
+
+def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
+    """restic's arguments for patterns of rclone, of which those that begin with / are below `folder`.
+
+    Raises: ValueError for one that restic has no words for.
+    """
+    found = [each for pattern in patterns for each in _alternatives(pattern)]
+    above = SPECIAL.sub(r"\\\1", folder.rstrip("/"))
+    # `dir/**` is all in a folder, which restic takes for the folder
+    plain = (each.removesuffix("/**").rstrip("/") for each in found)
+    return tuple(f"--exclude={above}{each}" if each.startswith("/") else f"--exclude={each}" for each in plain if each)
+
+
+def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:
+    """restic's arguments for a rate, as 10M, in bytes a second, for each of the `ways`, "upload" and "download".
+
+    Raises: ValueError for a timetable.
+    """
+    if not limit:
+        return ()
+    if not (found := RATE.fullmatch(limit)):
+        raise ValueError(
+            f"option 'bwlimit' is a timetable ({limit}), and restic has one rate for a whole run: give one, as 10M"
+        )
+    rate = max(1, round(float(found[1]) * UNITS[found[2].upper()]))
+    return tuple(f"--limit-{way}={rate}" for way in ways)
+
+
+def options_of(options: dict[str, Any], folder: str) -> tuple[str, ...]:
+    """The arguments for all of them. Those that speed up rclone are passed over."""
+    return *exclude_arguments(options.get("exclude", []), folder), *rate_arguments(options.get("bwlimit"), "upload")
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    """`*.{a,b}` is `*.a` and `*.b`."""
+    if "{{" in pattern:
+        raise ValueError(f"option 'exclude' holds {pattern!r}: restic knows no regular expressions; use * and ?")
+    waiting, number = [pattern], 0
+    while waiting:
+        each = waiting.pop()
+        if found := ALTERNATIVES.search(each):
+            waiting += [each[: found.start()] + one + each[found.end() :] for one in found[1].split(",")]
+        else:
+            yield each
+        if (number := number + 1) > MOST_PATTERNS:
+            raise ValueError(f"option 'exclude' holds {pattern!r}, which stands for more than {MOST_PATTERNS} patterns")

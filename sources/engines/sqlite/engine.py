@@ -1,0 +1,91 @@
+"""Engine sqlite: one SQLite database of the worker's host as one file, copied while it is used (`program.py`).
+
+    database.sqlite    read back whole: PRAGMA integrity_check, and the rows of each table
+
+The file is the backup: a restore is a copy of it. There are no roles or other globals that would belong to it.
+"""
+
+import json
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+from sources.engines.base import BackupTask, RunEnded, Verdict
+from sources.engines.dumps import Dump, DumpEngine
+from sources.engines.results import judge_ending
+from sources.processes import runner
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+
+DATABASE = "database.sqlite"
+PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("program.py")))
+WHY = {
+    "away": (Verdict.UNAVAILABLE, "the database is not there"),
+    "locked": (Verdict.SOURCE_FAILED, "another program keeps the database locked"),
+    "journal": (
+        Verdict.SOURCE_FAILED,
+        "the program that uses the database was interrupted as it wrote, and only a program that may write can repair "
+        "that: start it, or open the database once with `sqlite3`",
+    ),
+    "damaged": (
+        Verdict.SOURCE_FAILED,
+        "the database is damaged, or none of SQLite: let `PRAGMA integrity_check` judge it, and restore a point",
+    ),
+    "full": (Verdict.REPOSITORY_FAILED, "the copy cannot be written"),
+    "source": (Verdict.SOURCE_FAILED, "the database cannot be read"),
+}
+"""Why `program.py` failed → what it means."""
+
+
+class SqliteEngine(DumpEngine):
+    """Copies a source of kind sqlite."""
+
+    name = "sqlite"
+
+    def find_programs(self) -> None:
+        """Python has all of it."""
+
+    def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
+        file, task = dump.new_file(DATABASE, is_named=True), dump.task
+        steps: list[object] = [None]
+
+        def alive() -> tuple[int, object]:
+            return dump.grows(), steps[-1]
+
+        def keep(line: str) -> None:
+            steps[-1] = line
+
+        copy = (*PROGRAM, "copy", task.source.path, str(file), f"{task.connect_timeout:g}")
+        _judge(dump.start(copy, sign_of_life=alive, on_line=keep), task)
+        _judge(dump.start((*PROGRAM, "check", str(file))), task)
+        return f"SQLite {sqlite3.sqlite_version}", ()
+
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        argv = (*PROGRAM, "look", task.source.path, f"{task.connect_timeout:g}")
+        tables = _judge(runner.run(Command(argv, grace=task.program_grace), stop=stop), task)["tables"]
+        return f"the database may be read: it has {tables:,} tables"
+
+
+def _judge(ended: Ended, task: BackupTask) -> dict[str, Any]:
+    if ended.ending is not Ending.EXITED:
+        raise RunEnded(*judge_ending(ended.ending, task))
+    return judge(ended, task.source.path)
+
+
+def judge(ended: Ended, path: str) -> dict[str, Any]:
+    """What the program found in the file at `path`. Raises: RunEnded."""
+    found = _last(ended)
+    if "done" in found:
+        return dict(found["done"])
+    if "failed" not in found:
+        how = f"signal {-ended.exit_code}" if ended.exit_code < 0 else f"code {ended.exit_code}"
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the program that copies the database ended with {how}")
+    verdict, text = WHY[found["failed"]]
+    raise RunEnded(verdict, f"{text} ({path}: {found['text']})")
+
+
+def _last(ended: Ended) -> dict[str, Any]:
+    try:
+        return dict(json.loads(ended.last_lines[-1]))
+    except (IndexError, ValueError):
+        return {}

@@ -1,0 +1,203 @@
+"""Runs the hook of a policy around a backup of one of its sources, and when an attempt has failed.
+
+    before       its exit code decides: 0 goes on, 75 is a source that is not there, all else is a failure, unless
+                 the hook says otherwise
+    the copy     only then
+    after        always after a `before` that succeeded, whatever became of the copy: a snapshot has to be released;
+                 its failure is a warning
+    on_failure   once when the attempt has failed, by whatever
+
+A worker that is killed owes its `after`: `owed.py`.
+
+`before` ends with the copy's stop: a cancel, the close of the window, a source that vanished, the loss of the lease.
+`after` and `on_failure` have a moment of their own after that, shorter than what is left of the lease.
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.db import Error, connection
+
+from delivery.redaction import redacted
+from jobs import conf, decisions
+from jobs.durations import span
+from jobs.formatting import storable
+from jobs.handlers import Run
+from jobs.outcomes import Failed, Outcome, Released, Unavailable
+from jobs.set_aside import name_once
+from sources.engines.base import BackupTask, EngineResult, Verdict
+from sources.engines.limits import Later
+from sources.engines.results import STOPPED, WARNING_LENGTH, WARNINGS, failure
+from sources.hooks import owed
+from sources.hooks.definitions import UNAVAILABLE, Hook, HookUnusable, hook_of
+from sources.models import Assignment
+from sources.planning.names import KIND, subject_of
+from sources.processes import runner
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.locks import Busy
+
+log = logging.getLogger(__name__)
+_paying = threading.Lock()
+
+KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")))
+SHOWN_LINES = 5
+OUTCOMES = {
+    Verdict.SUCCEEDED: "succeeded", Verdict.WARNINGS: "succeeded", Verdict.STOPPED: "stopped",
+    Verdict.UNAVAILABLE: "unavailable", Verdict.BUSY: "unavailable",
+}  # fmt: skip
+"""What `after` sees; all else has failed."""
+
+KILLED = {"OUTCOME": "failed", "ERROR": "the worker was killed"}
+
+Copy = Callable[[BackupTask], EngineResult]
+Do = Callable[..., tuple[Ended, str]]
+
+
+def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal) -> Outcome | EngineResult:
+    """What comes of `copy(task)` with what the hook of its policy does before and after it."""
+    name, grace = assignment.policy.hook, task.grace
+    if not name:
+        return copy(task)
+    try:
+        hook = hook_of(name)
+    except HookUnusable as error:
+        return Failed(str(error))
+    facts = _facts(run, assignment)
+    do = partial(_run, hook, facts, {"record": run.record}, [*task.source.hidden, *task.location.secrets])
+    if "after" not in hook.commands:
+        return _through(run, assignment, task, copy, stop, do, has_after=False)
+    pay = partial(_pay, Later(run.stop, grace * 3 / 8), grace / 8, if_gone=True)
+    try:
+        with owed.noted(assignment.pk, {"hook": name, "facts": facts}, pay):
+            return _through(run, assignment, task, copy, stop, do, has_after=True)
+    except owed.Unpaid:
+        return failure(Verdict.STOPPED, STOPPED)
+    except Busy as error:
+        return failure(Verdict.BUSY, str(error))
+    except OSError as error:
+        return Failed(f"hook {name}: {owed.root()} cannot be written, where it is noted what is owed: {error.strerror}")
+
+
+def _through(
+    run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal, do: Do, *, has_after: bool
+) -> Outcome | EngineResult:
+    """`before`, the copy if that succeeded, and `after`."""
+    grace = task.grace
+    ended, problem = do("before", stop, grace / 2)
+    is_stopped = ended.ending is Ending.STOPPED
+    if is_stopped and ended.exit_code != 0:
+        return failure(Verdict.STOPPED, STOPPED)
+    if ended.ending is Ending.EXITED and ended.exit_code == UNAVAILABLE:
+        return Unavailable(problem, assignment.policy.recheck_after)
+    if problem and not is_stopped:
+        return Failed(problem)
+    if not has_after:
+        return copy(task)
+    result = failure(Verdict.SOURCE_FAILED, "")
+    try:
+        # a `before` that was stopped when it had all but ended has made what `after` releases
+        result = failure(Verdict.STOPPED, STOPPED) if is_stopped else copy(replace(task, grace=grace / 2))
+    finally:
+        outcome = {"OUTCOME": OUTCOMES.get(result.verdict, "failed"), "ERROR": result.error}
+        _, warning = do("after", Later(run.stop, grace * 3 / 8), grace / 8, **outcome)
+    return replace(result, warnings=(warning[:WARNING_LENGTH], *result.warnings)[:WARNINGS]) if warning else result
+
+
+def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
+    """Run `on_failure` of the hook of its policy if the attempt has failed. That changes no outcome."""
+    ran_out = run.ran_out and isinstance(outcome, Released)
+    if not assignment.policy.hook or not (ran_out or isinstance(outcome, Failed)):
+        return
+    error = outcome.error if isinstance(outcome, Failed) else "it ran for too long"
+    try:
+        hook = hook_of(assignment.policy.hook)
+    except HookUnusable:  # the failure says so, where that is what failed
+        return
+    grace = conf.ending_seconds()
+    stop, facts = Later(run.stop, grace * 3 / 8), _facts(run, assignment)
+    _run(hook, facts, {"record": run.record}, (), "on_failure", stop, grace / 8, OUTCOME="failed", ERROR=error)
+
+
+def pay_owed(now: datetime | None = None) -> int:
+    """Run each `after` that a killed worker of this host owes, in a thread: it may take its timeout. Returns how many
+    notes there are."""
+    if (found := len(owed.files())) and not _paying.locked():
+        threading.Thread(target=_pay_all, name="owed-hooks", daemon=True).start()
+    return found
+
+
+def _pay_all() -> None:
+    with _paying:
+        try:
+            owed.pay_all(partial(_pay, threading.Event(), conf.ending_seconds() / 8, if_gone=False))
+        except OSError:
+            log.exception("cannot run what hooks owe")
+        finally:
+            connection.close()
+
+
+def _pay(stop: StopSignal, grace: float, assignment: int, note: dict[str, Any], *, if_gone: bool) -> bool:
+    """Run the `after` of a run whose worker was killed. `if_gone`: whether a hook that is not here any more is paid."""
+    about = {"kind": KIND, "subject": subject_of(assignment)}
+    try:
+        hook = hook_of(note["hook"])
+    except HookUnusable as error:
+        name_once(f"after the kill of a worker {note['hook']} of assignment {assignment} is not run: {error}")
+        return if_gone
+    ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **KILLED)
+    return ended.ending is not Ending.STOPPED
+
+
+def _run(
+    hook: Hook, about_run: Mapping[str, str], about: dict[str, Any], secrets: Iterable[str],
+    what: str, stop: StopSignal, grace: float, **facts: str,
+) -> tuple[Ended, str]:  # fmt: skip
+    """How a command of the hook ended, and what was wrong, for people; empty: nothing, or there is no such command."""
+    if what not in hook.commands:
+        return Ended(Ending.EXITED, 0), ""
+    passed = {name: os.environ[name] for name in hook.environment if name in os.environ}
+    command = Command(
+        (*KEEPER, *hook.commands[what]),
+        environment=passed | _variables({**about_run, "HOOK": what, **facts}),
+        stall_timeout=hook.timeout,
+        grace=grace,
+    )
+    began = time.monotonic()
+    try:
+        ended = runner.run(command, stop=stop, sign_of_life=lambda: "")  # from its start on, for its timeout
+    except OSError as error:
+        ended = Ended(Ending.EXITED, 126, (f"no process can be started here: {error}",))
+    took = span(time.monotonic() - began)
+    lines = redacted("\n".join(ended.last_lines[-SHOWN_LINES:]), [*secrets, *passed.values()]).strip()[-WARNING_LENGTH:]
+    how = {Ending.STALLED: f"it was ended after {span(hook.timeout)}, its timeout", Ending.STOPPED: "it was stopped"}
+    how_ended = how.get(ended.ending, f"exit code {ended.exit_code}")
+    if ended.ending is Ending.EXITED:
+        ended = replace(ended, exit_code=hook.exit_codes.get(ended.exit_code, ended.exit_code))
+    text = f"hook {hook.name}, {what}: {how_ended}" + (f": {lines}" if lines else "")
+    try:
+        decisions.doing("hook", f"{text} ({took})", **about)
+    except Error:  # a database that is away must not keep `after` from releasing what `before` has made
+        log.exception("cannot write to the log of decisions: %s", text)
+    return ended, "" if ended == Ended(Ending.EXITED, 0, ended.last_lines) else text
+
+
+def _facts(run: Run, assignment: Assignment) -> dict[str, str]:
+    source, policy = assignment.source, assignment.policy
+    return {
+        "SOURCE": source.name, "KIND": source.kind, "ADDRESS": source.address, "PATH": source.path,
+        "POLICY": str(policy), "REPOSITORY": policy.repository.name, "RECORD": str(run.record.id),
+        "ATTEMPT": str(run.record.attempt),
+    }  # fmt: skip
+
+
+def _variables(facts: Mapping[str, str]) -> dict[str, str]:
+    return {f"BACKUPSCHED_{name}": storable(value) for name, value in facts.items()}

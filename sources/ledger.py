@@ -1,0 +1,203 @@
+"""What became of each day of an assignment, from its attempts: `sources/domain/days.py` has the words and the rule.
+
+Nothing is kept beside the attempts but what leaves none: pauses, holds, and when a policy was disabled
+(docs/decisions/0067). An attempt counts for each day on
+which it ran, so a row that stands for many silences counts for all days from the first to the last; a success counts
+for the day on which it began.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import DateTimeField, Q, Value
+
+from jobs import conf
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord, Hold, PastHold
+from jobs.prepared import execute
+from jobs.states import UNFINISHED, AttemptOutcome, Status
+from sources.domain import days
+from sources.domain.days import Day, Found, Stretch
+from sources.models import Assignment, Pause, Policy
+from sources.planning import AVAILABILITY, BACKUPS, KIND, subject_of
+
+MOST_DAYS = 90
+
+
+class Idle(NamedTuple):
+    """From when until when no backup was wanted, and why. `until` None: it has not ended."""
+
+    why: str
+    since: datetime
+    until: datetime | None
+
+
+# Of an assignment: by `backups_of_subject` and `one_unfinished_record_per_subject`; of a record: by the key of its
+# attempts. OFFSET keeps the planner from joining all attempts of the installation first.
+FOUND = f"""
+WITH stretch AS (
+    SELECT policy, array_agg(bound ORDER BY bound) AS bounds
+      FROM unnest(%(policy)s::bigint[], %(bounds)s::timestamptz[]) AS s(policy, bound)
+     GROUP BY policy
+), ran AS (
+    SELECT a.id AS assignment, t.queue, t.outcome,
+           width_bucket(t.started_at, stretch.bounds) AS first, width_bucket(t.ended_at, stretch.bounds) AS last
+      FROM sources_assignment a
+      JOIN stretch ON stretch.policy = a.policy_id
+     CROSS JOIN LATERAL (
+           SELECT id, status, queue, started_at
+             FROM jobs_backlogrecord
+            WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND finished_at >= stretch.bounds[1]
+            UNION ALL
+           SELECT id, status, queue, started_at
+             FROM jobs_backlogrecord
+            WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND status IN {tuple(map(int, UNFINISHED))}
+           OFFSET 0) AS record
+     CROSS JOIN LATERAL (
+           SELECT queue, outcome, started_at, ended_at
+             FROM jobs_attempt
+            WHERE record_id = record.id AND ended_at >= stretch.bounds[1]
+            UNION ALL
+           SELECT record.queue, 0, record.started_at, %(now)s::timestamptz
+            WHERE record.status = {Status.RUNNING} AND record.queue = '{BACKUPS}'
+           OFFSET 0) AS t
+     WHERE a.id = ANY(%(assignments)s::bigint[])
+)
+SELECT assignment, stretch,
+       bool_or(outcome = {AttemptOutcome.SUCCEEDED} AND stretch = first),
+       bool_or(queue <> '{AVAILABILITY}' OR outcome = {AttemptOutcome.HANDOFF}),
+       bool_or(outcome = {AttemptOutcome.UNAVAILABLE})
+  FROM ran
+ CROSS JOIN LATERAL generate_series(GREATEST(first, 1), last) AS stretch
+ GROUP BY assignment, stretch
+"""
+
+
+def span_of_days(today: date) -> list[date]:
+    """The dates that can be judged, oldest first: as far back as finished records are kept."""
+    count = max(1, min(MOST_DAYS, conf.keep_finished() // timedelta(days=1)))
+    return [today - timedelta(days=back) for back in reversed(range(count))]
+
+
+def latest_date(assignments: Sequence[Assignment], now: datetime) -> date:
+    """The date of `now` in the easternmost zone of their policies."""
+    zones = {assignment.policy.schedule.period.tzinfo for assignment in assignments}
+    return max((now.astimezone(zone).date() for zone in zones), default=now.date())
+
+
+def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datetime) -> dict[int, list[Day]]:
+    """Assignment id → what became of each of `dates` (consecutive), in three statements.
+
+    Needs their `source` and `policy__schedule`. Of a policy that cannot be read nothing was due.
+    """
+    by_policy = {each.policy_id: stretches_of(each, dates[0], dates[-1]) for each in assignments}
+    found = _found(assignments, by_policy, now)
+    pauses = _pauses(assignments)
+    judged = {}
+    for each in assignments:
+        stretches = by_policy[each.policy_id]
+        numbers = _numbers(stretches)
+        judged[each.pk] = [
+            days.judge(
+                stretch,
+                found.get((each.pk, numbers[stretch]), days.NOTHING),
+                assigned_at=each.inserted_at,
+                retired_at=each.source.retired_at,
+                pauses=[(since, until) for _, since, until in pauses[each.pk]],
+                now=now,
+            )
+            for stretch in stretches
+        ] or [Day.NONE] * len(dates)
+    return judged
+
+
+def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[Stretch, ...]:
+    """What each date from `first` to `last` is judged by; none when its policy cannot be read."""
+    policy = assignment.policy
+    try:
+        return days.stretches(policy.schedule.period, policy.weekly_window, first, last)
+    except ValueError:
+        return ()
+
+
+def _numbers(stretches: Sequence[Stretch]) -> dict[Stretch, int]:
+    """As `width_bucket` counts them."""
+    return {stretch: number for number, stretch in enumerate(dict.fromkeys(stretches), 1)}
+
+
+def _found(
+    assignments: Sequence[Assignment], by_policy: dict[int, tuple[Stretch, ...]], now: datetime
+) -> dict[tuple[int, int], Found]:
+    bounds = [
+        (policy, instant)
+        for policy, all_of in by_policy.items()
+        for instant in sorted({each.begins for each in all_of} | {each.ends for each in all_of})
+    ]
+    values: dict[str, Any] = {
+        "policy": [policy for policy, _ in bounds],
+        "bounds": [instant for _, instant in bounds],
+        "assignments": [each.pk for each in assignments],
+        "now": now,
+    }
+    return {(assignment, number): Found(*facts) for assignment, number, *facts in execute(FOUND, values).fetchall()}
+
+
+def _pauses(assignments: Sequence[Assignment]) -> dict[int, list[Idle]]:
+    """Assignment id → when no backup of it was wanted."""
+    sources, policies = ({getattr(each, name) for each in assignments} for name in ("source_id", "policy_id"))
+    of_sources, of_policies = defaultdict[int | None, list[Idle]](list), defaultdict[int | None, list[Idle]](list)
+    for each in Pause.objects.filter(Q(source__in=sources) | Q(policy__in=policies)).order_by("since"):
+        of_sources[each.source_id].append(Idle("It was paused, snoozed or retired", each.since, each.until))
+        of_policies[each.policy_id].append(Idle("Its policy was disabled", each.since, each.until))
+    present = Hold.objects.values_list("since", Value(None, DateTimeField()))
+    past = PastHold.objects.values_list("since", "until")
+    holds = [Idle("Everything was on hold", *times) for times in past.union(present).order_by("since")]
+    return {each.pk: [*of_sources[each.source_id], *of_policies[each.policy_id], *holds] for each in assignments}
+
+
+def note_enabled(policy: Policy, now: datetime | None = None) -> None:
+    """Keep from when until when a policy is disabled. Called when that may have changed, with the policy locked."""
+    is_open = Pause.objects.filter(policy=policy, until=None)
+    if policy.schedule.enabled:
+        is_open.update(until=now or database_clock())
+    elif not is_open.exists():
+        Pause.objects.create(policy=policy, since=now or database_clock())
+
+
+def prune(before: datetime) -> int:
+    """Forget the pauses and holds that were over by then: no day is judged by them any more. Returns how many."""
+    return sum(model._default_manager.filter(until__lt=before).delete()[0] for model in (Pause, PastHold))
+
+
+@dataclass(frozen=True)
+class Account:
+    """What happened to an assignment in the stretch by which a day is judged."""
+
+    assignment: Assignment
+    day: Day
+    stretch: Stretch | None
+    attempts: list[Attempt]
+    idle: list[Idle]
+
+
+def account_of(assignment: Assignment, day: date, now: datetime) -> Account:
+    """A day of an assignment, to the attempt."""
+    [judged] = days_of([assignment], [day], now)[assignment.pk]
+    stretch = next(iter(stretches_of(assignment, day, day)), None)
+    if stretch is None:
+        return Account(assignment, judged, None, [], [])
+    records = BacklogRecord.objects.filter(kind=KIND, subject=subject_of(assignment.pk))
+    ids = [
+        *records.filter(finished_at__gte=stretch.begins).values_list("pk", flat=True),
+        *records.unfinished().values_list("pk", flat=True),
+    ]
+    attempts = Attempt.objects.filter(record__in=ids, ended_at__gte=stretch.begins, started_at__lt=stretch.ends)
+    idle = [
+        each
+        for each in _pauses([assignment])[assignment.pk]
+        if each.since < stretch.ends and (each.until is None or each.until > stretch.begins)
+    ]
+    return Account(assignment, judged, stretch, list(attempts.order_by("started_at", "record_id", "number")), idle)

@@ -1,0 +1,38 @@
+"""A process of ours that does one thing and can be killed meanwhile; `sources.backups.repositories` starts it. Its one
+order is a JSON object on standard input; a line of JSON with the answer comes out.
+"""
+
+import json
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+
+def answer(orders: Mapping[str, str]) -> None:
+    """Do what the order says, and print what comes of it. `orders`: the name of a function → its module."""
+    order = json.load(sys.stdin)
+    os.umask(order.pop("umask"))
+    if memory := order.pop("memory"):
+        bound_memory(memory)
+    do = order.pop("do")
+    say({"answer": getattr(import_module(orders[do]), do)(**order)})
+
+
+def say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line, default=plain) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: object) -> str:
+    return value.value if isinstance(value, Enum) else str(value)
+
+
+def bound_memory(size: int) -> None:
+    """Let no program started here have more than `size` bytes. What a source lists ends up in its engine's memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses

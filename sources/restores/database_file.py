@@ -1,0 +1,56 @@
+"""Restores a SQLite database as a new file beside its source, never over one that is there. Without Django."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from sources.engines.base import SourceSpec
+from sources.engines.sqlite.engine import DATABASE
+from sources.storage import restoring
+from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.store import Store
+
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite would take for a part of the database."""
+
+
+def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
+    """Restore the database of a point as the file `wish.target` beside the source; block until done.
+
+    It belongs to the account of the source's file, with the same mode. What is interrupted leaves no such file.
+    Raises: Refused for a name that is taken; what `restoring.restore` raises.
+    """
+    file = Path(source.path).with_name(wish.target.name)
+    if not file.parent.is_dir():
+        raise Refused(f"there is no directory {file.parent} here: is its volume mounted?")
+    if taken := next((name for end in BESIDE if os.path.lexists(name := f"{file}{end}")), None):
+        raise Refused(f"there is a file {taken} already; name one that is not there")
+    # the owner of that directory may put another one in the place of this, so its files are reached by its descriptor
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".restore-") as scratch, _opened(scratch) as directory:
+        fetched = replace(wish, target=Path(scratch) / "dump", paths=(DATABASE,))
+        report = restoring.restore(fetched, store, cache, on_step)
+        if report.failed_files:
+            return report
+        whole = f"dump/{DATABASE}"
+        with _opened(whole, os.O_RDONLY, directory) as descriptor:
+            like = os.stat(source.path if os.path.exists(source.path) else file.parent)
+            if os.geteuid() == 0:
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+            os.fchmod(descriptor, like.st_mode & 0o666)
+        try:
+            os.link(whole, file, src_dir_fd=directory, follow_symlinks=False)
+        except FileExistsError:
+            raise Refused(f"there is a file {file} already; name one that is not there") from None
+    return replace(report, target=f"{source.name}: {file}")
+
+
+@contextmanager
+def _opened(path: str, flags: int = os.O_DIRECTORY, directory: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,163 @@
+"""Where drills write, and the server of its own that a dump is restored into and counted in, table by table.
+
+What a dump holds is run by that server, as an account without rights where that is possible. It listens to no network,
+and ends with the process that started it, however that ends.
+"""
+
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from sources.engines.limits import Space
+from sources.processes import runner
+from sources.processes.runner import Command, Ended, Ending
+from sources.storage.store import Stopped, StorageFailed, Store
+
+NAME = "backupsched_drill"
+"""Of the database, and of the one account that may use it."""
+START_SECONDS = 60.0
+KEPT = 20
+COUNTED = re.compile(r"(\d+)\D(\d+)")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where drills write. `reserve`: percent of its file system that stays free. Of a database: the `account` (uid,
+    gid) that its server runs as; None: the present one; `programs`: the directory of a PostgreSQL server's programs."""
+
+    folder: str
+    reserve: float
+    programs: str = ""
+    account: tuple[int, int] | None = None
+
+
+@dataclass
+class Database:
+    """What came of it: rows by table as they were counted; `notes`: what was left out; `wrong`: what is not right."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Server:
+    """One kind of server, with its data in `data`. Its methods raise StorageFailed, Stopped, OSError, ProgramMissing.
+
+    A kind says how its programs find it, and how it is asked.
+    """
+
+    data: Path
+    scratch: Scratch
+    space: Space
+    store: Store
+    inherited: tuple[int, ...] = ()
+
+    count_rows: ClassVar[str]
+
+    def environment(self) -> Mapping[str, str]:
+        raise NotImplementedError
+
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        """As the account that restores."""
+        raise NotImplementedError
+
+    def is_up(self) -> bool:
+        return self.ask(["SELECT 1;"]).exit_code == 0
+
+    def make(self, *argv: str) -> None:
+        """Let a program make the server's data."""
+        self.own_folder(self.data)
+        ended = self.run(argv)
+        if ended.exit_code:
+            raise StorageFailed(f"no scratch server can be made: {' '.join(ended.last_lines[-3:])}")
+
+    def own_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        if self.scratch.account:
+            os.chown(folder, *self.scratch.account)
+
+    @contextmanager
+    def running(self, argv: tuple[str, ...], polite_signal: int) -> Iterator[None]:
+        command = Command(argv, self.environment(), math.inf, polite_signal=polite_signal, account=self.scratch.account)
+        end, last = threading.Event(), list[str]()
+        thread = threading.Thread(target=lambda: last.extend(runner.run(command, stop=end).last_lines))
+        descriptor = os.open(self.data, os.O_RDONLY)
+        thread.start()
+        try:
+            self.inherited = (descriptor,)
+            until = time.monotonic() + START_SECONDS
+            while not self.is_up():
+                if not thread.is_alive() or time.monotonic() > until:
+                    raise StorageFailed(f"the scratch server does not start: {' '.join(last[-3:])}")
+                time.sleep(0.1)
+            yield
+        finally:
+            end.set()
+            thread.join()
+            os.close(descriptor)
+
+    def socket_folder(self) -> str:
+        """By its descriptor: the path of a socket has 107 bytes at most, which a folder may have used up."""
+        if self.inherited and Path("/proc/self/fd").exists():
+            return f"/proc/self/fd/{self.inherited[0]}"
+        return str(self.data)
+
+    def judge(self, ended: Ended, errors: list[str], is_note: Callable[[str], bool]) -> Database:
+        """What loading a dump came to: errors that a scratch server makes of a sound dump, too, are notes."""
+        done = Database()
+        for each in errors:
+            (done.notes if is_note(each) else done.wrong).append(each)
+        if ended.exit_code and not errors:
+            done.wrong.append(f"the dump was loaded with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}")
+        done.notes = done.notes[:KEPT]
+        return done
+
+    def count(self, done: Database, expected: Mapping[str, int]) -> Database:
+        """The rows of each table, compared with those that the dump holds."""
+        tables = list(expected)
+
+        def take(line: str) -> None:
+            if counted := COUNTED.fullmatch(line):
+                done.tables[tables[int(counted[1])]] = int(counted[2])
+
+        self.ask([self.count_rows.format(number, table) for number, table in enumerate(tables)], take)
+        for name, number in expected.items():
+            if (rows := done.tables.get(name)) != number:
+                there = "is missing" if rows is None else f"has {rows:,} rows"
+                done.wrong.append(f"table {name} {there}, and the dump holds {number:,}")
+        return done
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        on_line: Callable[[str], None] = lambda line: None,
+        *,
+        given: bytes = b"",
+        reads: int | None = None,
+    ) -> Ended:
+        command = Command(
+            argv,
+            self.environment(),
+            stall_timeout=math.inf,
+            grace=self.store.grace,
+            given=given,
+            reads=reads,
+            inherited=self.inherited,
+            account=self.scratch.account,
+        )
+        ended = runner.run(command, stop=self.store.stop, on_line=on_line, sign_of_life=self._check_room)
+        if ended.ending is Ending.STOPPED:
+            raise Stopped
+        return ended
+
+    def _check_room(self) -> None:
+        if lack := self.space.lack():
+            raise StorageFailed(f"the scratch database does not fit: {lack}")

@@ -1,0 +1,127 @@
+"""rclone at work on a repository: started, watched, its errors in words."""
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from delivery.redaction import redacted
+from sources.processes import runner
+from sources.processes.programs import find_rclone
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.location import Location
+from sources.storage.servers import in_words, reached
+
+QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+STATS = '"stats":{'
+AFTER_A_PROBLEM = "can't close account: file already closed"
+"""Which rclone adds where it could not decrypt a file."""
+NOT_FOUND = (3, 4)
+"""rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
+
+
+class StorageFailed(Exception):
+    """rclone could not do it. The message is for people, in one line."""
+
+
+class Stopped(Exception):
+    """It was stopped before it had ended. Whatever was begun can be begun again."""
+
+
+@dataclass(frozen=True)
+class Rclone:
+    """Each call blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
+
+    `stall_timeout` and `grace` in seconds, as `Command` has them. `inherited`: descriptors that rclone keeps open.
+    `beside`: another repository that it reaches as well, under names of its own (`remotes.beside`).
+    """
+
+    location: Location
+    stop: StopSignal
+    stall_timeout: float = 600.0
+    grace: float = 4.0
+    inherited: tuple[int, ...] = ()
+    beside: Location | None = None
+
+    def run(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        missing_ok: bool = False,
+        on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
+        problems: dict[str, str] | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
+        """Run rclone. Returns False when what it was to read is missing and that is fine.
+
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
+        about single files, by path, which are no failure then.
+        """
+        errors: list[str] = []
+        secrets = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
+
+        def take(line: str) -> None:
+            if line.startswith('{"time"') and STATS not in line:
+                message, path = _message(line)
+                message = redacted(message, secrets)
+                if problems is not None and path:
+                    problems[path] = message
+                elif message != AFTER_A_PROBLEM:
+                    errors.append(message)
+            else:
+                on_line(line)
+
+        with reached(self.location, self.beside) as found:
+            command = Command(
+                (find_rclone(), *arguments, *QUIET),
+                environment={**found, **environment},
+                stall_timeout=self.stall_timeout,
+                grace=self.grace,
+                given=given,
+                inherited=self.inherited,
+            )
+            ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
+        if problems and not errors and ended.ending is Ending.EXITED:
+            return True
+        return _judge(ended, arguments[0], errors, missing_ok)
+
+    def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
+        if paths is None:
+            self.run(*arguments, **watched)
+        elif paths:
+            with path_list(paths) as file:
+                self.run(*arguments, f"--files-from0={file}", **watched)
+
+
+@contextmanager
+def path_list(paths: Iterable[str]) -> Iterator[str]:
+    """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""
+    with tempfile.NamedTemporaryFile() as listed:
+        listed.write(b"".join(path.encode() + b"\0" for path in paths))
+        listed.flush()
+        yield listed.name
+
+
+def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    if ended.ending is Ending.STALLED:
+        raise StorageFailed(f"rclone {verb} made no progress and was ended")
+    if ended.exit_code in NOT_FOUND and missing_ok:
+        return False
+    if ended.exit_code != 0:
+        raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
+    return True
+
+
+def _message(line: str) -> tuple[str, str]:
+    """An error of rclone, and the path of the file that it is about; empty: none."""
+    try:
+        row = json.loads(line)
+        return in_words(str(row.get("msg", "")).strip()), str(row.get("object", ""))
+    except ValueError:
+        return line.strip(), ""

@@ -1,0 +1,170 @@
+"""Runs restic on a repository. Its key and the credentials of a remote are in its environment, never in argv.
+
+A lock that is stale (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which
+leaves live ones: what they lock is busy.
+"""
+
+import math
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from delivery.redaction import redacted
+from sources.processes import runner
+from sources.processes.programs import find_rclone, find_restic
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage import remotes
+from sources.storage.location import Location
+from sources.storage.locks import Busy
+from sources.storage.restic.verdicts import Trouble, text_of, trouble_of
+from sources.storage.servers import in_words, reached
+from sources.storage.store import Stopped, StorageFailed
+
+LONGEST_LINE = 2**26
+"""restic lists all snapshots in one line."""
+RETRYING = "retrying after"
+OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
+TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
+"""So many tries without a longer gap are one outage; of a long run, which a server that starts anew is not to end, for
+so long."""
+IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
+"""restic's rclone gives it the error soon, and restic tries again."""
+SERVE = "serve restic --stdio --b2-hard-delete --config="
+
+
+class ResticFailed(StorageFailed):
+    """restic ended with an error. The message is for people."""
+
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        super().__init__(
+            f"{trouble.value} ({text})" if trouble is not Trouble.OTHER and text else text or trouble.value
+        )
+        self.trouble = trouble
+
+
+class Patience:
+    """A stop signal that is set, too, when restic tries again and again and gets nothing done: it does so for a quarter
+    of an hour, for which no page and no unit waits."""
+
+    def __init__(self, stop: StopSignal, sign_of_life: Callable[[], object] | None) -> None:
+        self._stop, self._sign_of_life = stop, sign_of_life or (lambda: None)
+        self._least = OUTAGE_SECONDS if sign_of_life else 0.0
+        self._tries, self._since, self._last_at = 0, 0.0, float("-inf")
+        self._last_sign: object = None
+        self._of_rclone = ""
+        self.is_over, self.text = False, ""
+
+    @property
+    def trouble(self) -> Trouble:
+        """What makes it try again."""
+        found = trouble_of(1, self.text)
+        return Trouble.UNREACHABLE if found is Trouble.OTHER else found
+
+    def take(self, on_line: Callable[[str], None], line: str) -> None:
+        if found := OF_RCLONE.match(line):
+            self._of_rclone = in_words(found[1].strip())
+        if RETRYING not in line:
+            on_line(line)
+            return
+        now, sign = time.monotonic(), self._sign_of_life()
+        if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
+            self._tries, self._since = 0, now
+        self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
+        self.text = self._of_rclone or line.strip()
+        self.is_over |= self._tries >= TRIES and now - self._since >= self._least
+
+    def is_set(self) -> bool:
+        return self.is_over or self._stop.is_set()
+
+
+@dataclass(frozen=True)
+class Restic:
+    """restic with a repository. `stall_timeout` and `grace` in seconds, as `Command` has them. `second`: another
+    repository, which it copies from."""
+
+    location: Location = field(repr=False)
+    stop: StopSignal
+    stall_timeout: float = math.inf
+    grace: float = 4.0
+    second: Location | None = field(default=None, repr=False)
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self.location.secrets, *(self.second.secrets if self.second else ()))
+
+    def run(
+        self,
+        *arguments: str,
+        on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
+        directory: str = "/",
+        fine: tuple[int, ...] = (),
+    ) -> int:
+        """Run it; block until done. Returns the exit code: 0, or one of `fine`.
+
+        Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
+        """
+        for is_last in (False, True):
+            patience = Patience(self.stop, sign_of_life)
+            ended = self._start(arguments, partial(patience.take, on_line), sign_of_life, directory, patience)
+            if ended.ending is Ending.STOPPED:
+                if patience.is_over:
+                    raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
+                raise Stopped
+            if ended.ending is Ending.STALLED:
+                raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
+            if ended.exit_code in (0, *fine):
+                return ended.exit_code
+            text = redacted(text_of(ended.last_lines), self._secrets)
+            trouble = trouble_of(ended.exit_code, text)
+            if trouble is not Trouble.LOCKED:
+                raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
+            if is_last:
+                where = " or ".join(each.outside for each in (self.location, self.second) if each)
+                raise Busy(f"another restic works in {where} ({text})")
+            for each in (self.location, self.second):
+                if each:
+                    alone = replace(self, location=each, second=None)
+                    alone._start(("unlock",), lambda line: None, None, "/", self.stop)
+        raise AssertionError
+
+    def _start(
+        self,
+        arguments: tuple[str, ...],
+        on_line: Callable[[str], None],
+        sign_of_life: Callable[[], object] | None,
+        directory: str,
+        stop: StopSignal,
+    ) -> Ended:
+        with reached(self.location, remotes.beside(self.second) if self.second else None) as environment:
+            return self._run({**environment, "TZ": "UTC"}, arguments, on_line, sign_of_life, directory, stop)
+
+    def _run(
+        self,
+        environment: dict[str, str],
+        arguments: tuple[str, ...],
+        on_line: Callable[[str], None],
+        sign_of_life: Callable[[], object] | None,
+        directory: str,
+        stop: StopSignal,
+    ) -> Ended:
+        more = list[str]()
+        if "RESTIC_CACHE_DIR" not in environment:
+            more.append("--no-cache")
+        places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
+        if any(each.startswith("rclone:") for each in places):
+            environment |= IMPATIENT
+            more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
+        command = Command(
+            (find_restic(), *arguments[:1], *more, *arguments[1:]),
+            environment=environment,
+            stall_timeout=self.stall_timeout,
+            grace=self.grace,
+            polite_signal=signal.SIGINT,
+            directory=directory,
+            longest_line=LONGEST_LINE,
+        )
+        return runner.run(command, stop=stop, on_line=on_line, sign_of_life=sign_of_life)

@@ -1,0 +1,180 @@
+"""A restic repository as the layout of `sources.storage.layout`, so that browsing, restores, drills and `recover` need
+not know which it is:
+
+    <source>-<id>/<policy>/manifests/<point>.jsonl.gz    made of a snapshot when it is read; deleted: `restic forget`
+    <source>-<id>/<policy>/points/<point>/               the files of a snapshot, as far as they are copied out
+
+All else lies beside restic's own folder as it is: RECOVER.txt, repository.json, the scheduler's own backups.
+"""
+
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sources.storage import identity, layout
+from sources.storage.files import path_in
+from sources.storage.identity import Identity
+from sources.storage.location import Location
+from sources.storage.locks import held
+from sources.storage.restic import listing
+from sources.storage.restic.fetching import Growth, fetch_files
+from sources.storage.restic.program import Restic, ResticFailed
+from sources.storage.restic.snapshots import Snapshot, snapshots
+from sources.storage.restic.verdicts import Trouble
+from sources.storage.store import StorageFailed, Store
+
+MAKING_SECONDS = 30.0
+ANSWER_SECONDS = 20.0
+"""For the repository that a new one is to be like."""
+INCOMING = ".restic-incoming-"
+
+
+@dataclass(frozen=True)
+class ResticStore(Store):
+    """See `Store`. Raises Busy, too, where another restic has locked the repository."""
+
+    @property
+    def restic(self) -> Restic:
+        return Restic(self.location, self.stop, self.stall_timeout, self.grace)
+
+    def make(self, ours: Identity | None, like: Location | None = None) -> None:
+        """Make restic's repository where none of ours is yet: a place that says whose it is has one, or has lost it.
+        `like`: another one, which cuts files into the same pieces, if it answers: what is backed up to both and copied
+        from one to the other lies there once.
+
+        Two that are made at the same time in the same place get two keys, of which one opens nothing: a lock of this
+        host keeps that from happening, and a repository is made when it is added.
+        """
+        if not self.location.keeps_files or identity.read(self):
+            return
+        cache = Path(self.location.environment.get("RESTIC_CACHE_DIR", tempfile.gettempdir()))
+        folder = self.location.directory or cache
+        with held(folder / "locks" / "making", self.location.outside, MAKING_SECONDS):
+            if identity.read(self):
+                return
+            try:
+                self._init(like)
+            except ResticFailed as error:
+                if error.trouble is not Trouble.EXISTS:  # one that was killed before it said whose it is
+                    raise
+            if ours:
+                identity.write(self, ours)
+
+    def _init(self, like: Location | None) -> None:
+        if like:
+            alike = replace(self.restic, second=like, stall_timeout=ANSWER_SECONDS)
+            try:
+                alike.run("init", "--copy-chunker-params")
+                return
+            except ResticFailed as error:
+                if error.trouble is Trouble.EXISTS:
+                    raise
+        self.restic.run("init")
+
+    def names(self, path: str, *, folders: bool = False) -> list[str]:
+        assignment, _, last = path.rpartition("/")
+        if last == layout.MANIFESTS and not folders:
+            return [each.point + layout.MANIFEST_ENDING for each in snapshots(self.restic, assignment)]
+        if last in (layout.VERSIONS, layout.POINTS, layout.MANIFESTS):
+            return []
+        return super().names(path, folders=folders)
+
+    def entries(self, path: str, *options: str) -> Iterator[dict[str, Any]]:
+        if path == "":
+            found = dict.fromkeys(each.assignment for each in snapshots(self.restic))
+            return iter([{"Path": f"{each}/{layout.MANIFESTS}"} for each in found])
+        return super().entries(path, *options)
+
+    def fetch(self, path: str, file: Path) -> bool:
+        folder, _, name = path.rpartition("/")
+        if not folder.endswith(f"/{layout.MANIFESTS}"):
+            return super().fetch(path, file)
+        found = self._snapshot(folder.removesuffix(f"/{layout.MANIFESTS}"), name.removesuffix(layout.MANIFEST_ENDING))
+        if found is not None:
+            listing.write_manifest(self.restic, found, file)
+        return found is not None
+
+    def copy_out(
+        self,
+        path: str,
+        target: str,
+        paths: Collection[str],
+        on_progress: Callable[[int, int], None],
+        *options: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        tops: Collection[str] = ("",),
+    ) -> None:
+        """`tops`: what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in
+        `target` is whole: files come there by a rename."""
+        assignment, _, point = path.rpartition("/")
+        if ":" in target.partition("/")[0]:
+            self._send(path, target, paths, on_progress, options, environment)
+            return
+        missing = [each for each in paths if not os.path.lexists(path_in(Path(target), each))]
+        if not missing:
+            return
+        assignment = assignment.removesuffix(f"/{layout.POINTS}")
+        if (snapshot := self._snapshot(assignment, point)) is None:
+            raise StorageFailed(f"there is no point {point} of {assignment} any more")
+        folder = Path(target)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in folder.glob(f"{INCOMING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as incoming:
+            growth = Growth(Path(incoming), on_progress)
+            patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
+            fetch_files(patient, snapshot.id, Path(incoming), missing, tops, growth)
+            _take_over(incoming, target)
+
+    def _send(
+        self,
+        path: str,
+        target: str,
+        paths: Collection[str],
+        on_progress: Callable[[int, int], None],
+        options: tuple[str, ...],
+        environment: Mapping[str, str],
+    ) -> None:
+        """To a remote: through files here, as far as there is room for them."""
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+            self.copy_out(path, scratch, paths, on_progress, tops=paths)
+            arguments = ("copy", "--no-traverse", *options)
+            self.with_paths([each for each in paths if os.path.lexists(path_in(Path(scratch), each))],
+                            *arguments, scratch, target, environment=environment)  # fmt: skip
+
+    def delete(self, path: str, paths: Collection[str] | None = None) -> None:
+        folder, _, last = path.rpartition("/")
+        if last != layout.MANIFESTS:
+            super().delete(path, paths)
+            return
+        points = None if paths is None else {each.removesuffix(layout.MANIFEST_ENDING) for each in paths}
+        found = (each for each in snapshots(self.restic, folder) if points is None or each.point in points)
+        gone = [name for each in found for name in each.ids]
+        if gone:
+            self.restic.run("forget", *gone)
+
+    def _snapshot(self, assignment: str, point: str) -> Snapshot | None:
+        found = [each for each in snapshots(self.restic, assignment) if each.point == point]
+        return found[-1] if found else None
+
+
+def _take_over(incoming: str, target: str) -> None:
+    """Put files and links where they belong, by names that manifests can have."""
+    for folder, names, files in os.walk(os.fsencode(incoming)):
+        links = [each for each in names if os.path.islink(os.path.join(folder, each))]
+        relative = _named(os.path.relpath(folder, os.fsencode(incoming)))
+        home = os.path.normpath(os.path.join(os.fsencode(target), relative))
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        os.chmod(folder, 0o700)  # it may have come as read-only
+        for name in (*files, *links):
+            os.replace(os.path.join(folder, name), os.path.join(home, _named(name)))
+
+
+def _named(name: bytes) -> bytes:
+    return name.decode("utf-8", "replace").encode()

@@ -1,0 +1,39 @@
+"""Routes, and sources in need, for the tests of alerts."""
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from alerting import announcing, raising
+from alerting.models import AlertMessage, AlertRoute
+from delivery.encryption import seal
+from delivery.models import StoredSecret
+from sources.models import Assignment, Policy
+from tests.sources.factories import backed_up, make_policy
+
+_numbers = count(1)
+MINUTE = timedelta(minutes=1)
+
+
+def make_route(url: str = "json://127.0.0.1:1/hook", **fields: Any) -> AlertRoute:
+    """One that gets everything."""
+    number = next(_numbers)
+    StoredSecret.objects.create(name=f"alert-{number}", sealed=seal(url))
+    return AlertRoute.objects.create(**({"name": f"route {number}", "url": f"stored:alert-{number}"} | fields))
+
+
+def failing(policy: Policy | None = None, failures: int = 2, **fields: Any) -> Assignment:
+    """A source that failed a few times in a row, an hour after its last backup."""
+    policy = policy or make_policy()
+    return backed_up(policy, AT - timedelta(hours=1), failures=failures, first_failure_at=AT, **fields)
+
+
+AT = datetime.fromisoformat("2026-03-02T12:00:00+00:00")
+
+
+def look(now: datetime, *found: raising.Found) -> list[AlertMessage]:
+    """One round without the watchdog. Returns the messages that it wrote down."""
+    before = set(AlertMessage.objects.values_list("pk", flat=True))
+    raising.look(now, found)
+    announcing.announce(now)
+    return list(AlertMessage.objects.exclude(pk__in=before).order_by("pk"))

@@ -1,0 +1,106 @@
+"""What goes out besides alerts: outcomes of backups to webhooks, dead-man pings, digests."""
+
+import asyncio
+import json
+from datetime import datetime, timedelta
+
+import pytest
+
+from alerting import digest, pings, rounds, sending
+from alerting.models import AlertMessage
+from delivery.encryption import seal
+from delivery.http import ping
+from delivery.models import Endpoint, StoredSecret
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Succeeded
+from sources import planning
+from sources.engines.base import EngineResult, Verdict
+from tests.alerting.making import AT, MINUTE, failing, make_route
+from tests.delivery.receiver import answering, receiving
+from tests.sources.factories import backed_up, handed_on, make_policy, settle
+
+pytestmark = pytest.mark.django_db
+
+DONE = EngineResult(Verdict.SUCCEEDED, size=1000, files=7, snapshot="20260302T120000Z")
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_an_outcome_goes_to_the_endpoint_and_the_ping_of_its_policy(succeeds: bool):
+    StoredSecret.objects.create(name="hc", sealed=seal("https://hc.example.org/uuid"))
+    endpoint = Endpoint.objects.create(name="hooks", url="https://hooks.example.org/in")
+    policy = make_policy(outcomes_endpoint=endpoint, ping_url="stored:hc")
+    assignment = backed_up(policy, AT - timedelta(days=2))
+    planning.emit_due(AT, [assignment.pk])
+    claimed = handed_on(assignment, AT)
+    settle(claimed, Succeeded(DONE) if succeeds else Failed("refused: no such host\nat length"), AT + MINUTE)
+    event = BacklogRecord.objects.get(kind="http_callback")
+    assert (event.payload["endpoint"], event.payload["event_id"]) == (endpoint.pk, event.subject)
+    body = event.payload["body"]
+    assert (body["source"], body["policy"]) == (assignment.source.name, str(policy))
+    if succeeds:
+        assert (body["event"], body["size"], body["files"]) == ("backup.succeeded", 1000, 7)
+    else:
+        assert (body["event"], body["error"], body["failures"]) == ("backup.failed", "refused: no such host", 1)
+    pinged = BacklogRecord.objects.get(kind="ping")
+    assert (pinged.payload["policy"], pinged.payload["failed"]) == (policy.pk, not succeeds)
+    assert "uuid" not in json.dumps([event.payload, pinged.payload])
+
+
+def test_a_policy_that_names_neither_costs_no_record():
+    assignment = backed_up(make_policy(), AT - timedelta(days=2))
+    planning.emit_due(AT, [assignment.pk])
+    settle(handed_on(assignment, AT), Succeeded(DONE), AT + MINUTE)
+    assert not BacklogRecord.objects.filter(kind__in=("ping", "http_callback")).exists()
+
+
+def test_a_ping_is_a_get_and_keeps_to_the_rules_of_callbacks(settings):
+    settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+    with receiving() as receiver, receiving(answering(503)) as busy:
+        url = f"{receiver.origin}/ping/uuid"
+        assert asyncio.run(ping.get(url)) == asyncio.run(ping.get(url, failed=True)) == ""
+        assert [each.path for each in receiver.requests] == ["/ping/uuid", "/ping/uuid/fail"]
+        assert asyncio.run(ping.get(f"{busy.origin}/uuid")) == f"{busy.origin} answered 503"
+        settings.CALLBACKS_ALLOWED = []
+        assert "not public" in asyncio.run(ping.get(url))
+        assert len(receiver.requests) == 2
+
+
+def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settings, monkeypatch):
+    asked: list[bool] = []
+    monkeypatch.setattr(sending, "in_background", lambda *, ping=False: asked.append(ping))
+    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [])
+    rounds.round_of_the_minute(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
+    rounds.round_of_the_minute(AT)
+    found = rounds.Found(rounds.AlertKind.WATCHDOG, "watchdog:x", "x", "")
+    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [found])
+    rounds.round_of_the_minute(AT + MINUTE)
+    rounds.round_of_the_minute(AT + MINUTE)  # another process: this minute's was done
+    assert asked == [False, True, False, False]
+    settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+    with receiving() as receiver:
+        settings.PING_URL = receiver.url
+        pings.ping_for_the_scheduler()
+        assert [each.path for each in receiver.requests] == ["/hook"]
+
+
+def test_a_digest_comes_each_morning_in_the_zone_of_its_route_also_when_all_is_well(monkeypatch):
+    monkeypatch.setattr(sending, "deliver_due", lambda: 0)  # Apprise takes half a second for each
+    route = make_route(digest="daily", zone="Europe/Berlin")
+    make_route(digest="weekly", zone="Europe/Berlin")
+    seven = datetime.fromisoformat("2026-03-02T06:30:00+00:00")  # Monday, 07:30 in Berlin
+    assert digest.send_due(seven) == "0 digests"
+    assert digest.send_due(seven + timedelta(hours=1)) == "2 digests"
+    assert digest.send_due(seven + timedelta(hours=2)) == "0 digests"
+    failing()
+    assert digest.send_due(seven + timedelta(days=1, hours=1)) == "1 digest"
+    message = AlertMessage.objects.filter(route=route).first()
+    assert "1 needs you" in message.title
+    assert "failing" in message.body
+    # nothing ran on the next Monday
+    assert digest.send_due(seven + timedelta(days=8)) == "2 digests"
+    assert digest.send_due(seven + timedelta(days=8, hours=2)) == "1 digest"
+
+
+def test_quiet_routes_get_their_digest_in_the_morning(monkeypatch):
+    make_route(digest="daily", quiet=[{"days": "mon-sun", "start": "00:00", "end": "00:00"}])
+    assert digest.send_due(AT) == "1 digest"

@@ -1,0 +1,189 @@
+"""What raises an alert, what ends it, and who hears of it: each once."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alerting import announcing
+from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
+from alerting.raising import Found
+from jobs.models import Breaker
+from jobs.states import Status
+from sources import alerts
+from sources.models import Assignment, Source
+from tests.alerting.making import AT, MINUTE, failing, look, make_route
+from tests.factories import make_record
+from tests.sources.factories import backed_up, make_policy
+
+pytestmark = pytest.mark.django_db
+
+LATER = AT + 6 * MINUTE
+
+
+def titles(now: datetime) -> list[str]:
+    return [message.title for message in look(now)]
+
+
+def test_a_source_that_fails_twice_is_one_alert_and_one_all_clear():
+    make_route()
+    assignment = failing(failures=1)
+    assert titles(AT) == []
+    Assignment.objects.update(failures=2)
+    make_record(
+        Status.WAITING, kind="backup", subject=f"assignment:{assignment.pk}", last_error="no route to host\nand more"
+    )
+    [alert] = look(AT)
+    assert (alert.title, alert.type) == ("A source is failing", "failure")
+    assert alert.body.endswith("2 failures in a row: no route to host")
+    Assignment.objects.update(failures=3)
+    assert titles(LATER) == []
+    Assignment.objects.update(failures=0, first_failure_at=None)
+    [message] = look(LATER)
+    assert (message.title, message.type) == ("OK again: a source is failing", "success")
+    assert assignment.source.name in message.body
+    assert titles(LATER + 6 * MINUTE) == []
+
+
+def test_what_comes_again_while_a_route_that_is_off_still_knows_it_is_told_as_it_is_now():
+    make_route()
+    off = make_route()
+    failing()
+    assert len(look(AT)) == 2
+    AlertRoute.objects.filter(pk=off.pk).update(enabled=False)
+    Assignment.objects.update(failures=0, first_failure_at=None)
+    assert titles(LATER) == ["OK again: a source is failing"]
+    Assignment.objects.update(failures=5, first_failure_at=LATER)
+    [message] = look(LATER + 6 * MINUTE)
+    assert "5 failures in a row" in message.body
+    assert Alert.objects.get().since == LATER
+
+
+WEEKDAYS = [{"days": "mon-fri", "start": "12:00", "end": "18:00"}]
+
+
+@pytest.mark.parametrize(
+    ("window", "excluded", "days"), [([], [], 3), (WEEKDAYS, [], 5), (WEEKDAYS, ["2026-03-02..2026-03-04"], 8)]
+)
+def test_a_source_is_overdue_after_two_missed_chances(window: list[Any], excluded: list[str], days: int):
+    """Of Thursday at ten is the last backup: Friday is missed, and then Saturday, or Monday, or Thursday."""
+    make_route()
+    policy = make_policy(window=window, excluded_dates=excluded)
+    thursday = AT - timedelta(days=4, hours=2)
+    overdue = backed_up(policy, thursday)
+    for now in (thursday + timedelta(days=day, hours=hour) for day in range(1, days + 1) for hour in (-1, 0)):
+        alerts.look(now)
+        if messages := look(now):
+            break
+    assert now == thursday + timedelta(days=days, hours=-1)
+    assert messages[0].title == "A source is overdue"
+    assert overdue.source.name in messages[0].body
+
+
+def test_three_hundred_sources_of_three_policies_are_one_message(monkeypatch):
+    make_route()
+    policies = [make_policy() for _ in range(3)]
+    for number in range(300):
+        failing(policies[number % 3])
+    monkeypatch.setattr(announcing, "AT_ONCE", 301)
+    [message] = look(AT)
+    assert message.title == f"300 sources are failing (under {', '.join(sorted(map(str, policies)))})"
+    assert message.body.count("\n") == 6
+    assert message.body.endswith("… and 295 more")
+
+
+def test_what_comes_after_the_first_message_comes_five_minutes_later_as_one():
+    make_route()
+    failing()
+    assert len(look(AT)) == 1
+    failing()
+    assert look(AT + MINUTE) == []
+    failing()
+    [title] = titles(AT + 5 * MINUTE)
+    assert title.startswith("2 sources are failing (under policy ")
+
+
+@pytest.mark.parametrize("change", ["pause", "retire", "disable", "delete"])
+def test_what_a_person_pauses_is_no_good_news(change: str):
+    make_route()
+    assignment = failing()
+    look(AT)
+    if change == "pause":
+        Source.objects.update(paused_at=AT)
+    elif change == "retire":
+        Source.objects.update(retired_at=AT)
+    elif change == "disable":
+        type(assignment.policy.schedule).objects.update(enabled=False)
+    else:
+        assignment.delete()
+    assert look(LATER) == []
+    assert Alert.objects.get().ended_at == LATER
+
+
+def test_quiet_hours_hold_messages_and_drop_what_is_over_by_their_end():
+    make_route(quiet=[{"days": "mon-sun", "start": "11:00", "end": "14:00"}], zone="UTC")
+    kept, healed = failing(), failing()
+    assert look(AT) == []
+    Assignment.objects.filter(pk=healed.pk).update(failures=0, first_failure_at=None)
+    assert look(AT + MINUTE) == []
+    [message] = look(AT + timedelta(hours=2))
+    assert kept.source.name in message.body
+    assert healed.source.name not in message.body
+
+
+def test_a_route_gets_its_kinds_and_policies_and_what_is_of_no_policy():
+    ours, theirs = make_policy(), make_policy()
+    route = make_route(name="ours")
+    route.policies.add(ours)
+    make_route(name="drills", kinds=["drill"])
+    make_route(name="off", enabled=False)
+    mine, other = failing(ours), failing(theirs)
+    [message] = look(AT)
+    assert (message.route, mine.source.name in message.body, other.source.name in message.body) == (route, True, False)
+    [message] = look(LATER, Found(AlertKind.HOLD, "hold", "held by anna", "disk is replaced"))
+    assert (message.route, message.title) == (route, "Everything is held")
+
+
+def test_a_breaker_that_comes_and_goes_is_one_alert():
+    make_route()
+    breaker = Breaker.objects.create(key="repository:1", title="repository nas", opened_at=AT, probe_at=AT, failures=3)
+    assert titles(AT) == []
+    assert titles(AT + MINUTE) == ["A repository cannot be reached"]
+    for minute in range(2, 10):
+        Breaker.objects.update(opened_at=None if minute % 2 else AT)
+        assert titles(AT + minute * MINUTE) == []
+    Breaker.objects.update(opened_at=None)
+    assert [titles(AT + minute * MINUTE) for minute in range(10, 14)] == [[]] * 4
+    assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be reached"]
+    assert breaker.title in AlertMessage.objects.first().body
+
+
+@given(st.lists(st.tuples(st.frozensets(st.sampled_from("abcde")), st.integers(1, 7)), min_size=1, max_size=12))
+def test_each_route_hears_of_each_once_and_of_its_end_once_whatever_comes(rounds):
+    for model in (AlertMessage, Alert, AlertRoute):
+        model.objects.all().delete()
+    make_route()
+    now, known = AT, set()
+    for bad, minutes in [*rounds, (rounds[-1][0], 6), (rounds[-1][0], 6)]:
+        now += minutes * MINUTE
+        for message in look(now, *(Found(AlertKind.CHECK, name, f"<{name}>", "") for name in sorted(bad))):
+            over = False
+            for line in message.body.splitlines():
+                over = line.startswith("OK again") if not line.startswith(" ") else over
+                if line.startswith("  <"):
+                    name = line.strip(" <>")
+                    assert (name in known) == over
+                    known ^= {name}
+    assert known == {alert.subject for alert in Alert.objects.filter(ended_at=None)} == set(rounds[-1][0])
+
+
+def test_a_repository_is_nearly_full_until_an_eighth_is_free_again():
+    make_route()
+    repository = make_policy().repository
+    found = []
+    for minute, free in enumerate((11, 9, 9, 12, 12, 13, 13, 13, 13, 13, 13)):
+        type(repository).objects.update(room_free=free, room_total=100)
+        found += titles(AT + minute * MINUTE)
+    assert found == ["A repository is nearly full", "OK again: a repository is nearly full"]

@@ -1,0 +1,187 @@
+"""Routes are set by superusers; their URLs go in and never come out again."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from alerting import urls
+from alerting.declarations import Routes
+from alerting.models import AlertRoute
+from declarations import InUse
+from delivery.models import StoredSecret
+from delivery.stored_secrets import read
+from sources.edits import Policies
+from sources.fleet import FleetError, export_fleet, import_fleet
+from tests.alerting.making import AT, failing, look, make_route
+from tests.api.asking import Program, fields_of
+from tests.delivery.receiver import receiving
+from tests.factories import everything_stored
+from tests.sources.factories import make_policy
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
+
+URL = "slack://T0ken1/T0ken2/T0ken3"
+
+
+def edit(row: AlertRoute | None = None, **sent: object) -> AlertRoute:
+    service = Routes()
+    return service.edit(row or service.new(), sent).row
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("exec://ls", "begins with one of"),
+        ("file:///etc/passwd", "begins with one of"),
+        ("syslog://", "begins with one of"),
+        ("dbus://", "begins with one of"),
+        ("windows://", "begins with one of"),
+        ("https://example.com/hook", "jsons://"),
+        ("ops@example.com", "no URL of Apprise"),
+        ("slack://a/b/c?template=/etc/passwd", "template"),
+        ("mailto://a:b@example.com?PGPpub=/etc/shadow", "would read files"),
+        ("json://example.com/a b", "one line"),
+        (URL, ""),
+        ("mailtos://u:p@example.com", ""),
+        ("SLACK://a/b/c", ""),
+    ],
+)
+def test_only_services_that_reach_people_are_allowed(url: str, problem: str):
+    assert problem in urls.problem_with(url)
+    assert bool(problem) == bool(urls.problem_with(url))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "secret"),
+    [
+        ("ntfys://ntfy.example.com/my-topic", "ntfys://ntfy.example.com/…", "my-topic"),
+        ("ntfy://my-topic", "ntfy://…", "my-topic"),
+        ("matrix://0123456789abcdef", "matrix://…", "0123456789abcdef"),
+        ("mailtos://user:pass%20word@example.com", "mailtos://example.com/…", "pass word"),
+    ],
+)
+def test_a_topic_or_token_in_place_of_a_host_is_not_shown(url: str, shown: str, secret: str):
+    assert urls.shown(url) == shown
+    assert secret in urls.secrets_of(url)
+
+
+def test_a_url_is_sealed_and_replaced_and_in_no_table():
+    route = edit(name="ops team", secret_url=URL, policies=[str(make_policy())])
+    assert (route.url, read("alert-ops-team")) == ("stored:alert-ops-team", URL)
+    edit(route, secret_url="slack://N3w/N3w/N3w", digest="daily")
+    assert read("alert-ops-team") == "slack://N3w/N3w/N3w"
+    assert "T0ken" not in everything_stored()
+    assert edit(route, policies=[]).policies.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"url": URL}, "url"),
+        ({"url": "stored:none"}, "url"),
+        ({"secret_url": "exec://ls"}, "secret_url"),
+        ({"secret_url": URL, "kinds": ["nonsense"]}, "kinds"),
+        ({"secret_url": URL, "policies": ["nobody's"]}, "policies"),
+        ({"secret_url": URL, "quiet": [{"days": "mon"}]}, "quiet"),
+        ({"secret_url": URL, "zone": "Mars/Olympus"}, "zone"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_field_without_the_url(sent: dict[str, object], field: str):
+    with pytest.raises(ValidationError) as refused:
+        edit(name="ops", **sent)
+    assert list(refused.value.message_dict) == [field]
+    assert "T0ken" not in str(refused.value)
+    assert not StoredSecret.objects.exists()
+
+
+def test_a_superuser_makes_tests_and_removes_a_route_in_the_admin(admin_client, settings):
+    settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+    with receiving() as receiver:
+        form = {"name": "hook", "secret_url": f"json://127.0.0.1:{receiver.port}/t0ken", "enabled": "on", "quiet": "[]",
+                "zone": "UTC", "digest": "none", "kinds": ["failing"], "policies": [make_policy().pk]}  # fmt: skip
+        page = admin_client.post(reverse("admin:alerting_alertroute_add"), form)
+        assert page.status_code == 302, page.content.decode()
+        route = AlertRoute.objects.get()
+        assert (route.kinds, route.policies.count()) == (["failing"], 1)
+        page = admin_client.get(reverse("admin:alerting_alertroute_change", args=[route.pk]))
+        assert "t0ken" not in page.content.decode()
+        test = reverse("admin:alerting_alertroute_send_test", args=[route.pk])
+        page = admin_client.post(test, {"confirmed": "yes"}, follow=True)
+        assert "Delivered to hook." in page.content.decode()
+        [request] = receiver.requests
+    assert json.loads(request.body)["title"] == "Test of hook"
+
+
+def run(*args: str) -> str:
+    out = StringIO()
+    call_command("alerts", *args, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_lists_alerts_and_edits_routes(tmp_path):
+    assert "no open alerts" in run()
+    assert "no routes" in run("routes")
+    file = tmp_path / "url"
+    file.write_text(f"{URL}\n")
+    assert "ops is there" in run("add", "ops", "--url-file", str(file), "--kinds", "failing", "drill")
+    assert "ops is changed" in run("set", "ops", "--digest", "weekly")
+    [shown] = json.loads(run("routes", "--json"))
+    assert (shown["kinds"], shown["digest"], shown["url"]) == (["drill", "failing"], "weekly", "stored:alert-ops")
+    assignment = failing()
+    look(AT)
+    assert assignment.source.name in run()
+    [alert] = json.loads(run("--json"))
+    assert alert["kind"] == "failing"
+    assert "ops" in run("remove", "ops", "--yes")
+
+
+def test_a_test_that_does_not_arrive_says_why(settings):
+    settings.CALLBACKS_ALLOWED = []
+    make_route("json://127.0.0.1:1/t0ken", name="hook")
+    with pytest.raises(CommandError, match=r"not delivered to hook: json://127.0.0.1/….*not public") as refused:
+        run("test", "hook")
+    assert refused.value.returncode == 1
+
+
+def test_an_empty_form_is_refused(admin_client):
+    page = admin_client.post(reverse("admin:alerting_alertroute_add"), {})
+    assert page.status_code == 200
+    assert "url" in page.context["adminform"].form.errors
+
+
+def test_a_fleet_file_moves_routes_and_holds_no_url():
+    route = edit(name="ops", secret_url=URL, policies=[str(make_policy())], kinds=["failing"])
+    file = export_fleet()
+    assert file["alert_routes"] == [Routes().values(route)]
+    assert "T0ken" not in str(file)
+    AlertRoute.objects.all().delete()
+    assert import_fleet(file, "fleet").count("create", "alert_routes") == 1
+    assert Routes().values(AlertRoute.objects.get()) == Routes().values(route)
+    with pytest.raises(FleetError, match="there is no stored secret none"):
+        import_fleet({"alert_routes": [{"name": "ops", "url": "stored:none"}]}, "fleet")
+    assert import_fleet(file | {"alert_routes": []}, "fleet", prune=True).count("delete", "alert_routes") == 1
+
+
+def test_the_api_takes_a_reference_and_tells_no_url():
+    program, secret = Program(), {"name": "chat", "value": URL}
+    assert program.post("stored-secrets", secret).status_code == 201
+    made = program.post("alert-routes", {"name": "ops", "url": "stored:chat", "kinds": ["failing"]})
+    assert (made.status_code, made.json()["digest"]) == (201, "none"), made.content
+    address = f"alert-routes/{made.json()['id']}"
+    assert program.patch(address, {"digest": "daily"}).json()["url"] == "stored:chat"
+    assert list(fields_of(program.patch(address, {"url": URL}))) == ["url"]
+    assert b"T0ken" not in program.get("alert-routes").content
+    assert program.delete(address).status_code == 204
+
+
+def test_a_route_does_not_come_to_get_everything_when_its_last_policy_is_deleted():
+    route, policies = make_route(name="laptops only"), [make_policy() for _ in range(2)]
+    route.policies.set(policies)
+    Policies().remove(policies[:1])
+    with pytest.raises(InUse, match=r"alerts of this policy only \(laptops only\): name another"):
+        Policies().remove(policies[1:])
+    assert route.policies.get() == policies[1]

@@ -1,0 +1,129 @@
+"""Messages go out by Apprise, in a process of its own, to what may be reached and nowhere else."""
+
+import json
+import socket
+import threading
+
+import pytest
+
+from alerting import sending, undelivered
+from alerting.models import AlertMessage
+from jobs import periodic
+from jobs.clock import database_clock
+from tests.alerting.making import AT, MINUTE, failing, look, make_route
+from tests.alerting.receiving import mail_server
+from tests.delivery.receiver import answering, receiving
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _loopback_allowed(settings) -> None:
+    settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+
+
+def deliver_all() -> list[str]:
+    """What each message that is due came to: empty, or why it was not delivered."""
+    sending.deliver_due(AT)
+    return list(AlertMessage.objects.order_by("pk").values_list("error", flat=True))
+
+
+def test_an_alert_arrives_as_a_mail_and_at_a_webhook(settings):
+    assignment = failing()
+    with mail_server() as mailbox, receiving() as receiver:
+        make_route(mailbox.url)
+        make_route(f"json://127.0.0.1:{receiver.port}/hook")
+        assert len(look(AT)) == 2
+        assert deliver_all() == ["", ""]
+        [text] = mailbox.texts()
+        [request] = receiver.requests
+    assert text.startswith("A source is failing")
+    assert assignment.source.name in text
+    hook = json.loads(request.body)
+    assert (assignment.source.name in hook["message"], hook["type"]) == (True, "failure")
+
+
+def test_nothing_connects_to_what_is_not_allowed(settings):
+    settings.CALLBACKS_ALLOWED = []
+    with receiving() as receiver:
+        make_route(f"json://localhost:{receiver.port}/s3cr3t-t0ken")
+        failing()
+        look(AT)
+        [error] = deliver_all()
+        assert receiver.connections == len(receiver.requests) == 0
+    assert error
+    assert "not public" in error
+    assert "s3cr3t" not in error
+
+
+def test_a_redirect_leads_nowhere_else(settings):
+    with receiving(host="127.0.0.2") as inside, receiving(answering(307, Location=f"{inside.url}")) as receiver:
+        make_route(f"json://127.0.0.1:{receiver.port}/hook")
+        failing()
+        look(AT)
+        [error] = deliver_all()
+        assert len(receiver.requests) == 1
+        assert not inside.requests
+    assert error
+
+
+def test_what_a_host_says_back_shows_no_token():
+    with receiving(answering(500, "tok3n-in-path and p4ssword")) as receiver:
+        make_route(f"json://user:p4ssword@127.0.0.1:{receiver.port}/tok3n-in-path")
+        failing()
+        look(AT)
+        [error] = deliver_all()
+    assert error
+    assert "tok3n-in-path" not in error
+    assert "p4ssword" not in error
+    assert "127.0.0.1" in error
+
+
+def test_a_host_that_never_answers_is_given_up(monkeypatch):
+    monkeypatch.setattr(sending, "ANSWER_SECONDS", 1.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        make_route(f"json://127.0.0.1:{silent.getsockname()[1]}/hook")
+        failing()
+        look(AT)
+        [error] = deliver_all()
+    assert error
+    assert "did not answer" in error
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_route_that_hangs_holds_up_neither_new_messages_of_others_nor_the_ping(settings):
+    with receiving() as receiver:
+        settings.PING_URL = f"http://127.0.0.1:{receiver.port}/ping"
+        with sending._one_at_a_time:  # as while a host does not answer
+            sending.in_background(ping=True)
+            eventually(lambda: receiver.requests)
+            ended()
+    hangs, works = make_route(), make_route()
+    AlertMessage.objects.create(route=hangs, title="old", body="", made_at=AT, next_at=AT - MINUTE, attempts=1)
+    sending.put(works, "new", "", now=AT)
+    first = sending._take(AT)
+    assert first
+    assert first.title == "new"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_minute_of_any_process_sends_what_failed_before_in_a_thread(settings):
+    with mail_server() as mailbox:
+        make_route(mailbox.url)
+        failing()
+        settings.CALLBACKS_ALLOWED = []
+        periodic.run_minutely()
+        eventually(lambda: undelivered().exists())
+        ended()
+        settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+        AlertMessage.objects.update(next_at=database_clock())
+        periodic.run_minutely()  # the round of this minute is done, and what is due goes out all the same
+        eventually(lambda: mailbox.mails)
+        ended()
+    assert not undelivered().exists()
+    assert AlertMessage.objects.get().attempts == 2
+
+
+def ended() -> None:
+    eventually(lambda: not any(each.name == "alerts" for each in threading.enumerate()))

@@ -1,0 +1,248 @@
+"""Each field by which the scheduler works is corrupted in turn, and each process stopped: the watch notices within two
+minutes, and raises nothing while all is well."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from django_q.models import Schedule as PeriodicTask
+from django_q.models import Task
+
+from alerting import raising, rounds, watchdog
+from alerting.models import Alert, AlertMessage, Watch
+from jobs import conf, tick
+from jobs.backlog import hold
+from jobs.models import BacklogRecord, Breaker, Sweep, Throttle, Worker
+from jobs.states import Status, WaitingFor
+from operations.management.commands.install_schedules import install
+from schedules.models import Schedule, Trigger
+from sources.models import Assignment, CheckRound, Copy, Policy, Repository
+from sources.planning import catch_up
+from tests.alerting.making import MINUTE, make_route
+from tests.factories import make_record, make_schedule, make_worker
+from tests.sources.factories import backed_up, make_policy
+
+pytestmark = pytest.mark.django_db
+
+NINE = datetime.fromisoformat("2026-03-02T09:00:00+00:00")
+TEN = NINE + timedelta(hours=1)
+FAR, PAST = NINE + timedelta(days=3650), NINE - timedelta(hours=3)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch) -> None:
+    monkeypatch.setattr(watchdog, "_clock", watchdog._Clock())
+    monkeypatch.setattr(rounds.sending, "in_background", lambda **options: None)
+
+
+class World:
+    """A worker and qcluster that do at each minute what they should, in virtual time. `workers_live` and
+    `qcluster_lives`: whether they do. `boot`: how much the boot clock is behind the database's."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now, self.boot = now, 0.0
+        self.workers_live = self.qcluster_lives = True
+        make_route()
+        self.worker = make_worker(queues=dict.fromkeys(conf.queue_rules(), 4), started_at=now, heartbeat_at=now)
+        install(now=now)
+        self.policy = make_policy(cron="0 9 * * *", window=[{"days": "mon-sun", "start": "08:00", "end": "20:00"}])
+        self.assignment = backed_up(self.policy, now - timedelta(days=1))
+        self.throttle = Throttle.objects.create(name="slow", max_in_flight=3)
+        self.events = make_schedule(cron="*/5 * * * *", kind="test", provider="", event_count=1)
+        Sweep.objects.create(max_age_days=1, swept_at=now)
+        CheckRound.objects.create(assignment=self.assignment, planned_at=now)
+        self.breaker = Breaker.objects.create(key="host:a", title="a", probe_at=None)
+
+    def minute(self) -> set[str]:
+        """One more minute. Returns what the watch finds broken, by kind and the first part of its subject."""
+        self.now += MINUTE
+        self.minute_of_work()
+        rounds.round_of_the_minute(self.now, self.now.timestamp() - self.boot)
+        return {alert.subject.partition(" ")[0] for alert in raising.open_alerts().filter(calm_since=None)}
+
+    def minute_of_work(self) -> None:
+        if self.workers_live:
+            Worker.objects.filter(pk=self.worker.pk).update(heartbeat_at=self.now)
+            self._work()
+        if self.qcluster_lives:
+            for task in PeriodicTask.objects.filter(next_run__lte=self.now):
+                self._run(task)
+
+    def _run(self, task: PeriodicTask) -> None:
+        every = {"H": 60, "I": task.minutes}[task.schedule_type]
+        PeriodicTask.objects.filter(pk=task.pk).update(next_run=task.next_run + every * MINUTE)
+        if task.func == "jobs.periodic.tick":
+            tick.tick(self.now, rescue=False)
+        Task.objects.create(id=f"{task.pk}-{self.now:%s}", name="t", func=task.func, success=True, started=self.now,
+                            stopped=self.now)  # fmt: skip
+
+    def _work(self) -> None:
+        catch_up(self.now)
+        tick.tick(self.now, rescue=False)
+        done = BacklogRecord.objects.filter(status=Status.READY, lane=0)
+        for subject in done.filter(kind="backup").values_list("subject", flat=True):
+            pk = int(subject.partition(":")[2])
+            after = self.policy.schedule.period.next_after(self.now)
+            Assignment.objects.filter(pk=pk).update(last_backup_at=self.now, next_backup_at=after, overdue_since=None)
+        done.update(status=Status.SUCCEEDED, finished_at=self.now)
+
+
+@pytest.fixture
+def world() -> World:
+    found = World(TEN)
+    for _ in range(2):
+        assert found.minute() == set(), list(raising.open_alerts())
+    return found
+
+
+class Corruption(NamedTuple):
+    """What is broken, and by which subject that is noticed."""
+
+    name: str
+    do: Callable[[World], Any]
+    noticed: str
+
+
+def waiting(world: World, **fields: Any) -> BacklogRecord:
+    facts = {"waiting_for": WaitingFor.WINDOW, "run_after": world.now + timedelta(hours=1), "inserted_at": world.now}
+    return make_record(Status.WAITING, **(facts | fields))
+
+
+def stop(world: World, **flags: bool) -> None:
+    vars(world).update(flags)
+
+
+def update(model: Any, **values: Any) -> Callable[[World], Any]:
+    return lambda world: model.objects.update(**values)
+
+
+def running(world: World, expires_at: datetime) -> None:
+    make_record(Status.RUNNING, worker=world.worker, started_at=world.now, lease_expires_at=expires_at)
+
+
+def lose_a_due_record(world: World) -> None:
+    """Due, and tried neither now nor in this period: as when a record was deleted."""
+    stop(world, workers_live=False)
+    Worker.objects.update(heartbeat_at=FAR - timedelta(days=3600))
+    Assignment.objects.update(next_backup_at=PAST, inserted_at=PAST)
+    BacklogRecord.objects.all().delete()
+
+
+CORRUPTIONS = [
+    Corruption("Schedule.next_trigger_at empty", lambda w: (stop(w, workers_live=False, qcluster_lives=False),
+               Schedule.objects.update(next_trigger_at=None)), "schedule:"),
+    Corruption("Schedule.next_trigger_at past", lambda w: (stop(w, workers_live=False, qcluster_lives=False),
+               Schedule.objects.update(next_trigger_at=PAST)), "schedule:"),
+    Corruption("Schedule.next_trigger_at future", update(Schedule, next_trigger_at=FAR), "schedule:"),
+    Corruption("Schedule.cron", update(Schedule, cron="99 * * * *"), "unreadable:"),
+    Corruption("Schedule.zone", update(Schedule, zone="Mars/Olympus"), "unreadable:"),
+    Corruption("Policy.window", update(Policy, window=[{"days": "never"}]), "unreadable:"),
+    Corruption("Policy.excluded_dates", update(Policy, excluded_dates=["nonsense"]), "unreadable:"),
+    Corruption("Policy.copy_window", update(Policy, copy_window=[{"days": "never"}]), "unreadable:"),
+    Corruption("Trigger.emitted_at empty", lambda w: (stop(w, workers_live=False, qcluster_lives=False),
+               Trigger.objects.create(schedule=w.events, trigger_at=w.now - MINUTE, seen_at=w.now)), "trigger:"),
+    Corruption("Assignment.next_backup_at future", update(Assignment, next_backup_at=FAR), "watchdog:dates"),
+    Corruption("Assignment.last_backup_at future", update(Assignment, last_backup_at=FAR), "watchdog:dates"),
+    Corruption("Assignment.overdue_since future", update(Assignment, overdue_since=FAR), "watchdog:dates"),
+    Corruption("Assignment.drill_planned_at future", update(Assignment, drill_planned_at=FAR), "watchdog:dates"),
+    Corruption("Assignment.to_copy_since future", update(Assignment, to_copy_since=FAR), "watchdog:dates"),
+    Corruption("a due assignment without a record", lose_a_due_record, "watchdog:due"),
+    Corruption("BacklogRecord.run_after endless", lambda w: waiting(w, run_after=FAR), "watchdog:endless"),
+    Corruption("BacklogRecord.run_after passed", lambda w: (stop(w, workers_live=False, qcluster_lives=False),
+               waiting(w, run_after=w.now)), "watchdog:unpromoted"),
+    Corruption("BacklogRecord.closes_at passed", lambda w: (stop(w, workers_live=False, qcluster_lives=False),
+               make_record(run_after=w.now, closes_at=w.now)), "watchdog:unclosed"),
+    Corruption("BacklogRecord.queue unknown", lambda w: (stop(w, workers_live=False),
+               make_record(queue="nowhere", run_after=w.now)), "watchdog:unserved"),
+    Corruption("BacklogRecord.lease_expires_at future", lambda w: running(w, FAR), "watchdog:leases"),
+    Corruption("BacklogRecord.lease_expires_at past", lambda w: running(w, w.now - 3 * MINUTE), "watchdog:leases"),
+    Corruption("BacklogRecord.breaker closed", lambda w: waiting(
+               w, waiting_for=WaitingFor.BREAKER, breaker=w.breaker), "watchdog:held"),
+    Corruption("BacklogRecord.breaker missing", lambda w: waiting(
+               w, waiting_for=WaitingFor.BREAKER, breaker_id=999), "watchdog:held"),
+    Corruption("Breaker.probe_at future", lambda w: (waiting(w, waiting_for=WaitingFor.BREAKER, breaker=w.breaker),
+               Breaker.objects.update(opened_at=w.now, probe_at=FAR)), "watchdog:held"),
+    Corruption("Task.next_run future", update(PeriodicTask, next_run=FAR), "task:backlog"),
+    Corruption("Task row gone", lambda w: PeriodicTask.objects.filter(name="backlog prune").delete(), "task:backlog"),
+    Corruption("the clock of the database stands", lambda w: vars(w).update(boot=w.boot - 60), "watchdog:clock"),
+    Corruption("the clock of the database is set", lambda w: vars(w).update(boot=w.boot + 3600), "watchdog:clock"),
+    Corruption("no worker claims", lambda w: make_record(lane=0, queue="callbacks", run_after=w.now, kind="stuck"),
+               "watchdog:unclaimed"),
+    Corruption("the workers are killed", lambda w: stop(w, workers_live=False), "watchdog:no_worker"),
+    Corruption("one worker of two is killed", lambda w: Worker.objects.create(
+               name="b:1", hostname="b", pid=1, queues={}, heartbeat_at=w.now), "worker:"),
+    Corruption("qcluster is killed", lambda w: stop(w, qcluster_lives=False), "watchdog:periodic"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("corruption", CORRUPTIONS, ids=lambda each: each.name.replace(" ", "_"))
+def test_what_is_broken_is_noticed_within_two_minutes(world: World, corruption: Corruption, monkeypatch):
+    if corruption.noticed == "watchdog:unclaimed":
+        monkeypatch.setattr(World, "_work", lambda self: tick.tick(self.now, rescue=False))
+    corruption.do(world)
+    rounds_until = next(
+        (number for number in (1, 2) if any(found.startswith(corruption.noticed) for found in world.minute())), None
+    )
+    assert rounds_until, list(raising.open_alerts())
+
+
+def test_what_is_dated_in_the_future_is_named_by_the_next_round(world: World):
+    CheckRound.objects.update(planned_at=FAR)
+    Copy.objects.create(assignment=world.assignment, repository=world.policy.repository, planned_at=FAR)
+    Repository.objects.update(pruned_at=FAR)
+    Sweep.objects.update(swept_at=FAR)
+    Throttle.objects.update(rate=1)
+    Throttle.objects.update(tokens_at=FAR)
+    make_worker(heartbeat_at=FAR)
+    assert "watchdog:future" in world.minute()
+    text = Alert.objects.get(subject="watchdog:future").text
+    assert re.findall(r"the (check|copy|last prune|sweep|tokens|heartbeat)", text) == [
+        "heartbeat", "tokens", "sweep", "check", "copy", "last prune",
+    ]  # fmt: skip
+
+
+def test_people_hear_of_it_by_the_next_round(world: World):
+    stop(world, workers_live=False)
+    for _ in range(3):
+        world.minute()
+    assert "no worker is alive" in AlertMessage.objects.get().body
+    stop(world, workers_live=True)
+    for _ in range(8):
+        world.minute()
+    assert AlertMessage.objects.first().title.startswith("OK again")
+
+
+def test_a_hold_raises_itself_and_nothing_else(world: World):
+    hold("the disk is replaced", by="anna", now=world.now)
+    stop(world, workers_live=True)
+    world._work = lambda: tick.tick(world.now, rescue=False)
+    assert {found for _ in range(70) for found in world.minute()} == {"hold"}
+
+
+def test_after_a_night_in_which_no_process_looked_nothing_is_late(world: World):
+    world.boot += 8 * 3600  # the boot clock of a virtual machine stood still as well
+    watchdog._clock._last = None
+    world.now += timedelta(hours=8)
+    assert [world.minute() for _ in range(5)] == [set()] * 5
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_thirty_days_about_a_change_of_clocks():
+    """The minutes about each trigger, and, about the change to summer time, of each end of a window and midnight. Of
+    what lies between, the work is done, and the rounds are taken as done."""
+    first = NINE + timedelta(days=20)
+    world = World(first - timedelta(hours=3))
+    Schedule.objects.update(zone="Europe/Berlin")
+    world.policy.schedule.refresh_from_db()
+    Assignment.objects.update(next_backup_at=world.policy.schedule.period.next_after(world.now - timedelta(days=1)))
+    for day in range(30):
+        for hour in (6, 7, 18, 22) if 6 <= day < 9 else (7 if day < 6 else 6,):  # UTC
+            world.now = (first + timedelta(days=day)).replace(hour=hour, minute=57)
+            world.minute_of_work()
+            Watch.objects.filter(resumed_at__lt=world.now).update(looked_at=world.now)
+            watchdog._clock._last = None
+            for _ in range(3):
+                world.minute()
+    assert list(Alert.objects.values_list("kind", "subject", "text")) == []

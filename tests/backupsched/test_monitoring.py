@@ -1,0 +1,145 @@
+"""What machines ask of a web process."""
+
+import threading
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.db.utils import OperationalError
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from api import tokens
+from backupsched import monitoring
+from dashboard import metrics
+from jobs.backlog import holding
+from jobs.states import AttemptOutcome, Status
+from operations.models import AttemptTotal
+from sources.models import Repository
+from tests.factories import NOON, make_record, make_throttle, make_worker
+from tests.sources.factories import make_assignment, make_source
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANOTHER_HOST = {"HTTP_HOST": "10.0.0.7:8000"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch):
+    for name in ("TOTALS", "BY_SOURCE", "READINESS"):
+        kept = getattr(monitoring, name)
+        monkeypatch.setattr(monitoring, name, monitoring.Kept(kept._compute, kept._fresh, kept._patience))
+
+
+def read(text: bytes) -> dict[tuple, float]:
+    samples = (each for family in text_string_to_metric_families(text.decode()) for each in family.samples)
+    return {(each.name.removeprefix("backupsched_"), *sorted(each.labels.values())): each.value for each in samples}
+
+
+def token_for(*permissions: str, scopes: tuple[str, ...] = ("read",)) -> dict[str, str]:
+    user = get_user_model().objects.create_user(f"prometheus{len(permissions)}{scopes}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return {"HTTP_AUTHORIZATION": f"Bearer {tokens.issue(user, 'scrape', scopes).text}"}
+
+
+def test_metrics_are_for_tokens_that_may_look_at_sources_and_for_named_networks(settings):
+    settings.SECURE_SSL_REDIRECT = True  # nothing of Django's own comes between
+    client = Client(**ANOTHER_HOST)
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", HTTP_AUTHORIZATION="Bearer bst_wrong").status_code == 401
+    assert client.get("/metrics", **token_for()).status_code == 403
+    assert client.get("/metrics", **token_for("view_source", scopes=("write",))).status_code == 403
+    answer = client.get("/metrics", **token_for("view_source"))
+    assert (answer.status_code, answer["Cache-Control"]) == (200, "no-store")
+    assert client.post("/metrics").status_code == 405
+    settings.METRICS_NETWORKS = [monitoring.ipaddress.ip_network("127.0.0.0/8")]
+    assert client.get("/metrics").status_code == 200
+    assert client.get("/metrics", REMOTE_ADDR="10.0.0.8").status_code == 401
+
+
+def test_they_say_what_there_is():
+    assignment = make_assignment(source=make_source(name="laptop"), last_backup_at=NOON, proved_at=NOON, failures=2)
+    make_source(name="in-no-policy")
+    worker = make_worker(queues={"backups": 16})
+    for status in (Status.READY, Status.WAITING, Status.RUNNING, Status.FAILED):
+        make_record(status, queue="backups", worker=worker if status is Status.RUNNING else None)
+    make_throttle(3)
+    Repository.objects.update(room_free=2, room_total=10)
+    holding.hold("maintenance", by="anna")
+    for up_to, number in ((10.0, 3), (600.0, 2)):
+        facts = {"kind": "backup", "queue": "backups", "outcome": AttemptOutcome.SUCCEEDED, "up_to": up_to}
+        for sort in ("sftp", "s3"):  # of one engine
+            AttemptTotal.objects.create(**facts, sort=sort, number=number, seconds=number * up_to)
+    found = read(metrics.exposition())
+    expected = {
+        ("sources", "failing"): 1, ("sources", "unprotected"): 1, ("sources", "protected"): 0,
+        ("sources_in_need",): 2, ("dead_letters",): 1, ("hold",): 1,
+        ("records", "backups", "waiting"): 1, ("records", "backups", "ready"): 1, ("records", "backups", "running"): 1,
+        ("execution_units",): 16, ("execution_units_in_use",): 1, ("workers", "alive"): 1, ("workers", "silent"): 0,
+        ("repository_last_backup_timestamp_seconds", str(assignment.policy.repository)): NOON.timestamp(),
+        ("repository_free_bytes", str(assignment.policy.repository)): 2, ("alerts", "watchdog"): 0,
+        ("repository_last_proof_timestamp_seconds", str(assignment.policy.repository)): NOON.timestamp(),
+        ("attempt_seconds_bucket", "1.0", "backup", "backups", "rclone", "succeeded"): 0,
+        ("attempt_seconds_bucket", "10.0", "backup", "backups", "rclone", "succeeded"): 6,
+        ("attempt_seconds_bucket", "+Inf", "backup", "backups", "rclone", "succeeded"): 10,
+        ("attempt_seconds_count", "backup", "backups", "rclone", "succeeded"): 10,
+        ("attempt_seconds_sum", "backup", "backups", "rclone", "succeeded"): 2 * (30 + 1200),
+    }  # fmt: skip
+    assert {key: found.get(key) for key in expected} == expected
+    assert not [key for key in found if "laptop" in key]
+    asked = read(metrics.exposition(by_source=True))
+    assert asked["source_status", "failing", "laptop"] == 1
+    assert asked["source_last_backup_timestamp_seconds", "laptop", str(assignment.policy)] == NOON.timestamp()
+
+
+def test_however_many_ask_the_database_is_asked_once():
+    begun, go_on, asked = threading.Event(), threading.Event(), []
+
+    def compute() -> bytes:
+        asked.append(1)
+        begun.set()
+        assert go_on.wait(10)
+        return b"x"
+
+    kept = monitoring.Kept(compute, fresh=60, patience=10)
+    threads = [threading.Thread(target=kept.get) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(10)
+    impatient = monitoring.Kept(compute, fresh=0, patience=0.01)
+    with pytest.raises(TimeoutError):
+        impatient.get()
+    with pytest.raises(TimeoutError):  # nor does a second one begin beside the first
+        impatient.get()
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert (kept.get(), len(asked)) == (b"x", 2)
+
+
+def test_it_is_alive_without_a_database_and_ready_with_a_migrated_one(monkeypatch):
+    client = Client(**ANOTHER_HOST)
+    assert (client.get("/readyz").status_code, client.get("/readyz").content) == (200, b"ready\n")
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'jobs' AND name LIKE '0002%%' RETURNING app, name")
+        row = cursor.fetchone()
+        try:
+            monkeypatch.setattr(monitoring, "READINESS", monitoring.Kept(monitoring._readiness, 0, 10))
+            answer = client.get("/readyz")
+        finally:
+            cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", row)
+    assert (answer.status_code, answer.content) == (
+        503, b"the database lacks 1 migration: jobs 0002_functions_and_presets\n",
+    )  # fmt: skip
+
+    def refuse() -> bytes:
+        raise OperationalError('connection failed: password authentication failed for user "secret-name"')
+
+    monkeypatch.setattr(monitoring, "READINESS", monitoring.Kept(refuse, 0, 10))
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.content) == (503, b"the database does not answer\n")
+    connection.close()
+    assert client.get("/healthz").content == b"ok\n"
+    assert connection.connection is None
+    assert client.head("/healthz").status_code == 200

@@ -1,0 +1,49 @@
+"""One database is migrated for all workers of pytest-xdist, which copy it: migrating takes each of them two seconds.
+And servers of a test's own get its tables."""
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from sources.processes.programs import find_postgresql_program
+from tests.jobs.worker_processes import database_url
+
+TEMPLATE = "test_migrated"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """The first worker that needs a database migrates the one that is copied. A server of the developer's own is
+    left without it: `DATABASE_URL` names one that outlives the tests."""
+    from django.conf import settings
+    from django.db import connection
+
+    if "PYTEST_XDIST_WORKER" not in os.environ or os.environ.get("DATABASE_URL"):
+        return
+    var_dir, tested = Path(os.environ["BACKUPSCHED_TEST_VAR"]), connection.settings_dict["TEST"]
+    is_migrated = var_dir / "migrated"
+    with (var_dir / "migrating.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_migrated.exists():
+            usual, own = connection.settings_dict["NAME"], tested["NAME"]
+            tested["NAME"] = TEMPLATE
+            with django_db_blocker.unblock():
+                connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+                connection.close()
+            tested["NAME"] = own
+            settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = usual
+            is_migrated.touch()
+    tested |= {"TEMPLATE": TEMPLATE, "MIGRATE": False}
+
+
+def copy_tables(url: str) -> None:
+    """Into an empty database of another server. The test's own has been set up."""
+    dump = subprocess.run([find_postgresql_program("pg_dump"), database_url()], capture_output=True, check=True)
+    psql = [find_postgresql_program("psql"), "--quiet", "--set=ON_ERROR_STOP=1", url]
+    subprocess.run(psql, input=dump.stdout, stdout=subprocess.DEVNULL, check=True)

@@ -1,0 +1,80 @@
+"""Thirty days: each day counts each assignment once, is kept when it is over, and says when a repository is full."""
+
+from datetime import UTC, date, datetime, time, timedelta
+
+import pytest
+
+from dashboard import days, storage
+from dashboard.models import DayTotal
+from jobs.clock import database_clock
+from jobs.models import Attempt
+from jobs.states import AttemptOutcome, Status
+from sources.models import Assignment, Repository
+from sources.planning import AVAILABILITY, BACKUPS, KIND, subject_of
+from tests.factories import make_record
+from tests.sources.factories import make_assignment, make_policy
+
+pytestmark = pytest.mark.django_db
+
+TODAY = date(2026, 3, 20)
+
+
+def at(day: date, hour: int) -> datetime:
+    return datetime.combine(day, time(hour), UTC)
+
+
+def attempt(assignment: Assignment, outcome: AttemptOutcome, began: datetime, ended: datetime | None = None) -> None:
+    record = make_record(Status.SUCCEEDED, kind=KIND, queue=BACKUPS, subject=subject_of(assignment.pk))
+    queue = AVAILABILITY if outcome == AttemptOutcome.UNAVAILABLE else BACKUPS
+    facts = {"queue": queue, "outcome": outcome, "started_at": began, "ended_at": ended or began}
+    Attempt.objects.create(record=record, number=1, **facts)
+
+
+def totals(day: date) -> tuple[int, int, int]:
+    found = days.count(day)
+    return found.succeeded, found.failed, found.missed
+
+
+def test_a_day_counts_each_assignment_once():
+    policy, yesterday = make_policy(), TODAY - timedelta(days=1)
+    mended, failing, silent = (make_assignment(policy) for _ in range(3))
+    attempt(mended, AttemptOutcome.FAILED, at(yesterday, 9))
+    attempt(mended, AttemptOutcome.SUCCEEDED, at(yesterday, 10))
+    attempt(failing, AttemptOutcome.RESCUED, at(yesterday, 9))
+    attempt(failing, AttemptOutcome.UNAVAILABLE, at(yesterday, 11))
+    attempt(silent, AttemptOutcome.UNAVAILABLE, at(yesterday - timedelta(days=1), 9), at(TODAY, 9))  # many silences
+    assert totals(yesterday) == (1, 1, 1)
+    assert totals(TODAY) == (0, 0, 1)
+    assert totals(TODAY + timedelta(days=1)) == (0, 0, 0)
+
+
+def test_a_day_that_is_over_is_kept_and_one_that_is_old_forgotten():
+    today = database_clock().astimezone(UTC).date()
+    old = DayTotal.objects.create(date=today - timedelta(days=days.DAYS))
+    attempt(make_assignment(), AttemptOutcome.SUCCEEDED, at(today - timedelta(days=1), 9))
+    for _ in range(days.DAYS + 1):
+        days.keep()
+    shown = days.last_days(database_clock())
+    assert len(shown) == days.DAYS
+    assert (shown[-2].succeeded, shown[-1].date) == (1, today)
+    assert not DayTotal.objects.filter(pk=old.pk).exists()
+    Attempt.objects.all().delete()
+    assert days.last_days(database_clock())[-2].succeeded == 1
+
+
+def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
+    known, remote = (
+        Repository.objects.create(name=name, location="/srv", room_free=free, room_total=free and 1000)
+        for name, free in (("known", 500), ("remote", None))
+    )
+
+    def rooms(length: int) -> list[storage.Room]:
+        added = {str(known.pk): 50, str(remote.pk): 50}
+        history = [DayTotal(date=TODAY - timedelta(days=back), added=added) for back in range(length, 0, -1)]
+        return storage.repositories(history, TODAY)
+
+    assert [(each.full_on, each.used_share) for each in rooms(storage.LEAST_DAYS)] == [
+        (TODAY + timedelta(days=10), 50),
+        (None, None),
+    ]
+    assert [each.pace for each in rooms(storage.LEAST_DAYS - 1)] == [None, None]

@@ -1,0 +1,188 @@
+"""The home page: what it says is true, to each person what he may look at, and what did not change costs a 304."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from alerting import raising
+from dashboard.work import WAITS
+from jobs.backlog import hold, pause_queue
+from jobs.models import BacklogRecord, Hold, PausedQueue
+from jobs.states import Status, WaitingFor
+from sources.models import Assignment, CheckRound, Policy, Progress, Repository
+from sources.planning import AVAILABILITY, BACK_UP_NOW_PRIORITY, BACKUPS, KIND, REMOVAL, subject_of
+from tests.factories import make_record, make_worker
+from tests.people import staff
+from tests.sources.factories import backed_up, make_assignment, make_policy, make_source, record_of
+
+pytestmark = pytest.mark.django_db
+
+NOW = timezone.now()
+HOUR = timedelta(hours=1)
+FACTS, ACT = "/home/facts/", "/home/act/"
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def policy() -> Policy:
+    make_worker()
+    return make_policy()
+
+
+def text_of(client: Client, path: str = "/") -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer
+    return " ".join(answer.content.decode().split())
+
+
+def well(policy: Policy, **fields: Any) -> Any:
+    return backed_up(policy, NOW - HOUR, source=make_source(**fields))
+
+
+def test_is_the_front_page_and_stands_in_place_of_the_list_of_tables(admin_client):
+    assert admin_client.get("/").status_code == 200
+    assert admin_client.get("/admin/").headers["Location"] == "/"
+
+
+def test_names_who_needs_a_person_and_a_button_backs_it_up(admin_client, policy):
+    well(policy)
+    in_need = make_assignment(policy, make_source(name="laptop-anna"))
+    page = text_of(admin_client)
+    assert "1 of 2 protected · 1 need" in page
+    assert f'value="back_up_now:{in_need.source_id}"' in page
+    answer = admin_client.post(ACT, {"do": f"back_up_now:{in_need.source_id}"})
+    assert answer.headers["Location"] == "/"
+    assert record_of(in_need).priority == BACK_UP_NOW_PRIORITY
+
+
+def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy):
+    doubtful = well(policy, name="laptop-anna")
+    Assignment.objects.update(drill_error="point 20260301T090000Z: 1 of 2 files is missing")
+    damage = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing"}
+    CheckRound.objects.create(assignment=doubtful, planned_at=timezone.now(), damage=[damage])
+    raising.look(timezone.now())
+    page = text_of(admin_client)
+    assert "0 of 1 protected · 1 need" in page
+    assert page.count("laptop-anna</a>") == 1  # and no second time as an alert
+    for place in (page, text_of(admin_client, f"/admin/sources/source/{doubtful.source_id}/change/")):
+        assert "a check found damage in" in place.lower()
+        for verb in ("check", "drill"):
+            assert f'href="/admin/sources/assignment/{doubtful.pk}/{verb}/"' in place
+        assert "/accept/" not in place
+    assert "/check/" not in text_of(staff("view_source"))
+
+
+def test_a_button_is_refused_as_the_admin_refuses_it(policy):
+    in_need = make_assignment(policy)
+    for person in (staff(), staff("view_source", "view_backlogrecord")):
+        assert person.post(ACT, {"do": f"back_up_now:{in_need.source_id}"}).status_code == 403
+        assert person.post(ACT, {"do": "resume_queue:backups"}).status_code == 403
+        assert person.post(ACT, {"do": f"delete_selected:{in_need.source_id}"}).status_code == 400
+    assert not BacklogRecord.objects.exists()
+
+
+def test_is_not_well_while_a_queue_is_paused_and_resumes_it(admin_client, policy):
+    well(policy)
+    pause_queue("backups", "disk is moved")
+    page = text_of(admin_client)
+    assert "is-well" not in page
+    assert "Queue backups has been paused" in page
+    assert "disk is moved" in page
+    admin_client.post(ACT, {"do": "resume_queue:backups"})
+    assert not PausedQueue.objects.exists()
+    assert "is-well" in text_of(admin_client)
+
+
+def test_a_run_is_shown_with_its_speed_and_its_end(admin_client, policy):
+    assignment = well(policy, name="laptop-bert")
+    record = make_record(
+        Status.RUNNING, kind=KIND, queue=BACKUPS, subject=subject_of(assignment.pk), started_at=timezone.now() - HOUR
+    )
+    Progress.objects.create(record_id=record.pk, attempt=1, bytes_done=3_600 * 2**20, bytes_total=7_200 * 2**20)
+    page = text_of(admin_client)
+    assert "laptop-bert</a> · rclone" in page
+    assert re.search(r"50 % of 7.0 GB · (1.0 MB|102\d\.\d KB)/s", page)
+    assert f'until about <time datetime="{timezone.now() + HOUR:%Y-%m-%dT%H:}' in page
+
+
+def test_what_did_not_change_costs_a_304(admin_client, policy, django_assert_max_num_queries):
+    well(policy)
+    first = admin_client.get(FACTS)
+    with django_assert_max_num_queries(8):  # the session, the account, its permissions; a bound of ten seconds
+        again = admin_client.get(FACTS, headers={"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    make_assignment(policy)
+    text_of(admin_client)  # the whole page is always true, and its facts serve the others
+    assert admin_client.get(FACTS, headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_shows_each_person_what_he_may_look_at(policy):
+    make_assignment(policy, make_source(name="laptop-anna"))
+    parts = {"view_source": "laptop-anna", "view_repository": policy.repository.name, "view_worker": "host:"}
+    for permission in parts:
+        page = text_of(staff(permission), FACTS)
+        assert [name for name, text in parts.items() if text in page] == [permission]
+    assert not any(text in text_of(staff(), FACTS) for text in parts.values())
+
+
+def test_costs_as_many_statements_however_many_sources_there_are(admin_client, policy):
+    def statements() -> int:
+        admin_client.get("/")
+        with CaptureQueriesContext(connection) as captured:
+            admin_client.get("/")
+        return len(captured)
+
+    make_assignment(policy)
+    well(policy)
+    few = statements()
+    for _ in range(5):
+        make_assignment(policy)
+        well(policy)
+    assert statements() == few
+
+
+def test_an_empty_installation_is_led_step_by_step(admin_client):
+    page = text_of(admin_client)
+    assert page.count("to do </span>") == 6
+    assert "/admin/sources/repository/add/" in page
+    assert "is-well" not in page
+    Repository.objects.create(name="office", location="/srv/backups")
+    assert text_of(admin_client).count("done </span>") == 1
+
+
+def test_a_hold_stands_there_once_and_is_released_with_a_button_by_who_may(admin_client):
+    hold("the store burns", by="anna")
+    assert text_of(admin_client).count("the store burns") == 1
+    assert "the store burns" in text_of(admin_client, FACTS)
+    assert staff("sources.view_source").post(ACT, {"do": "release:"}).status_code == 403
+    admin_client.post(ACT, {"do": "release:"})
+    assert not Hold.objects.exists()
+    assert "the store burns" not in text_of(admin_client)
+
+
+def test_a_removal_that_comes_next_is_not_said_to_be_a_question_to_a_source(admin_client, policy):
+    well(policy)
+    make_record(Status.READY, kind=REMOVAL, queue=AVAILABILITY, subject="source:7", payload={"title": "old-laptop"})
+    assert "removal: starts at the next free execution unit" in text_of(admin_client)
+
+
+def test_what_waits_stands_there_in_plain_words(admin_client, policy):
+    assert set(WAITS) == set(WaitingFor)
+    laptop = well(policy, name="laptop")
+    at = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    make_record(Status.WAITING, kind=KIND, subject=subject_of(laptop.pk), waiting_for=WaitingFor.RECHECK, run_after=at)
+    text = text_of(admin_client)
+    assert "did not answer, and is asked again at <time" in text
+    assert "2026-03-02 09:00 UTC" in text
+    assert "recheck" not in text

@@ -1,0 +1,32 @@
+"""Questions about repositories that are answered in the test's own process.
+
+A process of its own for each takes a fifth of a second. `tests/sources/backups` and `tests/sources/engines` start them;
+tests of what surrounds a question have no use for it.
+"""
+
+import json
+import signal
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sources.backups import repositories
+from sources.engines import work
+from sources.processes import orders
+from sources.processes.runner import Ended, Ending
+
+
+def give_order(program: str, order: dict[str, Any], *how: Any) -> tuple[Ended, list[Any]]:
+    facts = json.loads(json.dumps(order, default=str))
+    do = facts.pop("do")
+    answer = getattr(import_module(import_module(program).ORDERS[do]), do)(**facts)
+    return Ended(Ending.EXITED, 0), [json.loads(json.dumps(answer, default=orders.plain))]
+
+
+@pytest.fixture
+def orders_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repositories, "give_order", give_order)
+    unheard = SimpleNamespace(SIGTERM=signal.SIGTERM, signal=lambda *_: None)  # a stop ends the process, which is ours
+    monkeypatch.setattr(work, "signal", unheard)

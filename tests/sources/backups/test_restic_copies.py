@@ -1,0 +1,129 @@
+"""Copies from one restic repository to another, as records of a real worker."""
+
+import os
+import secrets
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from delivery import stored_secrets
+from jobs.models import Decision
+from jobs.outcomes import Succeeded
+from sources import planning
+from sources.backups import copies, handler, repositories
+from sources.edits import Policies
+from sources.models import Assignment, Backup, Repository
+from sources.processes.programs import find_restic
+from sources.repository_edits import Repositories
+from sources.restores import drills
+from sources.storage import recovering
+from sources.storage.location import RESTIC
+from sources.storage.restic.snapshots import snapshots
+from sources.storage.stores import store_of
+from tests.sources.backups.test_copies import at_work, backed_up, change, copied, done
+from tests.sources.engines.peers import tree
+from tests.sources.engines.restic_keys import make_quick
+from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def made(name: str, home: Path) -> Repository:
+    key = secrets.token_hex(32)
+    row = Repository.objects.create(
+        name=name, location=str(home / name), format=RESTIC, encrypted=True, key=stored_secrets.store(name, key)
+    )
+    assert Repositories().finish(row) == []
+    make_quick(home / name / RESTIC, key)
+    return row
+
+
+def points_in(repository: Repository, assignment: Assignment) -> list[str]:
+    store = store_of(repositories.location_of(repository), threading.Event())
+    return [each.point for each in snapshots(store.restic, assignment.directory)]  # type: ignore[attr-defined]
+
+
+@contextmanager
+def another_backup_into(repository: Repository) -> Iterator[None]:
+    """It locks the repository, as backups and copies do, for as long as the block lasts."""
+    environment = {**os.environ, **repositories.location_of(repository).environment}
+    command = (find_restic(), "backup", "--no-cache", "--stdin")
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL):
+        locks = Path(repository.location, RESTIC, "locks")
+        eventually(lambda: any(each.name.isalnum() for each in locks.iterdir()))
+        yield  # it ends with its input
+
+
+@pytest.mark.slow
+def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
+    tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    policy = make_policy(repository=here, copy_to=there, keep={"last": 1}, drill_from="copy")
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    for number in range(2):
+        change(folder, letter=f"{number}")
+        backed_up(anna)
+        row = copied(anna)
+    assert (row.error, row.as_of, anna.to_copy_since) == ("", anna.last_backup_at, None)
+    assert row.points == points_in(there, anna) == points_in(here, anna)[-1:]
+    text = Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
+    assert ("1 point copied (2 packs)" in text, "1 there, 1 removed" in text) == (True, True), text
+    there.refresh_from_db()
+    assert there.pruned_at
+    change(folder, letter="2")
+    backed_up(anna)
+    with another_backup_into(there):
+        row = copied(anna)
+    assert (len(row.points), row.error) == (2, "")
+    assert isinstance(done(at_work(planning.RETENTION)), Succeeded), "what is busy at its end is thinned out later"
+    row.refresh_from_db()
+    assert row.points == points_in(there, anna) == points_in(here, anna)[-1:]
+    (tmp_path / "here").rename(tmp_path / "burnt")
+    assert drills.drill_now([anna.pk]) == 1
+    assert isinstance(done(at_work(planning.DRILL)), Succeeded)
+    anna.refresh_from_db()
+    assert (anna.drill_error, anna.proved_point) == ("", row.points[-1])
+    key = tmp_path / "key"
+    key.write_text(repositories.key_of(there) or "")
+    target = tmp_path / "back"
+    assert recovering.main([there.location, f"--key-file={key}", "--source=anna", f"--to={target}"]) == 0
+    assert tree(target) == tree(folder)
+
+
+def test_formats_are_not_mixed_and_a_copy_has_one_rate() -> None:
+    plain, (first, second) = (
+        Repository.objects.create(name="plain", location="/x"),
+        (
+            Repository.objects.create(name=each, location=f"/{each}", format=RESTIC, encrypted=True, key="stored:x")
+            for each in ("first", "second")
+        ),
+    )
+    for pair in ((plain, first), (first, plain)):
+        policy = make_policy(repository=pair[0])
+        with pytest.raises(ValidationError, match="points are copied within one format"):
+            Policies().edit(Policies().named(policy.schedule.name), {"copy_to": pair[1].name})
+    policy = make_policy(repository=first, copy_to=second)
+    with pytest.raises(ValidationError, match="one rate for a whole run"):
+        Policies().edit(Policies().named(policy.schedule.name), {"copy_bandwidth": "08:00,512K 19:00,off"})
+    assert Policies().edit(Policies().named(policy.schedule.name), {"copy_bandwidth": "2M"}).row.copy_to == second
+
+
+def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_name() -> None:
+    """A copy brings what is later than all that it has, by name."""
+    row = Repository.objects.create(name="first", location="/first", format=RESTIC, encrypted=True, key="stored:x")
+    anna = make_assignment(make_policy(repository=row))
+    for name, year in (("20300101T000000Z", 2030), ("20300101T000000Z-2", 2026), ("20251231T000000Z", 2025)):
+        at = datetime(year, 12, 31, tzinfo=UTC)
+        facts = {"started_at": at, "ended_at": at, "attempt": 1, "size": 0, "files": 0, "snapshot": f"{name}/1a2b"}
+        Backup.objects.create(assignment=anna, repository=row, **facts)
+    assert handler._last(anna)["last_snapshot"] == "20300101T000000Z-2/1a2b"

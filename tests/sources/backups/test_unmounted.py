@@ -1,0 +1,70 @@
+"""A repository whose disk is away: its mount point is an empty directory, and nothing is to be written there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobs.handlers import Run
+from jobs.outcomes import Failed, Outcome, Succeeded
+from sources.backups import repositories
+from sources.backups.handler import copy_source
+from sources.models import Assignment, Repository
+from sources.repository_breaker import guarded_by
+from sources.repository_edits import Repositories
+from sources.storage.location import RESTIC
+from tests.sources.backups import test_copies
+from tests.sources.backups.test_copies import assignment, policy  # noqa: F401
+from tests.sources.engines.restic_keys import make_quick
+from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+
+
+def backed_up(row: Assignment) -> Outcome:
+    return copy_source(Run(claimed_for(row, queue="backups")))
+
+
+def unmount(place: Path) -> None:
+    place.rename(place.with_name("disk"))
+    place.mkdir()
+
+
+def mount(place: Path) -> None:
+    place.rmdir()
+    place.with_name("disk").rename(place)
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    if format == RESTIC:
+        make_quick(place / RESTIC, repositories.key_of(row) or "")
+    made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
+    assert isinstance(backed_up(made), Succeeded)
+    unmount(place)
+    Repositories().edit(row, {"name": "renamed"})
+    made = Assignment.objects.get()
+    outcome = backed_up(made)
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in outcome.error
+    assert outcome.fault_of == guarded_by(Repository.objects.get()), "it holds the other sources as well"
+    assert os.listdir(place) == []
+    mount(place)
+    assert isinstance(backed_up(made), Succeeded)
+    # another place is begun by the first backup there
+    Repositories().edit(Repository.objects.get(), {"location": str(tmp_path / "elsewhere")})
+    assert isinstance(backed_up(Assignment.objects.get()), Succeeded)
+
+
+def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    test_copies.copied(test_copies.backed_up(assignment))
+    unmount(tmp_path / "offsite")
+    (folder / "new").touch()
+    test_copies.backed_up(assignment)
+    test_copies.copies.plan()
+    outcome = test_copies.done(test_copies.at_work())
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in outcome.error
+    assert os.listdir(tmp_path / "offsite") == []

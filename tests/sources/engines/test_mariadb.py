@@ -1,0 +1,291 @@
+"""The mariadb_dump engine, its drills and restores, against a real server; and what can go wrong."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sources.availability.answers import ask_now
+from sources.engines import engine_for, trying
+from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.limits import Space
+from sources.engines.mariadb import engine, reading
+from sources.models import Source
+from sources.processes.programs import find_mariadb_program
+from sources.restores import database_mariadb, drilling, scratch_mariadb
+from sources.restores.scratch import Scratch
+from sources.storage import manifests
+from sources.storage.location import Location, of_directory
+from sources.storage.places import Refused, Report, Wish
+from sources.storage.store import StorageFailed, Store
+from tests.sources.engines.mariadb_peer import MariadbServer, mariadb_server
+from tests.sources.engines.peers import free_port, small_disk, task_for
+from tests.sources.engines.test_pg_dump import dumps_in
+from tests.waiting import PATIENCE
+
+POINT = "20261121T065755Z"
+ROWS = {"`article`": 3, "`empty`": 0, "`odd ``(na) me`": 2, "`old`": 1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+    """One for all: the last test kills it."""
+    with mariadb_server(tmp_path_factory.mktemp("certificate")) as found:
+        yield found
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Which an account without rights may pass through: the scratch server runs as one."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+ACCOUNT = (65_534, 65_534) if os.geteuid() == 0 else None
+
+
+def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
+    destination.parent.mkdir(exist_ok=True)
+    on_progress = fields.pop("on_progress", lambda progress: None)
+    stop = fields.pop("stop", threading.Event())
+    return engine_for("mariadb").run(task_for(source, destination, **fields), on_progress=on_progress, stop=stop)
+
+
+def contents(server: MariadbServer, database: str) -> dict[str, str]:
+    """What a database holds, table by table, and its views, routines, triggers and events."""
+
+    def described(what: str, words: str, of: str) -> str:
+        return server.sql(f"SELECT {words} FROM information_schema.{what}S WHERE {of}_SCHEMA = '{database}'")
+
+    def table(name: str) -> str:
+        quoted = f"`{name.replace('`', '``')}`"
+        return server.sql(f"SELECT * FROM {quoted}; SHOW CREATE TABLE {quoted}", database)
+
+    names = server.sql("SHOW FULL TABLES", database).splitlines()
+    kinds = dict(line.split("\t") for line in names)
+    return {name: table(name) for name, kind in kinds.items() if kind == "BASE TABLE"} | {
+        "all": str(kinds),
+        "known": server.sql("SELECT * FROM known", database),
+        "triggers": described("TRIGGER", "TRIGGER_NAME, ACTION_STATEMENT, DEFINER", "TRIGGER"),
+        "routines": described("ROUTINE", "ROUTINE_NAME, ROUTINE_DEFINITION, DEFINER", "ROUTINE"),
+        "events": described("EVENT", "EVENT_NAME, EVENT_DEFINITION, DEFINER", "EVENT"),
+        "collation": server.sql("SELECT @@collation_database", database),
+    }
+
+
+@pytest.mark.slow
+def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
+    server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, copy = server.source(), tmp_path / "repository/copy"
+    assert trying.look(source, PATIENCE, threading.Event()) == "mariadb-dump may read the database shop"
+    for address, port in ((server.address, server.port), (str(server.socket), None)):
+        asked = ask_now(Source(kind="mariadb", address=address, port=port, path="shop"), PATIENCE)
+        assert (asked.present, asked.text.endswith(" answered")) == (True, True), asked.text
+    result = dump(source, copy)
+    assert result.verdict is Verdict.WARNINGS, result.error
+    assert [each.partition(": ")[2][:12] for each in result.warnings] == ["old (MyISAM)", "the server l"]
+    files = copy / "points" / POINT
+    assert sorted(os.listdir(files)) == ["database.sql", "globals.sql"]
+    assert "CREATE USER `backup`@`%` IDENTIFIED BY PASSWORD" in (files / "globals.sql").read_text()
+    header = manifests.read_header(copy / f"manifests/{POINT}.jsonl.gz")
+    assert (header.engine, "MariaDB" in header.engine_version) == ("mariadb_dump", True)
+    remote = dump(source, tmp_path / "remote/copy", location=Location(str(tmp_path / "remote"), "remote"))
+    assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 2), remote.error
+    store = Store(of_directory(copy.parent), threading.Event())
+    drilled = drilling.drill(store, "copy", tmp_path / "trees", Scratch(str(scratch / "drills"), 0, account=ACCOUNT))
+    assert (drilled.error, drilled.notes, drilled.tables) == ("", [], ROWS)
+    assert list((scratch / "drills").iterdir()) == []
+
+    def restore(name: str) -> Report:
+        wish = Wish("copy", POINT, Path(name))
+        return database_mariadb.create(wish, store, source, tmp_path / "trees", lambda step: None)
+
+    restore("shop2")
+    assert contents(server, "shop2") == contents(server, "shop")
+    with pytest.raises(Refused, match="there is a database 'shop2'"):
+        restore("shop2")
+    server.sql(f"CREATE TABLE {database_mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
+    restore("shop2")
+    assert contents(server, "shop2") == contents(server, "shop"), "what an interrupted one left is made anew"
+    load = database_mariadb._Server.load
+
+    def overtaken(self: Any, *given: Any) -> None:
+        monkeypatch.undo()
+        restore("shop3")
+        load(self, *given)
+
+    monkeypatch.setattr(database_mariadb._Server, "load", overtaken)
+    with pytest.raises(StorageFailed, match="another restore made the database 'shop3'"):
+        restore("shop3")
+    assert contents(server, "shop3") == contents(server, "shop")
+
+    def fails_and_then_is_away(self: Any, database: str, sound: Path) -> None:
+        sound.write_text("SELECT nonsense;")
+        try:
+            load(self, database, sound)
+        finally:
+            self.source = dataclasses.replace(source, port=free_port(source.address))
+
+    monkeypatch.setattr(database_mariadb._Server, "load", fails_and_then_is_away)
+    with pytest.raises(StorageFailed, match="Unknown column 'nonsense'"):
+        restore("shop4")
+
+
+@pytest.mark.slow
+def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, tmp_path: Path) -> None:
+    source, copy = server.source(), tmp_path / "repository/copy"
+
+    def failed(expected: Verdict, words: str, of: SourceSpec = source, **fields: Any) -> None:
+        result = dump(of, copy, **fields)
+        assert (result.verdict, words in result.error) == (expected, True), (result.verdict, result.error)
+        assert PASSWORD_OF not in result.error
+        assert dumps_in(copy) == []
+
+    PASSWORD_OF = str(source.secret)
+    failed(Verdict.SOURCE_FAILED, "refused the credentials", dataclasses.replace(source, secret="wrong"))
+    failed(Verdict.SOURCE_FAILED, "there is no database 'none'", dataclasses.replace(source, path="none"))
+    nowhere = dataclasses.replace(source, port=free_port(source.address))
+    failed(Verdict.UNAVAILABLE, "does not answer", nowhere)
+    verified = dataclasses.replace(source, options=source.options | {"sslmode": "verify-full"})
+    failed(Verdict.SOURCE_FAILED, "no encrypted connection was made", verified)
+
+    def kill(_: EngineProgress) -> None:
+        for each in psutil.Process().children():
+            if each.name() == "mariadb-dump":
+                assert "--defaults-file=/dev/fd/" in each.cmdline()[1]
+                assert PASSWORD_OF not in " ".join([*each.cmdline(), *each.environ().values()])
+                each.send_signal(signal.SIGKILL)
+
+    stop = threading.Event()
+    with server.locked("shop.empty"):
+        failed(Verdict.SOURCE_FAILED, "nothing moved for 1 s", stall_timeout=1.0)
+        failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", on_progress=kill)
+        failed(Verdict.STOPPED, "stopped", on_progress=lambda _: stop.set(), stop=stop)
+    server.sql("CREATE TABLE shop.large AS SELECT seq, REPEAT('x', 1000) FROM mysql.seq_1_to_20000")
+    try:
+        with small_disk(tmp_path / "disk", 2**22) as disk:
+            full = dump(source, disk / "copy")
+            assert (full.verdict, dumps_in(disk / "copy")) == (Verdict.REPOSITORY_FAILED, []), full.error
+    finally:
+        server.sql("DROP TABLE shop.large")
+    server.sql("CREATE USER plain@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.* TO plain@'%'")
+    plain = dump(dataclasses.replace(source, options={"user": "plain"}, secret=None), copy)
+    assert "users, roles and grants of the server were not kept" in plain.warnings[1]
+    assert "SELECT command denied" in plain.warnings[1]
+    assert os.listdir(copy / "points" / POINT) == ["database.sql"]
+
+
+HOSTILE = r"""
+\! touch {folder}/shell;
+system touch {folder}/system;
+CREATE TABLE `t` (
+  `n` int
+);
+INSERT INTO `t` VALUES
+(1),
+(2);
+LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE t;
+LOAD DATA INFILE '/etc/hostname' INTO TABLE t;
+SELECT 1 INTO OUTFILE '{folder}/outfile';
+SELECT LOAD_FILE('/etc/hostname') IS NULL;
+INSTALL SONAME 'ha_connect';
+CREATE FUNCTION sys_exec RETURNS INT SONAME 'lib_mysqludf_sys.so';
+SET GLOBAL event_scheduler = ON;
+SET GLOBAL general_log_file = '{folder}/log.php';
+CREATE DEFINER=`root`@`localhost` PROCEDURE `raise`() GRANT ALL ON *.* TO backupsched_drill@localhost;
+CALL `raise`();
+CREATE TABLE `elsewhere` (n INT) ENGINE=InnoDB DATA DIRECTORY='{folder}';
+-- Dump completed on 2026-11-23
+"""
+
+
+@pytest.mark.slow
+def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Path) -> None:
+    open_folder, files, work = scratch / "open", scratch / "files", scratch / "work"
+    for each in (open_folder, files, work):
+        each.mkdir()
+    open_folder.chmod(0o777)
+    work.chmod(0o711)
+    (files / "database.sql").write_text(HOSTILE.format(folder=open_folder))
+    store = Store(of_directory(tmp_path), threading.Event())
+    where = Scratch(str(work), 0, account=ACCOUNT)
+    found = scratch_mariadb.restored(files, work, where, Space(None, 0), store)
+    assert list(open_folder.iterdir()) == []
+    assert found.tables == {"`t`": 2}
+    messages = "\n".join([*found.notes, *found.wrong])
+    for number in (1045, 1227):
+        assert f"ERROR {number} " in messages, messages
+
+
+INSERTED = b"INSERT INTO `t` VALUES (1,'a;(\\'\n'),(2,_binary '\\\\');\n"
+
+
+@pytest.mark.parametrize(
+    ("dump", "rows", "is_whole"),
+    [
+        (b"", {}, False),
+        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n", {"`t`": 0}, True),
+        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n\n", {"`t`": 0}, True),
+        (b"CREATE TABLE `t` (\n-- Dump completed\n  `n` int\n", {"`t`": 0}, False),
+        (INSERTED, {"`t`": 2}, False),
+        (
+            b"DELIMITER ;;\nCREATE PROCEDURE p()\nINSERT INTO `t` VALUES (1);;\nDELIMITER ;\n" + INSERTED,
+            {"`t`": 2},
+            False,
+        ),
+        (b"INSERT INTO `t` VALUES\n(1,'x'),\n(2,NULL),\n(3,0xFF);\nINSERT INTO `t` VALUES\n(4);\n", {"`t`": 4}, False),
+        (b"INSERT INTO `a``(b` (`n`, `m)`) VALUES (1,2),(3,4);\n", {"`a``(b`": 2}, False),
+        (b"INSERT INTO `t` VALUES (1,'" + b"x(" * 40 + b"\\'" + b"'),(2,'');\n-- Dump completed", {"`t`": 2}, True),
+    ],
+)
+@pytest.mark.parametrize("piece", [64, reading.PIECE])
+def test_a_dump_is_counted_however_long_its_lines_are(
+    dump: bytes, rows: dict[str, int], is_whole: bool, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PIECE", piece)
+    found = reading.read(BytesIO(dump))
+    assert (found.rows, found.is_whole) == (rows, is_whole)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_in_the_middle_is_unavailable_and_a_dump_that_is_cut_off_refused(
+    server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cutting = tmp_path / "mariadb-dump"
+    program = find_mariadb_program("mariadb-dump")
+    cutting.write_text(f"""#!/bin/bash
+{program} "$@" || exit
+for each in "$@"; do case "$each" in --result-file=*) truncate --size=-40 "${{each#*=}}" ;; esac; done
+""")
+    cutting.chmod(0o755)
+    for mode in ("require", "verify-full"):
+        options = {"user": "backup", "sslmode": mode, "sslrootcert": str(server.certificate)}
+        encrypted = dump(server.source(options=options), tmp_path / f"repository/{mode}")
+        assert encrypted.verdict is Verdict.WARNINGS, encrypted.error
+    with monkeypatch.context() as patch:
+        found_as = {"mariadb-dump": str(cutting), "mariadb": find_mariadb_program("mariadb")}
+        patch.setattr(engine, "find_mariadb_program", found_as.__getitem__)
+        cut = dump(server.source(), tmp_path / "repository/copy")
+    assert (cut.verdict, "the dump is cut off" in cut.error) == (Verdict.REPOSITORY_FAILED, True), cut.error
+    assert dumps_in(tmp_path / "repository/copy") == []
+    with server.locked("shop.empty"):
+        found = dump(server.source(), tmp_path / "repository/copy", on_progress=lambda seen: _kill(server, seen))
+    assert (found.verdict, "does not answer" in found.error) == (Verdict.UNAVAILABLE, True), found.error
+    assert dumps_in(tmp_path / "repository/copy") == []
+
+
+def _kill(server: MariadbServer, seen: EngineProgress) -> None:
+    if seen.bytes_done:
+        server.process.kill()

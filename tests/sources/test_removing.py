@@ -1,0 +1,281 @@
+"""What has backups is deleted in the background, with or without their files, and goes on where it was killed."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Claimed, Failed, Postponed, Succeeded
+from jobs.states import Status, WaitingFor
+from sources import removing, retiring
+from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore, Source, To
+from sources.status import reasons_of, with_status
+from sources.storage import layout
+from sources.storage.identity import Identity
+from sources.storage.location import of_directory
+from sources.storage.locks import locked
+from tests.api.asking import Program, problem_of
+from tests.commands import command
+from tests.factories import make_record
+from tests.operations.questions import choose
+from tests.sources.backups.test_retention import HERE, NOW, add_backup, assignment, at_work, belongs_to, played, run  # noqa: F401
+from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.storage.played_runs import BEGAN, Played
+from tests.sources.worker_process import worker_process
+from tests.threads import a_lock_is_waited_for, beside
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MANY = 100_000
+SOURCES, REPOSITORIES = "/admin/sources/source/", "/admin/sources/repository/"
+
+
+def add_many(made: Assignment, number: int = MANY) -> None:
+    rows = (
+        Backup(assignment=made, repository=made.policy.repository, record_id=each + 10, attempt=1, engine="rclone",
+               started_at=BEGAN, ended_at=BEGAN, size=1, files=1, added=7, snapshot=f"{each}")
+        for each in range(number)
+    )  # fmt: skip
+    Backup.objects.bulk_create(rows, batch_size=10_000)
+
+
+def folder_of(made: Assignment) -> Path:
+    return Path(made.policy.repository.location) / made.directory
+
+
+def test_with_its_backups_nothing_of_a_source_is_left_and_nothing_else_goes(
+    assignment: Assignment,  # noqa: F811
+) -> None:
+    other = make_assignment(assignment.policy, directory="other-2/daily")
+    folder_of(other).mkdir(parents=True)
+    add_backup(other, "20261102T065755Z", 99)
+    removing.start(assignment.source, with_backups=True, by="kim", now=NOW)
+    assert Source.objects.get(pk=assignment.source_id).retired
+    assert removing.obstacle(assignment.source).startswith("it is being deleted: 0 of 5 backups so far (record ")
+    with locked(of_directory(Path(assignment.policy.repository.location)), assignment.directory):
+        assert isinstance(run(at_work()), Postponed)
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None)
+    assert isinstance(run(at_work()), Succeeded)
+    assert not folder_of(assignment).parent.exists()
+    assert [Source.objects.get(), Backup.objects.get().assignment] == [other.source, other]
+    assert folder_of(other).exists()
+    assert "with 5 backups" in Decision.objects.get(what="deleted").text
+
+
+def test_without_them_the_files_stay(assignment: Assignment) -> None:  # noqa: F811
+    before = sorted(folder_of(assignment).rglob("*"))
+    removing.start(assignment.source, with_backups=False, by="kim", now=NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    assert [Source.objects.count(), Backup.objects.count()] == [0, 0]
+    assert sorted(folder_of(assignment).rglob("*")) == before
+
+
+@HERE
+def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
+    assignment: Assignment,  # noqa: F811
+    played: Played,  # noqa: F811
+) -> None:
+    repository = assignment.policy.repository
+    Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
+    played.root.rename(played.root.with_name("away"))
+    record = removing.start(repository, with_backups=True, by="kim", now=NOW)
+    assert isinstance(run(at_work()), Failed)
+    record.refresh_from_db()
+    assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
+    assert "is it mounted?" in removing.obstacle(repository)
+    played.root.with_name("away").rename(played.root)
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None)
+    assert isinstance(run(at_work()), Succeeded)
+    assert [Repository.objects.count(), Backup.objects.count(), Source.objects.count()] == [1, 0, 1]
+    assert not (played.root / assignment.directory).exists()
+
+
+@HERE
+def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(
+    assignment: Assignment,  # noqa: F811
+    played: Played,  # noqa: F811
+) -> None:
+    removing.start(assignment.source, with_backups=True, by="kim", now=NOW)
+    record = at_work()
+    belongs_to(played.root, Identity("another", "another"))
+    assert "another installation" in failure(record)
+    (played.root / layout.REPOSITORY).unlink()
+    assert "is it mounted?" in failure(record)
+    assert (len(played.points()), Backup.objects.count(), Source.objects.count()) == (5, 5, 1)
+
+
+def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
+    assignment: Assignment,  # noqa: F811
+) -> None:
+    old = assignment.policy.repository
+    kept = make_assignment(assignment.policy)
+    add_backup(kept, "20261105T065755Z", 98)
+    Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
+    for each in (assignment, kept):
+        each.refresh_from_db()
+        each.last_backup_at, each.next_backup_at, each.proved_at = NOW, NOW + timedelta(days=3000), NOW
+        each.save()
+    add_backup(kept, "20261102T065755Z", 99)
+    found = [{"path": "a", "repository": each} for each in (old.pk, 99)]
+    CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=found)
+    removing.start(old, with_backups=False, by="kim", now=NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    now = dict(with_status(Source.objects.order_by("pk"), database_clock()).values_list("pk", "status"))
+    assert now == {assignment.source_id: "never", kept.source_id: "due"}
+    assignment.refresh_from_db()
+    assert (assignment.proved_at, assignment.check_round.damage) == (None, found[1:])
+
+
+def test_a_repository_that_came_into_use_meanwhile_keeps_everything(
+    assignment: Assignment,  # noqa: F811
+    played: Played,  # noqa: F811
+) -> None:
+    removing.start(assignment.policy.repository, with_backups=True, by="kim", now=NOW)
+    assert "it came into use meanwhile" in failure(at_work())
+    assert (len(played.points()), Backup.objects.count()) == (5, 5)
+
+
+def test_nothing_goes_while_it_is_restored_from(assignment: Assignment) -> None:  # noqa: F811
+    repository = assignment.policy.repository
+    Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
+    removing.start(repository, with_backups=True, by="kim", now=NOW)
+    record = at_work()
+    restoring = make_record(Status.RUNNING, kind="restore", queue="restores")
+    point = Backup.objects.latest("started_at").snapshot
+    Restore.objects.create(
+        assignment=assignment, point=point, repository=repository, to=To.FOLDER, asked_at=NOW, record_id=restoring.pk
+    )
+    assert isinstance(removing.remove(Run(record)), Postponed)
+    assert Backup.objects.count() == 5
+
+
+def test_of_a_deletion_and_an_end_of_its_retirement_at_the_same_moment_the_deletion_is_seen() -> None:
+    source = make_assignment(make_policy()).source
+    retiring.retire([source])
+    with transaction.atomic():
+        removing.start(source, with_backups=True, by="kim")
+        undone = beside(lambda: retiring.unretire([source]))
+        eventually(a_lock_is_waited_for)
+    assert undone.result(10) == 0
+    assert Source.objects.get().retired
+
+
+def failure(record: Claimed) -> str:
+    outcome = removing.remove(Run(record))
+    assert isinstance(outcome, Failed)
+    return outcome.error
+
+
+def test_page_api_and_command_say_what_goes_and_what_is_being_deleted_is_not_edited(admin_client: Client) -> None:
+    policy = make_policy(repository=Repository.objects.create(name="office", location="/srv/office"))
+    made = [make_assignment(policy) for _ in range(3)]
+    for number, each in enumerate(made):
+        add_backup(each, "20261102T065755Z", number)
+    page = admin_client.get(f"{SOURCES}{made[0].source_id}/delete/").content.decode()
+    assert "1 backup, a point that can be restored, in the repository office" in page
+    yes = {"confirmed": "yes", "backups": "keep"}
+    text = admin_client.post(f"{SOURCES}{made[0].source_id}/delete/", yes, follow=True).content.decode()
+    assert f"Source {made[0].source} is being deleted in the background" in text
+    [reason] = reasons_of(list(Source.objects.filter(pk=made[0].source_id)), NOW).values()
+    assert reason.startswith("it is being deleted: `manage.py backlog show")
+    assert BacklogRecord.objects.get().payload["with_backups"] is False
+
+    change = f"{SOURCES}{made[0].source_id}/change/"
+    assert "it is being deleted: 0 of 1 backups so far" in admin_client.get(change).content.decode()
+    assert admin_client.post(change, {"name": "new"}).status_code == 403
+    assert retiring.unretire([made[0].source]) == 0
+
+    program, address = Program(), f"sources/{made[1].source_id}"
+    assert "remove source" in problem_of(program.delete(address), 409)["detail"]
+    answer = program.ask("DELETE", address, query={"backups": "delete"})
+    assert (answer.status_code, answer.json()["backups"]) == (202, 1)
+    assert "is being deleted" in problem_of(program.patch(address, {"name": "new"}), 409)["detail"]
+
+    remove, refused = command("remove")
+    assert "whose files stay there" in remove("source", made[2].source.name, "--yes")
+    assert "is used by the policy" in refused("repository", "office", "--yes")
+    assert "is being deleted" in refused("source", made[2].source.name, "--yes")
+
+
+def test_three_hundred_chosen_in_a_list_take_as_few_statements_as_one(
+    admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    policy = make_policy()
+    made = Assignment.objects.bulk_create(Assignment(source=make_source(), policy=policy) for _ in range(300))
+    add_many(made[0], 1)
+    chosen = choose("delete_selected", *(each.source for each in made), select_across="1")
+    with django_assert_max_num_queries(40):
+        admin_client.post(SOURCES, chosen | {"confirmed": "yes", "backups": "keep"})
+    assert BacklogRecord.objects.filter(kind=removing.KIND, status=Status.READY).count() == 300
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_backups_go_behind_a_page_of_few_statements_and_a_kill_in_the_middle_costs_a_batch(
+    admin_client: Client, tmp_path: Path, django_assert_max_num_queries: Any
+) -> None:
+    made, yes = make_assignment(make_policy()), {"confirmed": "yes", "backups": "keep"}
+    add_many(made)
+    repository = made.policy.repository
+    Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
+    address = f"{REPOSITORIES}{repository.pk}/delete/"
+    assert f"{MANY:,} backups" in admin_client.get(address).content.decode()
+    with django_assert_max_num_queries(40):
+        assert admin_client.post(address, yes).status_code == 302
+
+    def left() -> int:
+        return Backup.objects.count()
+
+    lease = {"BACKUPSCHED_LEASE": "2"}
+    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+        eventually(lambda: left() < MANY)
+        worker.kill()
+        worker.wait()
+    assert 0 < left() < MANY
+    removal = BacklogRecord.objects.filter(kind=removing.KIND)
+    assert removal.get().status == Status.RUNNING
+    with worker_process("availability:2,backups:1", tmp_path, **lease):
+        eventually(lambda: removal.get().failures == 1)  # rescued
+        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+        eventually(lambda: not Repository.objects.filter(pk=repository.pk).exists())
+    assert left() == 0
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_and_the_next_one_goes_on(
+    assignment: Assignment,  # noqa: F811
+    played: Played,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    other = played.root / "other-2/daily/current/a"
+    other.parent.mkdir(parents=True)
+    other.write_text("stays")
+    for number in range(30_000):
+        (played.current / f"{number:05}").touch()
+    removing.start(assignment.source, with_backups=True, by="kim", now=NOW)
+    removal = BacklogRecord.objects.filter(kind=removing.KIND)
+
+    def left() -> int:
+        return len(list(played.current.glob("?????")))
+
+    lease = {"BACKUPSCHED_LEASE": "2"}
+    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+        eventually(lambda: left() < 30_000)
+        worker.kill()
+        worker.wait()
+    assert left() > 0
+    assert played.points() == []
+    assert (Backup.objects.count(), Source.objects.count()) == (5, 1)
+    with worker_process("availability:2,backups:1", tmp_path, **lease):
+        eventually(lambda: removal.get().failures == 1)  # rescued
+        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+        eventually(lambda: not Source.objects.exists())
+    assert not played.folder.parent.exists()
+    assert other.read_text() == "stays"

@@ -1,0 +1,140 @@
+"""What a person asks and does about sources at a terminal."""
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from alerting import raising
+from jobs import conf
+from jobs.models import BacklogRecord, Decision
+from jobs.states import Status
+from sources.models import CheckRound, Source
+from tests.commands import command
+from tests.factories import make_record, make_schedule, make_worker
+from tests.sources.factories import make_assignment, make_policy, make_source
+
+NOW = timezone.now()
+PROTECTED = {"last_backup_at": NOW, "next_backup_at": NOW + timedelta(days=1)}
+
+status, _ = command("status")
+sources, sources_refused = command("sources")
+
+
+def ends_with_1(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What `status` prints where something needs a person."""
+    from django.core.management import call_command
+
+    with pytest.raises(SystemExit, match="1"):
+        call_command("status", *arguments)
+    return capsys.readouterr().out
+
+
+@pytest.mark.django_db
+class TestCommands:
+    def test_status_names_who_needs_a_person_and_why(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "there are no sources. Add a repository" in ends_with_1(capsys)
+        make_assignment(source=make_source(name="fine"), **PROTECTED)
+        assert ends_with_1(capsys).startswith("No worker is alive")
+        make_worker(queues=dict.fromkeys(conf.queue_rules(), 1))
+        assert status() == "1 of 1 protected.\n"
+        make_source(name="alone")
+        make_assignment(source=make_source(name="bad"), failures=2, **PROTECTED)
+        lines = ends_with_1(capsys).splitlines()
+        assert lines[0] == "1 of 3 protected · 2 need you."
+        assert [line.split()[:2] for line in lines[-2:]] == [["bad", "failing"], ["alone", "unprotected"]]
+        assert "it is in no policy" in lines[-1]
+        found = json.loads(ends_with_1(capsys, "--json"))
+        assert (found["is_well"], found["in_need"], found["by_status"]["failing"]) == (False, 2, 1)
+        Source.objects.exclude(name="fine").delete()
+        make_record(Status.FAILED)
+        assert "1 dead letter" in ends_with_1(capsys)
+
+    def test_all_is_not_well_where_backups_are_damaged_or_everything_is_paused(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_worker(queues=dict.fromkeys(conf.queue_rules(), 1))
+        assignment = make_assignment(source=make_source(name="fine"), **PROTECTED)
+        damage = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing"}
+        CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=[damage])
+        raising.look(NOW)
+        lines = ends_with_1(capsys).splitlines()
+        assert lines[0] == "0 of 1 protected · 1 needs you."
+        assert lines[-1].split()[:5] == ["fine", "doubtful", "a", "check", "found"]
+        CheckRound.objects.all().delete()
+        raising.look(NOW)
+        assert status() == "1 of 1 protected.\n"
+        Source.objects.update(paused_at=NOW)
+        assert ends_with_1(capsys) == "0 of 1 protected · 1 paused.\n"
+
+    def test_a_policy_without_a_source_protects_nothing_and_neither_do_sources_that_are_retired(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        backlog, _ = command("backlog")
+        make_worker(queues=dict.fromkeys(conf.queue_rules(), 1))
+        make_policy()
+        assert "there are no sources. Add a repository" in ends_with_1(capsys)
+        assert "! Nothing is protected yet: there are no sources." in backlog()
+        assert "there are no sources yet. Add" in sources_refused(code=1)
+        make_source(retired_at=NOW)
+        assert ends_with_1(capsys).startswith("Nothing is protected: every source is retired. Add")
+        make_schedule()
+        assert "Nothing is protected" not in backlog()  # an installation may deliver events alone
+
+    def test_sources_lists_the_worst_first_and_by_status_and_policy(self) -> None:
+        laptops = make_policy()
+        make_assignment(laptops, make_source(name="fine"), **PROTECTED)
+        make_assignment(source=make_source(name="bad"), failures=2, **PROTECTED)
+        make_source(name="gone", retired_at=NOW)
+        assert [each["name"] for each in json.loads(sources("--json"))] == ["bad", "fine"]
+        assert [each["name"] for each in json.loads(sources("--json", "--status", "failing"))] == ["bad"]
+        assert [each["name"] for each in json.loads(sources("--json", "--policy", str(laptops)))] == ["fine"]
+        assert "there are more" in sources("--limit", "1")
+        assert sources_refused("--status", "overdue", code=1) == "no source matches"
+        assert f"did you mean {str(laptops)!r}" in sources_refused("--policy", f"{laptops}s")
+        shown = json.loads(sources("show", "bad", "--json"))
+        assert (shown["status"], shown["assignments"][0]["failures"]) == ("failing", 2)
+        assert "2 failures in a row" in sources("show", "bad")
+
+    def test_they_are_paused_resumed_and_backed_up_by_name(self) -> None:
+        pause, pause_refused = command("pause")
+        resume, resume_refused = command("resume")
+        back_up, back_up_refused = command("backup_now")
+        laptop = make_assignment(source=make_source(name="laptop")).source
+        assert "no more backups of it" in pause("laptop", "--reason", "sold")
+        assert Decision.objects.latest("pk").text.endswith("at the command line paused it: sold")
+        assert "(sold): `manage.py resume laptop`" in sources("show", "laptop")
+        assert pause_refused("laptop", code=1) == "1 of 1 were left as they are"
+        back_up_refused("laptop", code=1)
+        assert "it is backed up again" in resume("laptop")
+        assert Decision.objects.filter(text__endswith="at the command line resumed it").exists()
+        assert (Source.objects.get().paused_at, Source.objects.get().paused_why) == (None, "")
+        resume_refused("laptop", code=1)
+        assert back_up("laptop") == "laptop: 1 backup put at the head of the backlog\n"
+        assert BacklogRecord.objects.get().subject == f"assignment:{laptop.assignments.get().pk}"
+        assert "did you mean 'laptop'" in back_up_refused("labtop")
+
+
+@pytest.mark.parametrize("name", ["backup-now", "doctor"])
+def test_a_command_is_found_with_a_hyphen_and_starts_without_what_it_does_not_need(name: str) -> None:
+    check = (
+        "import sys; from backupsched import command_line; sys.argv = ['manage.py', *sys.argv[1:]]\n"
+        "try:\n    command_line.main()\nfinally:\n"
+        "    from operations import doctor; doctor.names() if sys.argv[1] == 'doctor' else None\n"
+        "    heavy = 'rich ninja pydantic aiohttp yarl boto3 matplotlib apprise cryptography unfold.sites'.split()\n"
+        "    print('LOADED', *(each for each in heavy if each in sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", check, name, "--help"],
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert f"usage: manage.py {name[:6]}" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "LOADED"
