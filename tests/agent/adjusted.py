@@ -1,8 +1,9 @@
 """Run the agent with some of its constants changed: `adjusted.py '{"LOOK_EVERY": 0.1}' run …`.
 
 Beside constants: `addresses_from`, a file with own addresses, a line each, in place of the system's;
-`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `unresponsive`: no netlink. `deaf`: signals interrupt a thread beside the one
-that waits, which so learns of them as of one that comes just before it waits: by nothing but what wakes it.
+`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `unresponsive`: no netlink. `deaf`:
+signals interrupt a thread beside the one that waits, which so learns of them as of one that comes just before it waits:
+by nothing but what wakes it.
 """
 
 import json
