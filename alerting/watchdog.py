@@ -38,13 +38,13 @@ STEP_SECONDS = 30.0
 """By which the database's clock and the boot clock may differ between two looks."""
 CLOCK_SHOWN_FOR = timedelta(minutes=2)
 READING_SECONDS = 0.3
-"""Of a round, for crons and windows. What is left is read by the next one, which remembers what this one has read."""
+"""Of a round, for crons, and as long for windows, once the database has answered. What is left is read by the next
+round, which remembers what this one has read."""
 
 
 def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
     """What is broken at `now`. `boot`: the boot clock's seconds, for tests."""
-    until = time.monotonic() + READING_SECONDS
-    periods, unreadable = _periods(now, until)
+    periods, unreadable = _periods(now)
     is_late = now - watch.resumed_at >= GRACE
     with connection.cursor() as cursor:
         cursor.execute("\nUNION ALL\n".join(ALL), _values(periods, now, is_late))
@@ -53,7 +53,7 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
     return [
         *found,
         *unreadable,
-        *_windows.look(now, until),
+        *_windows.look(now),
         *_tasks(now),
         *_clock.look(now, boot_seconds() if boot is None else boot),
     ]
@@ -69,9 +69,10 @@ class _Period:
     next_at: datetime
 
 
-def _periods(now: datetime, until: float) -> tuple[list[_Period], list[Found]]:
+def _periods(now: datetime) -> tuple[list[_Period], list[Found]]:
     periods, unreadable = [], []
-    rows = Schedule.objects.filter(enabled=True).values_list("pk", "name", "cron", "zone", "policy__pk")
+    rows = list(Schedule.objects.filter(enabled=True).values_list("pk", "name", "cron", "zone", "policy__pk"))
+    until = time.monotonic() + READING_SECONDS
     for pk, name, cron, zone, policy in rows:
         if time.monotonic() >= until:
             break
@@ -97,15 +98,16 @@ class _Windows:
     def _of_a_policy(window: Any, excluded: Any, for_copies: Any) -> Iterable[tuple[Any, Any, str]]:
         return (window, excluded, "window"), (for_copies, [], "window for copies")
 
-    def look(self, now: datetime, until: float) -> Iterable[Found]:
+    def look(self, now: datetime) -> Iterable[Found]:
         """What is wrong with windows of enabled policies. Those for which there was no time are as they were."""
         policies = Policy.objects.filter(schedule__enabled=True).exclude(window=[], excluded_dates=[], copy_window=[])
         names = ("pk", "schedule", "schedule__name", "schedule__zone", "window", "excluded_dates", "copy_window")
-        windows = (
+        windows = [
             (pk, schedule, name, zone, *each)
             for pk, schedule, name, zone, window, excluded, for_copies in policies.values_list(*names)
             for each in self._of_a_policy(window, excluded, for_copies)
-        )
+        ]
+        until = time.monotonic() + READING_SECONDS
         seen = dict[str, tuple[datetime, str]]()
         for pk, schedule, name, zone, window, excluded, title in windows:
             key = repr((zone, window, excluded))

@@ -56,7 +56,8 @@ UPDATE sources_policy p
 """
 
 LOOK_SECONDS = 0.3
-"""Of a minute's round; the next one does the rest. By then it remembers the periods that this one has worked out."""
+"""Of a minute's round, for limits once they are read, and as long for rows; the next one does the rest. By then it
+remembers the periods that this one has worked out."""
 AT_ONCE = 1000
 """Assignments a transaction, each with its line of the log."""
 
@@ -64,8 +65,7 @@ AT_ONCE = 1000
 def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
     """Raise and clear `overdue_since` of all assignments. Returns how many changed."""
     instant = now or database_clock()
-    until = time.monotonic() + seconds
-    limits = _limits(instant, until)
+    limits = _limits(instant, seconds)
     values: dict[str, Any] = {
         "now": instant,
         "limit": AT_ONCE,
@@ -75,7 +75,7 @@ def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
         "chance_over_at": [limit.chance_over_at for limit in limits.values()],
     }
     execute(CHANCES, values)
-    changed = 0
+    changed, until = 0, time.monotonic() + seconds
     while True:
         with transaction.atomic():
             rows = execute(LOOK, values).fetchall()
@@ -85,12 +85,12 @@ def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
             return changed
 
 
-def _limits(now: datetime, until: float) -> dict[int, Thresholds]:
-    policies = Policy.objects.filter(schedule__enabled=True).order_by("pk")
+def _limits(now: datetime, seconds: float) -> dict[int, Thresholds]:
+    names = ("pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates")
+    policies = list(Policy.objects.filter(schedule__enabled=True).order_by("pk").values_list(*names))
+    until = time.monotonic() + seconds
     found: dict[int, Thresholds] = {}
-    for policy, name, cron, zone, alert_after, rows, excluded in policies.values_list(
-        "pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates"
-    ):
+    for policy, name, cron, zone, alert_after, rows, excluded in policies:
         if time.monotonic() >= until:
             break
         try:

@@ -4,9 +4,10 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,6 +134,22 @@ def _nothing_learnt() -> None:
     """What one test's claims learnt of rates and lanes is no business of the next."""
     throttles._named.clear()
     throttles._rated.clear()
+
+
+@pytest.fixture
+def slow_database(monkeypatch: pytest.MonkeyPatch, db: None) -> Iterator[Callable[[ModuleType], None]]:
+    """Each statement of Django's takes an hour of the clock of the module that is given."""
+    from django.db import connection
+
+    hours = [0.0]
+
+    def execute(then: Callable[..., Any], *statement: Any) -> Any:
+        hours[0] += 3600
+        return then(*statement)
+
+    with connection.execute_wrapper(execute):
+        clock = SimpleNamespace(monotonic=lambda: hours[0])
+        yield lambda module: monkeypatch.setattr(module, "time", clock)
 
 
 @pytest.fixture

@@ -53,6 +53,17 @@ def a_lock_is_waited_for() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def end_what_waits_for_a_lock() -> None:
+    """The sessions of killed processes: what these gave the server to do it does yet, once it has the lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()",
+            [PATIENCE * 1000],
+        )
+        assert all(has_ended for (has_ended,) in cursor.fetchall())
+
+
 def meeting() -> Callable[[], None]:
     """For two that lock: each calls it after its first lock, and goes on once both are there or the other one waits."""
     there: list[None] = []

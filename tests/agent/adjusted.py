@@ -1,11 +1,15 @@
 """Run the agent with some of its constants changed: `adjusted.py '{"LOOK_EVERY": 0.1}' run …`.
 
 Beside constants: `addresses_from`, a file with own addresses, a line each, in place of the system's;
-`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `unresponsive`: no netlink.
+`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `unresponsive`: no netlink. `deaf`:
+signals interrupt a thread beside the one that waits, which so learns of them as of one that comes just before it waits:
+by nothing but what wakes it.
 """
 
 import json
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,6 +23,9 @@ if __name__ == "__main__":
     boot_clock = adjust.pop("boot_clock_from", None)
     if adjust.pop("unresponsive", False):
         agent.netlink = lambda: None
+    if adjust.pop("deaf", False):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGTERM))
     if addresses:
         agent.own_addresses = lambda: Path(addresses).read_text(encoding="utf-8").split()
     if boot_clock:

@@ -43,6 +43,14 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), **variables}
 
 
+def replace(file: Path, text: str) -> None:
+    """At one stroke: an agent that runs reads the old text or the new one, and none that is half written."""
+    written = file.with_suffix(".new")
+    written.write_text(text, encoding="utf-8")
+    written.chmod(0o600)
+    written.replace(file)
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine with an agent on it: its directory, its config, and what its environment says."""
@@ -61,10 +69,7 @@ class Machine:
     def store(self, **values: Any) -> None:
         """Write its config for its owner only."""
         self.config.parent.mkdir(mode=0o700, exist_ok=True)
-        written = self.config.with_suffix(".new")
-        written.write_text(json.dumps(values), encoding="utf-8")
-        written.chmod(0o600)
-        written.replace(self.config)
+        replace(self.config, json.dumps(values))
 
     def agent(self, *arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         """One command, to its end, in this process: a hundred more would take half a minute to start."""

@@ -121,7 +121,6 @@ class TestBounds:
         over = threading.Event()
         monkeypatch.setattr(agent, "addresses_towards", lambda url: over.wait(3600))
         monkeypatch.setattr(agent, "metered", lambda: True)
-        monkeypatch.setattr(agent, "FACTS_TIMEOUT", 0.2)
         monkeypatch.setattr(agent.socket, "gethostname", lambda: "lap\x00top\n" + "x" * 400)
         found = agent.facts(agent.Config("http://127.0.0.1", "token", "laptop"), "timer", "/sys")
         over.set()

@@ -17,7 +17,7 @@ from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.agent.processes import FINE, REFUSED, Machine
 from tests.factories import make_record
 from tests.sources.factories import backed_up, make_policy, make_source, record_of
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -135,12 +135,13 @@ def test_no_token_is_printed_or_stored_at_the_server_and_a_revoked_one_is_refuse
 
 def test_run_announces_at_its_start_and_on_sighup(enrolled, laptop):
     with enrolled.running() as agent:
-        eventually(lambda: record_of(laptop).status == Status.READY)
+        agent.wait_for("due, about to run")  # the answer is made after the record was moved
+        assert record_of(laptop).status == Status.READY
         BacklogRecord.objects.update(
             status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=database_clock() + timedelta(hours=1)
         )
-        agent.wait_for("due, about to run")
         agent.announce_now()
-        eventually(lambda: record_of(laptop).status == Status.READY)
+        agent.wait_for("due, about to run", times=2)
+        assert record_of(laptop).status == Status.READY
     reasons = Decision.objects.filter(what="checked in").order_by("id").values_list("facts__reason", flat=True)
     assert list(reasons) == ["start", "user"]

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.agent.contract import RENEWED, STATUS, TOKEN, Answer, ContractServer, no
-from tests.agent.processes import FINE, ROOT, Running
+from tests.agent.processes import FINE, ROOT, Running, replace
 from tests.sources.engines.peers import loopback_address
 from tests.waiting import PATIENCE, eventually
 
@@ -39,6 +39,13 @@ class TestWhenItAnnounces:
             eventually(lambda: len(server.asked) == 2)
         assert server.reasons() == ["start", "user"]
 
+    def test_at_once_also_on_a_signal_that_comes_just_before_it_waits(self, enrolled, server):
+        with enrolled.running({**SELDOM, "deaf": True}) as agent:
+            agent.wait_for("laptops: protected")
+            agent.announce_now()
+            eventually(lambda: len(server.asked) == 2)
+            assert ended(agent.process, signal.SIGTERM) == FINE
+
     def test_as_often_as_the_server_says(self, enrolled, server):
         server.always = Answer(200, {**STATUS, "interval": 0.5})
         with enrolled.running({"SHORTEST_INTERVAL": 0.1}):
@@ -48,7 +55,7 @@ class TestWhenItAnnounces:
     def test_when_its_addresses_change_where_nothing_tells_of_it(self, enrolled, server, addresses):
         with enrolled.running({**QUICK, "addresses_from": str(addresses)}) as agent:
             agent.wait_for("laptops: protected")
-            addresses.write_text("198.51.100.7")
+            replace(addresses, "198.51.100.7")
             eventually(lambda: len(server.asked) == 2)
             agent.announce_now()
             eventually(lambda: len(server.asked) == 3)
@@ -60,7 +67,7 @@ class TestWhenItAnnounces:
             agent.wait_for("laptops: protected")
             began = time.monotonic()
             for address in ("198.51.100.1", "198.51.100.2", "198.51.100.3"):
-                addresses.write_text(address)
+                replace(addresses, address)
             eventually(lambda: len(server.asked) == 2)
             assert server.asked[1].at - began >= 2
         assert server.reasons() == ["start", "network"]
@@ -80,7 +87,7 @@ class TestWhenItAnnounces:
         slept.write_text("0")
         with enrolled.running({**OFTEN, "NETWORK_GAP": 0.0, "boot_clock_from": str(slept)}) as agent:
             agent.wait_for("laptops: protected")
-            slept.write_text("3600")
+            replace(slept, "3600")
             eventually(lambda: len(server.asked) == 2)
         assert server.reasons() == ["start", "network"]
 
@@ -103,7 +110,7 @@ class TestWhenTheServerSaysNo:
         server.always = no(401)
         with enrolled.running({**QUICK, "addresses_from": str(addresses), "FIRST_BACKOFF": 0.1}) as agent:
             agent.wait_for("manage.py enrol SOURCE")
-            addresses.write_text("198.51.100.7")
+            replace(addresses, "198.51.100.7")
             agent.announce_now()
             agent.wait_for("next announcement in", times=2)
             waits = waits_of(agent)
@@ -115,7 +122,7 @@ class TestWhenTheServerSaysNo:
         server.next_answers.append(no(429, "too many requests", Retry_After="4"))
         with enrolled.running({**QUICK, "FIRST_BACKOFF": 0.1, "addresses_from": str(addresses)}) as agent:
             agent.wait_for("next announcement in 4 s")
-            addresses.write_text("198.51.100.7")
+            replace(addresses, "198.51.100.7")
             eventually(lambda: len(server.asked) >= 2)
         assert server.asked[1].at - server.asked[0].at >= 4
         assert server.reasons()[0] == "start"

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from alerting import urls
+from alerting import sending, urls
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from declarations import InUse
@@ -21,6 +21,7 @@ from tests.api.asking import Program, fields_of
 from tests.delivery.receiver import receiving
 from tests.factories import everything_stored
 from tests.sources.factories import make_policy
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
@@ -98,7 +99,8 @@ def test_what_is_wrong_is_refused_by_field_without_the_url(sent: dict[str, objec
     assert not StoredSecret.objects.exists()
 
 
-def test_a_superuser_makes_tests_and_removes_a_route_in_the_admin(admin_client, settings):
+def test_a_superuser_makes_tests_and_removes_a_route_in_the_admin(admin_client, settings, monkeypatch):
+    monkeypatch.setattr(sending, "TEST_SECONDS", PATIENCE)
     settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
     with receiving() as receiver:
         form = {"name": "hook", "secret_url": f"json://127.0.0.1:{receiver.port}/t0ken", "enabled": "on", "quiet": "[]",

@@ -203,6 +203,14 @@ def test_what_is_dated_in_the_future_is_named_by_the_next_round(world: World):
     ]  # fmt: skip
 
 
+def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(world: World, slow_database):
+    slow_database(watchdog)
+    Policy.objects.update(window=[{"days": "never"}])
+    Schedule.objects.filter(policy=None).update(cron="99 * * * *")
+    assert {found.partition(":")[0] for found in world.minute()} == {"unreadable"}
+    assert Alert.objects.count() == 2
+
+
 def test_people_hear_of_it_by_the_next_round(world: World):
     stop(world, workers_live=False)
     for _ in range(3):

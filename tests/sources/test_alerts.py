@@ -130,3 +130,9 @@ def test_what_a_round_has_no_time_for_is_found_by_the_next_ones(monkeypatch: pyt
     policies = {policy.pk: thresholds(policy.schedule.period, None, NINE)}
     monkeypatch.setattr(alerts, "_limits", lambda *_: policies)
     assert [alerts.look(NINE, seconds=0) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(slow_database) -> None:  # type: ignore[no-untyped-def]
+    slow_database(alerts)
+    backed_up(make_policy(), NINE - 9 * DAY)
+    assert alerts.look(NINE) == 1

@@ -36,7 +36,7 @@ from tests.delivery.endpoint_rows import make_endpoint
 from tests.jobs.worker_processes import Programs
 from tests.people import staff
 from tests.sources.backups.test_reach import LAPTOP
-from tests.threads import a_lock_is_waited_for, beside
+from tests.threads import a_lock_is_waited_for, beside, end_what_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -323,13 +323,17 @@ def test_a_rotation_that_is_killed_goes_on_in_the_next_run(settings: Any, progra
     names = [f"secret-{number}" for number in range(1200)]
     StoredSecret.objects.bulk_create(StoredSecret(name=name, sealed=seal(name)) for name in names)
     keys = {"SECRET_KEY": "present", "SECRET_KEY_FALLBACKS": "old", "BACKUPSCHED_VAR": str(programs.directory)}
-    first = programs.run("manage.py", "secrets", "rotate", **keys)
-    eventually(lambda: "500 of 1,200" in programs.log())
-    first.kill()
-    first.wait(PATIENCE)
+    with transaction.atomic():  # there it waits until it is killed
+        StoredSecret.objects.select_for_update().get(name="secret-800")
+        first = programs.run("manage.py", "secrets", "rotate", **keys)
+        eventually(a_lock_is_waited_for)
+        first.kill()
+        first.wait(PATIENCE)
+        end_what_waits_for_a_lock()
+    assert "500 of 1,200" in programs.log()
     settings.SECRET_KEY = "present"
     resealed = sum(map(is_sealed_by_present_key, StoredSecret.objects.values_list("sealed", flat=True)))
-    assert 500 <= resealed < 1200
+    assert resealed == 800
     assert programs.run("manage.py", "secrets", "rotate", **keys).wait(PATIENCE) == 0
     assert f"{1200 - resealed:,} sealed anew, {resealed:,} were sealed" in programs.log(1)
     assert [read_secret(f"stored:{name}") for name in names] == names

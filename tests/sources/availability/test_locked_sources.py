@@ -17,9 +17,9 @@ from tests.factories import make_worker
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.hosts import another_address
 from tests.threads import another_connection
+from tests.waiting import PATIENCE
 
 PRESENT = 100
-PATIENCE = 20.0
 
 Ended = SimpleQueue[tuple[Claimed, Outcome]]
 

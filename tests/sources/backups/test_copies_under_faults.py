@@ -4,6 +4,7 @@ finishes. And from one encrypted remote to another."""
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,12 @@ def in_mid_copy(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> li
 
 
 def below_us(name: str) -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [each for each in children if each.is_running() and any(name in part for part in each.cmdline())]
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or was killed a moment ago
+            if any(name in part for part in each.cmdline()):
+                found.append(each)
+    return found
 
 
 def assert_whole(played: WithDigests, second: WithDigests, number: int) -> None:  # noqa: F811

@@ -54,7 +54,7 @@ def test_two_sources_at_once_into_one_encrypted_bucket(tmp_path: Path) -> None:
         stored = [each for each in (tmp_path / "s3").rglob("*") if each.is_file()]
         outside = {each.name for each in stored if layout.ENCRYPTED not in each.parts}
         assert outside == {layout.REPOSITORY, layout.RECOVER}
-        assert not any(b"bank" in each.read_bytes() or "bank" in each.name for each in stored)
+        assert not any(b"Dear bank" in each.read_bytes() or "to the bank" in each.name for each in stored)
         about = json.loads(next(each for each in stored if each.name == layout.REPOSITORY).read_text())
         assert (about["id"], about["encrypted"]) == (str(repository.identity), True)
         assert about["key_digest"] == identity.digest_of(repositories.key_of(repository))

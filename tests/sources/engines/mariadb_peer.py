@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -76,6 +77,14 @@ class MariadbServer:
                 session.kill()
 
 
+def listens(path: Path) -> bool:
+    """Whether it can be called: its socket is there a moment before."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        return True
+    return False
+
+
 def made_certificate(folder: Path, address: str) -> tuple[Path, Path]:
     """A certificate of a server at that address, signed by itself, and its key."""
     key, name = rsa.generate_private_key(65_537, 2048), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "db")])
@@ -100,13 +109,13 @@ def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
     install_db, _ = needed("mariadb-install-db", "mariadb-server-core"), needed("mariadb-dump", "mariadb-client")
     folder = Path(tempfile.mkdtemp())  # the path of a socket is short
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    data, socket, address = folder / "data", folder / "socket", loopback_address()
+    data, place, address = folder / "data", folder / "socket", loopback_address()
     port = free_port(address)
     pem, key = made_certificate(keys, address)
     install = (install_db, "--no-defaults", f"--datadir={data}", "--skip-test-db", *as_root)
     subprocess.run((*install, "--auth-root-authentication-method=normal"), capture_output=True, check=True)
     serve = (
-        find_mariadb_program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--socket={socket}",
+        find_mariadb_program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--socket={place}",
         f"--bind-address={address}", f"--port={port}", f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=16M",
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0", "--innodb-use-native-aio=0", "--skip-name-resolve", *as_root,
@@ -114,8 +123,8 @@ def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
     )  # fmt: skip
     with (folder / "log").open("wb") as log, subprocess.Popen(serve, stdout=log, stderr=log) as process:
         try:
-            eventually(socket.exists, "MariaDB starts")
-            server = MariadbServer(process, socket, pem, address, port)
+            eventually(lambda: listens(place), "MariaDB starts")
+            server = MariadbServer(process, place, pem, address, port)
             server.sql(f"{SHOP} CREATE USER {ACCOUNT}; GRANT ALL ON *.* TO 'backup'@'%';")
             yield server
         finally:

@@ -107,7 +107,7 @@ def test_after_a_fault_in_mid_copy_the_next_run_is_whole(fault: str, tmp_path: P
         "source killed": (Verdict.UNAVAILABLE, "does not answer", kill("sftp")),
         "repository killed": (Verdict.REPOSITORY_FAILED, "", kill("webdav")),
         "repository full": (Verdict.REPOSITORY_FAILED, "no space left", lambda _: None),
-        "vanishes": (Verdict.WARNINGS, "", lambda _: (files / "zz").unlink(missing_ok=True)),
+        "vanishes": (Verdict.WARNINGS, "", lambda seen: seen.bytes_done and (files / "zz").unlink(missing_ok=True)),
     }
     verdict, text, on_progress = steps[fault]
     with contextlib.ExitStack() as stack:

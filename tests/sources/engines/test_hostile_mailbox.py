@@ -14,6 +14,7 @@ from sources.engines.imap.fetching import bring_up_to_date
 from sources.engines.imap.session import session_with
 from tests.sources.engines.hostile_mailbox import Hostile, hostile_mailbox
 from tests.sources.engines.mailboxes import back_up
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def when(command: str, answer: bytes) -> Callable[[str], bytes | None]:
 
 
 def run(server: Hostile, directory: Path, **fields: object) -> EngineResult:
-    return back_up(server.source(), directory / "copy", connect_timeout=1.0, **fields)
+    return back_up(server.source(), directory / "copy", **fields)
 
 
 LINE = b"* 1 FETCH (FLAGS (" + b"x" * 9000 + b"))\r\n"
@@ -92,7 +93,7 @@ def test_what_is_larger_than_may_be_is_left_out_and_too_many_folders_are_refused
     monkeypatch.setattr(fetching, "MOST_FOLDERS", 2)
 
     def fetched() -> list[str]:
-        with session_with(server.source(), 5, 5, lambda size: None) as session:
+        with session_with(server.source(), PATIENCE, PATIENCE, lambda size: None) as session:
             return bring_up_to_date(session, server.source(), tmp_path, lambda: None).warnings
 
     lie = b'* 1 FETCH (UID %d RFC822.SIZE 9 INTERNALDATE "03-Feb-2020 04:05:06 +0000")\r\n'
@@ -127,7 +128,7 @@ def test_what_hangs_is_given_up_and_a_stop_ends_it_at_once(tmp_path: Path, monke
         result = run(server, tmp_path)
         assert (result.verdict, "does not answer" in result.error) == (Verdict.UNAVAILABLE, True), result
         server.greeting = b""
-        result = run(server, tmp_path)
+        result = run(server, tmp_path, connect_timeout=1.0)
         assert result.verdict is Verdict.UNAVAILABLE, result
 
 

@@ -224,7 +224,7 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
     files = write_files(tmp_path / "files", growing="old", note="one")
     source = local_folder(files)
     run(task_for(source, tmp_path / "copy"))
-    write_files(files, growing="x" * 200_000, note="two!")
+    write_files(files, growing="x" * 2_000_000, note="two!")
 
     def grow(progress: EngineProgress) -> None:
         with (files / "growing").open("a") as file:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -237,12 +238,16 @@ def test_what_restic_ends_with_has_one_meaning(code: int, text: str, trouble: Tr
     assert trouble_of(code, text) is trouble
 
 
-def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_second_at_most() -> None:
+def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     old = '{"message_type":"error","error":{"Op":"open","Path":"/s/x","Err":13},"during":"archival","item":"/s/x"}'
     new = '{"message_type":"error","error":{"message":"denied"},"during":"archival","item":"/s/x"}'
     assert (problem_of(old), problem_of(new)) == ("/s/x: Permission denied", "/s/x: denied")
     seen: list[EngineProgress] = []
     progress = ResticProgress(seen.append)
+    now = 1.0
+    monkeypatch.setattr("sources.engines.restic.progress.time", SimpleNamespace(monotonic=lambda: now))
     for number in range(1000):
         progress.take(
             json.dumps(
@@ -250,7 +255,8 @@ def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_se
                 separators=(",", ":"),
             )
         )
-    assert len(seen) == 1
+        now += 0.0012
+    assert [each.bytes_done for each in seen] == [0, 417, 834]
     progress.take(old)
     progress.take("no JSON")
     assert (progress.problems, progress.problem_count) == (["/s/x: Permission denied"], 1)

@@ -168,7 +168,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(shop: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_a_full_disk_is_the_repositorys_and_a_killed_copy_the_sources(tmp_path: Path) -> None:
-    file = make(tmp_path / "large.sqlite3", filler=20_000)
+    file = make(tmp_path / "large.sqlite3", filler=2_000)
     with small_disk(tmp_path / "disk", 2**22) as disk:
         full = back_up(file, disk / "copy")
         assert (full.verdict, dumps_in(disk / "copy")) == (Verdict.REPOSITORY_FAILED, []), full.error
@@ -178,12 +178,13 @@ def test_a_full_disk_is_the_repositorys_and_a_killed_copy_the_sources(tmp_path: 
             if "program.py" in str(each.cmdline()):
                 each.send_signal(signal.SIGKILL)
 
-    task = task_for(source_of(file), tmp_path / "copy")
-    killed = engine_for("sqlite").run(task, on_progress=kill, stop=threading.Event())
-    assert (killed.verdict, "ended with signal 9" in killed.error) == (Verdict.SOURCE_FAILED, True), killed.error
-    stop = threading.Event()
-    stopped = engine_for("sqlite").run(task, on_progress=lambda _: stop.set(), stop=stop)
-    assert stopped.verdict is Verdict.STOPPED
+    task, stop = task_for(source_of(file), tmp_path / "copy"), threading.Event()
+    with closing(sqlite3.connect(file, isolation_level=None)) as locking:  # else it might be done before it is ended
+        locking.execute("BEGIN EXCLUSIVE")
+        killed = engine_for("sqlite").run(task, on_progress=kill, stop=threading.Event())
+        assert (killed.verdict, "ended with signal 9" in killed.error) == (Verdict.SOURCE_FAILED, True), killed.error
+        stopped = engine_for("sqlite").run(task, on_progress=lambda _: stop.set(), stop=stop)
+        assert stopped.verdict is Verdict.STOPPED
     assert dumps_in(tmp_path / "copy") == []
     assert back_up(file, tmp_path / "copy").verdict is Verdict.SUCCEEDED
 

@@ -37,6 +37,11 @@ NINE = MONDAY + 9 * HOUR
 DONE = Succeeded(EngineResult(Verdict.SUCCEEDED))
 
 
+def yearly(day: int) -> str:
+    """On that day of a month half a year away: an edit on New Year's Day would find its date in the past."""
+    return f"0 9 {day} {(database_clock().month + 5) % 12 + 1} *"
+
+
 def edit(policy: Policy, cron: str) -> None:
     with transaction.atomic():
         Schedule.objects.filter(pk=policy.schedule_id).update(cron=cron)
@@ -101,7 +106,7 @@ def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, 
     policy, now = many(2 * rollouts.BATCH + 1), database_clock()
     planning.emit_due(now, [policy.assignments.order_by("-pk")[0].pk])
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
-    edit(policy, "0 9 1 1 *")
+    edit(policy, yearly(1))
     assert left(policy, now) == rollouts.BATCH + 1
     page = f"/admin/sources/policy/{policy.pk}/change/"
     assert (
@@ -127,10 +132,10 @@ def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkey
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "BATCH", 2)
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
-    edit(policy, "0 9 1 1 *")
+    edit(policy, yearly(1))
     claimed, outcome = go_on()
     assert (outcome, left(policy, now)) == (Succeeded(), 0)
-    edit(policy, "0 9 2 1 *")  # after the last batch, before the settle
+    edit(policy, yearly(2))  # after the last batch, before the settle
     settle(claimed, outcome, database_clock())
     assert rollouts.progress("policy", [policy.pk]) == {policy.pk: rollouts.Progress(0, 3)}
     settle(*go_on(), database_clock())
@@ -142,13 +147,13 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
     policy = many(3)
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
     monkeypatch.setattr(rollouts, "BATCH", 1)
-    edit(policy, "0 9 1 1 *")
+    edit(policy, yearly(1))
     with transaction.atomic():
         edits.lock_policy(policy.pk)
         going_on = beside(go_on)  # up to the last batch, which needs the schedule
         eventually(a_lock_is_waited_for)
         with impatience():
-            edit(policy, "0 9 2 1 *")
+            edit(policy, yearly(2))
     claimed, outcome = going_on.result(PATIENCE)
     settle(claimed, outcome, database_clock())
     assert {each.next_backup_at.day for each in policy.assignments.all()} == {2}
@@ -159,9 +164,9 @@ def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: 
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
     monkeypatch.setattr(rollouts, "BATCH", 1)
-    edit(policy, "0 9 1 1 *")
+    edit(policy, yearly(1))
     settle(claim("default", now), Failed("boom"), now)
-    edit(policy, "0 9 2 1 *")
+    edit(policy, yearly(2))
     settle(*go_on(), database_clock())
     assert left(policy, now) == 0
 
@@ -170,7 +175,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: Patch) -> Non
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
     monkeypatch.setattr(rollouts, "BATCH", 1)
-    edit(policy, "0 9 1 1 *")
+    edit(policy, yearly(1))
     stale = claim("default", now)
     BacklogRecord.objects.running().update(lease_token="00000000-0000-0000-0000-000000000000")
     rollouts.go_on(Run(stale))

@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -179,6 +180,14 @@ def database() -> Iterator[SourceSpec]:
         cursor.execute("DROP EXTENSION pg_stat_statements")
 
 
+def postmaster_in(scratch: Path) -> str:
+    """Its process's id, once that is written; empty before, and when it has ended."""
+    with suppress(OSError):
+        for file in scratch.glob("*/data/postmaster.pid"):
+            return file.read_text().partition("\n")[0]
+    return ""
+
+
 @pytest.mark.slow
 def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_killed(
     built: Built, var: Path, database: SourceSpec, tmp_path: Path
@@ -188,8 +197,7 @@ def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_kil
     drills.drill_now([row.pk])
     scratch = var / "postgres-drills"
     with worker_process(f"{AVAILABILITY},{BACKUPS}", tmp_path, BACKUPSCHED_VAR=str(var)) as worker:
-        eventually(lambda: any(scratch.glob("*/data/postmaster.pid")))
-        pid = int(next(scratch.glob("*/data/postmaster.pid")).read_text().split()[0])
+        pid = int(eventually(lambda: postmaster_in(scratch)))
         worker.send_signal(signal.SIGKILL)
         worker.wait()
     eventually(lambda: not Path(f"/proc/{pid}").exists())

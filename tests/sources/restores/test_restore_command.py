@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from io import StringIO
@@ -17,7 +18,7 @@ from tests.jobs.worker_processes import database_url
 from tests.sources.backups.test_retention import add_backup
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -107,16 +108,20 @@ def test_an_unknown_source_names_similar_ones(built: Built) -> None:
 def test_a_killed_restore_goes_on(built: Built, tmp_path: Path) -> None:
     for number in range(3):
         built.write(f"{number}", os.urandom(20_000_000))
-    built.back_up()
-    to = tmp_path / "to"
+    to, point = tmp_path / "to", built.back_up()
     command = (sys.executable, "manage.py", "restore", "nas", "--to", str(to), "--json")
     environment = {**os.environ, "DATABASE_URL": database_url(), "BACKUPSCHED_VAR": str(tmp_path / "var")}
     pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=pipe, stderr=quiet) as killed:
-        assert killed.stdout
-        assert killed.stdout.readline()  # the first step: rclone copies
-        killed.kill()
-    assert picture(to) != picture(built.source)
+
+    def killed_in_the_middle() -> bool:
+        shutil.rmtree(to, ignore_errors=True)  # where it was done before it was killed
+        with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=pipe, stderr=quiet) as killed:
+            assert killed.stdout
+            assert killed.stdout.readline()  # the first step: rclone copies
+            killed.kill()
+        return (to / f".restore-{point}.unfinished").exists()
+
+    eventually(killed_in_the_middle)
 
     done = subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, check=True, timeout=PATIENCE

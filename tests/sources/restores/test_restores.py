@@ -145,10 +145,12 @@ def test_a_killed_worker_leaves_a_restore_that_the_next_one_ends(built: Built, t
 
 
 SLOWS, KEEPS = "restore_slows_down", "restore_keeps_a_table"
+"""A database that slows the restore down while it is there, and a role. A role for both would be in the dump of a test
+beside this one, whose restore makes it again."""
 TABLE = (
     f"CREATE ROLE {KEEPS} VALID UNTIL '2040-01-01'",
     "CREATE FUNCTION slow(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN IF EXISTS "
-    f"(SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = '{SLOWS}') "
+    f"(SELECT 1 FROM pg_catalog.pg_database WHERE datname = '{SLOWS}') "
     "THEN PERFORM pg_catalog.pg_sleep(600); END IF; RETURN n; END$$",
     "CREATE TABLE kept AS SELECT n FROM generate_series(1, 10) n",
     f"ALTER TABLE kept OWNER TO {KEEPS}",
@@ -174,14 +176,14 @@ def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_ro
             for statement in TABLE:
                 server.execute(statement)
             assert dump(source, built.folder / "repository" / assignment.directory).snapshot
-            for statement in (*GONE, f"CREATE ROLE {SLOWS}"):
+            for statement in (*GONE, f"CREATE DATABASE {SLOWS} TEMPLATE template0"):
                 server.execute(statement)
             assert ask(source="shop", to="database", target="shop3").status_code == 201
             with worker_process("restores", tmp_path, BACKUPSCHED_VAR=str(tmp_path / "var")) as worker:
                 eventually(lambda: at_work_in(server, "shop3.unfinished") == ["CREATE INDEX kept"])
                 worker.kill()
             assert at_work_in(server, "shop3.unfinished") == ["CREATE INDEX kept"]
-            server.execute(f"DROP ROLE {SLOWS}")
+            server.execute(f"DROP DATABASE {SLOWS}")
             rescuing.rescue(now=database_clock() + timedelta(hours=1))
             backlog.retry(BacklogRecord.objects.filter(kind="restore").values_list("pk", flat=True))
             restore = work()
@@ -193,9 +195,9 @@ def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_ro
                 [(owner, until)] = restored.execute(f"{kept} AND tablename = 'kept'").fetchall()
             assert (owner, until.year) in ((KEEPS, 2039), (KEEPS, 2040))
         finally:
-            for name in ("shop3.unfinished", "shop3"):
+            for name in ("shop3.unfinished", "shop3", SLOWS):
                 server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-            for statement in (*GONE, f"DROP ROLE IF EXISTS {SLOWS}"):
+            for statement in GONE:
                 server.execute(statement)
 
 

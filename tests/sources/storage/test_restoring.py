@@ -3,6 +3,7 @@
 import gzip
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -169,17 +170,25 @@ def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Pa
 
     class Killing(Store):
         def copy_out(self, *arguments: Any, **more: Any) -> None:
-            if not killed:
-                threading.Thread(target=self._kill).start()
-            super().copy_out(*arguments, **more)
+            if killed:
+                super().copy_out(*arguments, **more)
+                return
+            (thread := threading.Thread(target=self._kill)).start()
+            try:  # so slowly that it is still at work when it is killed
+                super().copy_out(*arguments, "--bwlimit=1M", **more)
+            finally:
+                thread.join(PATIENCE)
 
         def _kill(self) -> None:
-            def found() -> list[psutil.Process]:
-                children = psutil.Process().children(recursive=True)
-                return [each for each in children if each.name() == "rclone" and "copy" in each.cmdline()]
+            def copies() -> list[psutil.Process]:
+                found = []
+                for each in psutil.Process().children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                        if each.name() == "rclone" and "copy" in each.cmdline():
+                            found.append(each)
+                return found
 
-            eventually(found)
-            for each in found():
+            for each in eventually(copies):
                 killed.append(each.pid)
                 each.kill()
 
