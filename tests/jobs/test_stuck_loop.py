@@ -85,7 +85,9 @@ class TestOfAWorker:
         assert worker.wait(PATIENCE) == 1
         assert workers.log(0).count(GIVES_UP) == 1
         # a loop that a busy machine let wait for a moment was noticed, and turned again
-        noticed, turned = (workers.log(0).count(f"the event loop {what}") for what in ("has not turned for", "turns again"))
+        noticed, turned = (
+            workers.log(0).count(f"the event loop {what}") for what in ("has not turned for", "turns again")
+        )
         assert noticed == turned + 1
         assert "in block\n    time.sleep(3600)" in workers.log(0)
         assert end_of(cause) == (Status.FAILED, [AttemptOutcome.FAILED])

@@ -34,7 +34,7 @@ def once() -> RetryPolicy:
 
 
 def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
-    return [AttemptOutcome(outcome) for outcome in record.attempts.values_list("outcome", flat=True)]
+    return [AttemptOutcome(outcome) for outcome in record.attempts.order_by("number").values_list("outcome", flat=True)]
 
 
 @pytest.mark.promise
