@@ -92,7 +92,7 @@ def test_a_real_prometheus_reads_the_metrics_the_rules_and_the_board(live_server
 
             assert eventually(lambda: value('backupsched_sources{status="failing"}')) == "1"
             failed = 'backupsched_attempt_seconds_count{engine="rclone", outcome="failed"}'
-            assert value(failed) == "3"
+            assert eventually(lambda: value(failed)) == "3"  # a scrape that took too long hides it until the next one
             expected = {"BackupSourcesNeedAPerson", "BackupSchedulerWithoutWorker"}
             judged = eventually(lambda: judged_as(expected, ask("rules").get("groups", [])))
             assert [(rule["name"], rule.get("lastError")) for rule in judged if rule["health"] != "ok"] == []

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.documents import ROOT
+from tests.sources.engines.peers import free_port
+from tests.waiting import PATIENCE
 
 HOST = "backup.example.org"
 TLS = {"BACKUPSCHED_TLS": "1", "ALLOWED_HOSTS": HOST, "DATABASE_URL": "postgresql://127.0.0.1:1/none"}
@@ -24,8 +26,7 @@ FORM = (
 @pytest.fixture(scope="module")
 def web() -> Iterator[int]:
     """Its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     command = [sys.executable, "manage.py", "web", "--listen", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | TLS, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -33,13 +34,13 @@ def web() -> Iterator[int]:
             assert process.stdout.readline() == f"http://127.0.0.1:{port}/\n"
             yield port
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
 
 
 def ask(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Host": HOST, "Connection": "close", **headers})
     answer = connection.getresponse()
     answer.read()
@@ -51,7 +52,7 @@ class TestAProcess:
     def test_plain_http_is_redirected_also_beside_connections_that_never_finish_their_request(self, web):
         with ExitStack() as held:
             for number in range(60):
-                slow = held.enter_context(socket.create_connection(("127.0.0.1", web), 20))
+                slow = held.enter_context(socket.create_connection(("127.0.0.1", web), PATIENCE))
                 slow.sendall(FORM if number % 2 else FORM[:40])
             answer = ask(web, "/admin/login/")
         assert (answer.status, answer.headers["Location"]) == (301, f"https://{HOST}/admin/login/")
@@ -69,7 +70,7 @@ class TestAProcess:
 
 def test_check_deploy_has_nothing_to_say_with_tls():
     command = [sys.executable, "manage.py", "check", "--deploy", "--tag", "security", "--fail-level", "WARNING"]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (0, "System check identified no issues (2 silenced).\n"), done.stderr
 
 
@@ -77,6 +78,6 @@ def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [sys.executable, "manage.py", "web", "--listen", place]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
     assert done.stderr == f"CommandError: cannot listen on {place}: [Errno 98] Address already in use\n"

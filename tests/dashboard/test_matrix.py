@@ -18,8 +18,7 @@ from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
 
-MIDNIGHT = datetime.combine(timezone.now().date(), time(0), UTC)
-YESTERDAY, BEFORE = MIDNIGHT - timedelta(days=1), MIDNIGHT - timedelta(days=2)
+DAY = timedelta(days=1)
 
 
 def ran(assignment: Assignment, outcome: AttemptOutcome, at: datetime, error: str = "", queue: str = "backups") -> None:
@@ -33,11 +32,17 @@ def ran(assignment: Assignment, outcome: AttemptOutcome, at: datetime, error: st
 
 
 @pytest.fixture
-def laptop() -> Assignment:
+def before() -> datetime:
+    """Midnight, two days ago: of the test, since the day in which its file was read may be over."""
+    return datetime.combine(timezone.now().date(), time(0), UTC) - 2 * DAY
+
+
+@pytest.fixture
+def laptop(before: datetime) -> Assignment:
     policy = make_policy(cron="0 0 * * *")
-    found = make_assignment(policy, make_source(name="laptop"), inserted_at=BEFORE, failures=1)
-    ran(found, AttemptOutcome.FAILED, BEFORE + timedelta(hours=1), "permission denied")
-    ran(found, AttemptOutcome.SUCCEEDED, YESTERDAY + timedelta(hours=1))
+    found = make_assignment(policy, make_source(name="laptop"), inserted_at=before, failures=1)
+    ran(found, AttemptOutcome.FAILED, before + timedelta(hours=1), "permission denied")
+    ran(found, AttemptOutcome.SUCCEEDED, before + DAY + timedelta(hours=1))
     return found
 
 
@@ -50,7 +55,7 @@ def names(client: Client, query: str = "") -> list[str]:
 def test_shows_the_worst_first_and_what_a_filter_asks_for(admin_client: Client, laptop: Assignment) -> None:
     now = timezone.now()
     good = make_source(name="good", kind="s3", address="https://s3.example", path="photos")
-    make_assignment(laptop.policy, good, last_backup_at=now, next_backup_at=now + timedelta(days=1))
+    make_assignment(laptop.policy, good, last_backup_at=now, next_backup_at=now + DAY)
     make_source(name="old", retired_at=now)
     make_source(name="lonely")
     assert names(admin_client) == ["laptop", "lonely", "good"]
@@ -60,16 +65,18 @@ def test_shows_the_worst_first_and_what_a_filter_asks_for(admin_client: Client, 
     assert names(admin_client, "?kind=tape&policy=none") == ["laptop", "lonely", "good"]
 
 
-def test_a_cell_leads_to_what_happened_to_the_attempt(admin_client: Client, laptop: Assignment) -> None:
+def test_a_cell_leads_to_what_happened_to_the_attempt(
+    admin_client: Client, laptop: Assignment, before: datetime
+) -> None:
     text = "its disk is nearly full"
     subject = planning.subject_of(laptop.pk)
-    doing("failed", text, kind=planning.KIND, subject=subject, now=BEFORE + timedelta(hours=2))
+    doing("failed", text, kind=planning.KIND, subject=subject, now=before + timedelta(hours=2))
     page = admin_client.get("/matrix/").content.decode()
     [row] = [line for line in page.splitlines() if "laptop" in line and "<td>" in line]
     cells = row.split("<td>")[1:]
     assert len(cells) == 90
     assert [each.partition(" href=")[0] for each in cells[-3:]] == ["<a class=m", "<a class=p", "<a class=o"]
-    address = f"/matrix/{laptop.source_id}/{BEFORE:%Y%m%d}"
+    address = f"/matrix/{laptop.source_id}/{before:%Y%m%d}"
     assert f"href={address.removeprefix('/matrix/')}>!</a>" in cells[-3]
     day = admin_client.get(address).content.decode()
     for expected in ("missed while present", "permission denied", text, "UTC"):
@@ -77,7 +84,7 @@ def test_a_cell_leads_to_what_happened_to_the_attempt(admin_client: Client, lapt
     assert "permission denied" not in staff("view_source").get(address).content.decode()
     assert admin_client.get(f"/matrix/{laptop.source_id}/19000101").headers["Location"] == "/matrix/"
     assert admin_client.get(f"/matrix/{laptop.source_id}/tomorrow").headers["Location"] == "/matrix/"
-    assert admin_client.get(f"/matrix/0/{BEFORE:%Y%m%d}").status_code == 404
+    assert admin_client.get(f"/matrix/0/{before:%Y%m%d}").status_code == 404
     assert staff().get("/matrix/").status_code == 403
 
 
@@ -93,19 +100,21 @@ def test_a_page_costs_as_much_for_many_sources_as_for_one(
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_arrow_keys_go_from_day_to_day_and_without_scripts_a_click_does(live_server, laptop: Assignment) -> None:
+def test_arrow_keys_go_from_day_to_day_and_without_scripts_a_click_does(
+    live_server, laptop: Assignment, before: datetime
+) -> None:
     from playwright.sync_api import expect
 
-    first = f"/matrix/{laptop.source_id}/"
+    first, yesterday = f"/matrix/{laptop.source_id}/", before + DAY
     with chromium(live_server.url, session_of_a_superuser()) as page:
         page.goto("/matrix/")
         page.locator("#matrix td a").first.focus()
         page.keyboard.press("ArrowRight")
         cell = page.locator("#matrix td a:focus")
-        expect(cell).to_have_attribute("aria-label", f"laptop, {YESTERDAY:%Y-%m-%d}: protected")
+        expect(cell).to_have_attribute("aria-label", f"laptop, {yesterday:%Y-%m-%d}: protected")
         assert page.locator("#matrix td a:not([tabindex='-1'])").count() == 1
         page.keyboard.press("Enter")
-        page.wait_for_url(f"**{first}{YESTERDAY:%Y%m%d}")
+        page.wait_for_url(f"**{first}{yesterday:%Y%m%d}")
         with without_scripts(page) as plain:
             plain.goto("/matrix/")
             plain.locator("#matrix td a").first.click()

@@ -160,21 +160,21 @@ class TestABreaker:
         self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
-        endpoint = endpoint_at(f"{scripted.url}/1/events", timeout=0.2)
+        url = f"{scripted.url}/1/events"
+        patient, hasty = endpoint_at(url), endpoint_at(url, name="hasty", timeout=0.2)
         scripted.refuses("AccessDenied")
-        emit(endpoint, 1)
+        emit(patient, 1)
         work(NOON)
         assert not Breaker.objects.exists()
         scripted.silent = True
-        emit(endpoint, 2)
+        emit(hasty, 2)
         [outcome] = work(NOON)
         assert isinstance(outcome, Failed)
         assert "did not answer within 0.2 s" in outcome.error
         assert Attempt.objects.latest("pk").facts["seconds"] > 0.19
         assert Breaker.objects.get().failures == 1
         scripted.silent, scripted.status, scripted.body = False, 200, json.dumps({"MessageId": "1"})
-        Endpoint.objects.update(timeout=PATIENCE)
-        emit(endpoint, 3)
+        emit(patient, 3)
         work(NOON)
         assert Breaker.objects.get().failures == 0
 

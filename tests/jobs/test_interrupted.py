@@ -136,8 +136,10 @@ class TestPoison:
 
         eventually(over)
         poison.refresh_from_db()
-        assert (poison.status, poison.failures, poison.attempt) == (Status.FAILED, self.TRIES, self.TRIES)
-        assert outcomes_of(poison) == [RESCUED] * self.TRIES
+        outcomes = outcomes_of(poison)
+        assert (poison.status, poison.failures, poison.attempt) == (Status.FAILED, self.TRIES, len(outcomes))
+        # released: a machine that stood still after the claim let it not begin
+        assert [each for each in outcomes if each != AttemptOutcome.RELEASED] == [RESCUED] * self.TRIES
         assert len(poisoned) == self.TRIES
         assert BacklogRecord.objects.filter(pk__in=good, status=Status.SUCCEEDED).count() == self.GOOD
         succeeded = Attempt.objects.filter(record_id__in=good, outcome=SUCCEEDED)

@@ -83,6 +83,7 @@ class TestADatabaseThatIsAway:
         settler.add(claim(1)[0], Succeeded())
         settler.start()
         settler.end(0.05)
+        settler.join(PATIENCE)  # it ends by itself, however slow the machine is
         assert not settler.is_alive()
         assert statuses() == [Status.RUNNING]
 

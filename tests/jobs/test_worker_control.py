@@ -14,7 +14,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Hold, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.factories import status_of
-from tests.jobs.worker_processes import SHORT_LEASE, database_url
+from tests.jobs.worker_processes import BEATING_LEASE, database_url
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -34,7 +34,7 @@ def once() -> RetryPolicy:
 
 
 def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
-    return [AttemptOutcome(outcome) for outcome in record.attempts.values_list("outcome", flat=True)]
+    return [AttemptOutcome(outcome) for outcome in record.attempts.order_by("number").values_list("outcome", flat=True)]
 
 
 @pytest.mark.promise
@@ -85,21 +85,22 @@ def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(
 @pytest.mark.promise
 def test_a_heartbeat_finds_a_hold_that_sent_no_notice(workers, tmp_path):
     record = put("hang", tmp_path)
-    workers(**SHORT_LEASE)
+    workers(**BEATING_LEASE)
     eventually((tmp_path / "hang-started").exists)
     Hold.objects.create(reason="a bad day", by="kim")
-    eventually(lambda: outcomes_of(record) == [AttemptOutcome.RELEASED])
+    eventually(lambda: status_of(record) == Status.READY)
+    assert set(outcomes_of(record)) == {AttemptOutcome.RELEASED}
 
 
 @pytest.mark.promise
 def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers, tmp_path):
     cancelled, too_long = put("hang", tmp_path), put("short unresponsive", tmp_path, retry_policy=once())
-    workers(**SHORT_LEASE)
+    workers(**BEATING_LEASE)
     eventually((tmp_path / "hang-started").exists)
     BacklogRecord.objects.filter(pk=cancelled.pk).update(cancel_requested_at=database_clock())
     eventually(lambda: status_of(cancelled) == Status.CANCELLED)
     eventually(lambda: status_of(too_long) == Status.FAILED)
-    assert outcomes_of(too_long) == [AttemptOutcome.RESCUED]
+    assert outcomes_of(too_long)[-1] == AttemptOutcome.RESCUED
 
 
 def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):
@@ -108,7 +109,7 @@ def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):
     workers(DATABASE_URL=f"{database_url()}?options=-c%20log_statement%3Dall&application_name=idle-worker")
 
     def asks_as_seldom() -> bool:
-        with log.open() as lines:
+        with log.open(errors="replace") as lines:  # of all tests, and being written
             lines.seek(beginning)
             asked_at = times_of_questions(lines, backends())
         return len(asked_at) > FEW and asked_at[-1] - asked_at[-FEW] >= timedelta(seconds=FEW - 1)

@@ -14,7 +14,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
 from tests.factories import status_of
-from tests.jobs.worker_processes import RESCUING_LEASE, SHORT_LEASE, WorkerProcesses
+from tests.jobs.worker_processes import RESCUING_LEASE, WorkerProcesses
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -86,9 +86,10 @@ def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
 @pytest.mark.promise
 def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_path):
     record = put("hang", tmp_path)
-    sleeper = start_worker(**SHORT_LEASE)
+    sleeper = start_worker()
     eventually(started_by_a_worker("hang", tmp_path))
     sleeper.send_signal(signal.SIGSTOP)
+    BacklogRecord.objects.filter(pk=record.pk).update(lease_expires_at=database_clock())
     (tmp_path / "hang-gate").touch()
     other = start_worker(**RESCUING_LEASE)
     eventually(lambda: status_of(record) == Status.SUCCEEDED)

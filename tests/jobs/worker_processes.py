@@ -17,6 +17,8 @@ SHORT_LEASE = {"BACKUPSCHED_LEASE": str(LEASE_SECONDS)}
 """For those that are to lose it."""
 LONG_LEASE = {"BACKUPSCHED_LEASE": "3600"}
 """That of all others: it outlasts a machine that stands still, and its heartbeat, every 15 min, finds nothing."""
+BEATING_LEASE = {"BACKUPSCHED_LEASE": "8"}
+"""For those whose heartbeat, every 2 s, is to find something."""
 RESCUING_LEASE = {"BACKUPSCHED_LEASE": "20"}
 """For those that are to rescue: they do so when the server has run for a lease."""
 SCRIPT = Path(__file__).parent / "worker_script.py"

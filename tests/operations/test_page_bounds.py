@@ -28,11 +28,10 @@ def test_a_search_of_a_thousand_words_is_refused(path: str, search: str, admin_c
 def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_answered(
     path: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "PAGE_SECONDS", 0.2)
-    with another_connection() as other, other.cursor() as cursor:
-        cursor.execute("BEGIN; LOCK jobs_backlogrecord, sources_source, jobs_retrypolicy IN ACCESS EXCLUSIVE MODE")
+    with another_connection() as other, monkeypatch.context() as hurried:
+        hurried.setattr(answers, "PAGE_SECONDS", 0.2)
+        other.execute("LOCK jobs_backlogrecord, sources_source, jobs_retrypolicy IN ACCESS EXCLUSIVE MODE")
         answer = admin_client.get(path)
-        cursor.execute("ROLLBACK")
     assert answer.status_code == 503
     assert answer.content.startswith(b"The page was given up")
     assert admin_client.get(path).status_code == 200

@@ -125,7 +125,7 @@ class TestClocks:
         monkeypatch.setattr(installation, "host_clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
         found = finding("clocks")
         assert found.severity is severity
-        assert abs(found.numbers["this_machine"] - seconds) < 1
+        assert abs(found.numbers["this_machine"] - seconds) < 4
 
     @pytest.mark.parametrize(("skew", "severity"), [(None, OK), (4.0, OK), (-7.0, WARNING)])
     def test_a_living_workers_clock_is_what_its_heartbeat_wrote(self, skew, severity):
@@ -164,14 +164,17 @@ class TestConnections:
         assert "role" in found.what
 
     def test_a_connection_of_another_program_is_not_there_for_us(self):
+        with connection.cursor() as cursor:  # the tests beside this one have their own
+            cursor.execute("SELECT quote_ident(current_database())")
+            cursor.execute(f"ALTER DATABASE {cursor.fetchone()[0]} CONNECTION LIMIT 300")
         before = finding("connections").numbers["at_most"]
         with ExitStack() as stack:
             for _ in range(10):
                 other = stack.enter_context(another_connection())
                 other.execute("SET application_name = 'something else'")
             run("SELECT pg_stat_clear_snapshot()")  # within one transaction the statistics stand still
-            # the tests beside this one open and close some of their own
-            assert before + 5 <= finding("connections").numbers["at_most"] <= before + 15
+            # some of the test before may just be ending
+            assert before + 5 <= finding("connections").numbers["at_most"] <= before + 10
 
     @pytest.mark.parametrize(
         ("workers", "ours", "severity"),
