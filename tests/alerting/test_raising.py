@@ -150,13 +150,13 @@ def test_a_breaker_that_comes_and_goes_is_one_alert():
     make_route()
     breaker = Breaker.objects.create(key="repository:1", title="repository nas", opened_at=AT, probe_at=AT, failures=3)
     assert titles(AT) == []
-    assert titles(AT + MINUTE) == ["A repository cannot be reached"]
+    assert titles(AT + MINUTE) == ["A repository cannot be used"]
     for minute in range(2, 10):
         Breaker.objects.update(opened_at=None if minute % 2 else AT)
         assert titles(AT + minute * MINUTE) == []
     Breaker.objects.update(opened_at=None)
     assert [titles(AT + minute * MINUTE) for minute in range(10, 14)] == [[]] * 4
-    assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be reached"]
+    assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be used"]
     assert breaker.title in AlertMessage.objects.first().body
 
 
