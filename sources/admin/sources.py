@@ -43,7 +43,7 @@ class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no gene
         super().clean()
         for form in self.initial_forms:
             row = form.instance
-            if self._should_delete_form(form):
+            if form in self.deleted_forms:
                 if row.backups.exists():
                     page = link("sources_assignment_delete", row.pk, "its own page")
                     raise ValidationError(format_html(
