@@ -57,6 +57,17 @@ def test_all_is_not_well_while_a_message_is_not_delivered(settings):
     assert "s3cr3t" not in line
 
 
+def test_what_comes_late_says_when_it_was_written():
+    with receiving(answering(503)) as receiver:
+        make_route(f"json://127.0.0.1:{receiver.port}/hook")
+        failing()
+        look(AT)
+        deliver_all()
+        sending.deliver_due(AT + 2 * MINUTE)
+        first, second = (json.loads(request.body)["message"] for request in receiver.requests)
+    assert second == f"{first}\n\nWritten at 2026-03-02 12:00:00 UTC: it could not be delivered before."
+
+
 def test_nothing_connects_to_what_is_not_allowed(settings):
     settings.CALLBACKS_ALLOWED = []
     with receiving() as receiver:
