@@ -17,5 +17,5 @@ class AlertingConfig(AppConfig):
         referring.append(Referring(AlertRoute, "url"))
         uses.append(later("alerting.declarations:use_of"))
         registry.add_periodic(later("alerting.rounds:in_background"))
-        IN_NEED.append(later("alerting.raising:in_need"))
+        IN_NEED.extend((later("alerting.raising:in_need"), later("alerting.sending:in_need")))
         registry.prunes.append(later("alerting.raising:prune"))

@@ -84,7 +84,7 @@ SELECT '{AlertKind.WORKER}', 'worker:' || w.id, NULL, w.name, w.heartbeat_at,
    AND w.heartbeat_at <= %(silent_before)s::timestamptz
    AND NOT EXISTS (SELECT
                      FROM jobs_worker younger
-                    WHERE younger.hostname = w.hostname AND younger.started_at > w.started_at
+                    WHERE younger.hostname = w.hostname AND younger.started_at > w.heartbeat_at
                       AND (younger.stopped_at IS NOT NULL OR younger.heartbeat_at > %(silent_before)s::timestamptz))
 """
 

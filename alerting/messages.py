@@ -21,7 +21,7 @@ ONE = {
     AlertKind.HOLD: "Everything is held",
     AlertKind.WORKER: "A worker is silent",
     AlertKind.SCHEDULE: "A schedule did not fire",
-    AlertKind.REPOSITORY: "A repository cannot be reached",
+    AlertKind.REPOSITORY: "A repository cannot be used",
     AlertKind.SPACE: "A repository is nearly full",
     AlertKind.BREAKER: "A breaker is open",
     AlertKind.FAILING: "A source is failing",
@@ -36,7 +36,7 @@ ONE = {
 MANY = {
     AlertKind.WORKER: "{} workers are silent",
     AlertKind.SCHEDULE: "{} schedules did not fire",
-    AlertKind.REPOSITORY: "{} repositories cannot be reached",
+    AlertKind.REPOSITORY: "{} repositories cannot be used",
     AlertKind.SPACE: "{} repositories are nearly full",
     AlertKind.BREAKER: "{} breakers are open",
     AlertKind.FAILING: "{} sources are failing",

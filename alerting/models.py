@@ -13,7 +13,7 @@ class AlertKind(models.TextChoices):
     HOLD = "hold", "everything is held"
     WORKER = "worker", "workers are silent"
     SCHEDULE = "schedule", "schedules did not fire"
-    REPOSITORY = "repository", "repositories cannot be reached"
+    REPOSITORY = "repository", "repositories cannot be used"
     SPACE = "space", "repositories are nearly full"
     BREAKER = "breaker", "breakers are open"
     FAILING = "failing", "sources are failing"

@@ -30,6 +30,7 @@ from alerting.pings import ping_for_the_scheduler
 from delivery.redaction import redacted
 from jobs.clock import database_clock
 from jobs.durations import span
+from jobs.formatting import first_line, moment, several
 from sources.processes import runner
 from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
@@ -62,6 +63,14 @@ def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
     """Messages whose last attempt failed: what is tried again, and what was given up in the last week."""
     recent = Q(next_at__isnull=False) | Q(made_at__gt=(now or database_clock()) - SHOWN_FOR)
     return AlertMessage.objects.filter(recent, delivered_at=None).exclude(error="").select_related("route")
+
+
+def in_need(now: datetime) -> list[str]:
+    """In a sentence, that people do not hear of what is wrong; empty: they do."""
+    if not (latest := undelivered(now).order_by("-made_at", "-pk").first()):
+        return []
+    count = several(undelivered(now).count(), "message")
+    return [f"{count} about alerts could not be delivered, the last one to {latest.route}: {first_line(latest.error)}."]
 
 
 def in_background(*, ping: bool = False) -> None:
@@ -134,7 +143,9 @@ def send(message: AlertMessage, seconds: float | None = None) -> str:
         return f"its URL is not known here: {error}"
     if problem := urls.problem_with(url):
         return f"its URL {problem}"
-    about = {"title": message.title, "body": message.body, "type": message.type}
+    # what has come meanwhile, as that all is well again, may be newer than this
+    late = f"\n\nWritten at {moment(message.made_at)} UTC: it could not be delivered before." if message.error else ""
+    about = {"title": message.title, "body": message.body + late, "type": message.type}
     order = about | {"url": url, "allowed": list(settings.CALLBACKS_ALLOWED)}
     try:
         answer = _ask(order, patience)

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
+from pydantic import AfterValidator
 
 from api import history
 from api.auth import looking, operating
@@ -15,10 +16,17 @@ from operations.hold import held
 router = Router(tags=["backlog"], auth=looking())
 
 
+def _given(reason: str) -> str:
+    """Raises: ValueError for one that says nothing."""
+    if not reason.strip():
+        raise ValueError("is missing: say why, for those who look next")
+    return reason
+
+
 class HoldRequest(Body):
     """`reason`: why nothing may start."""
 
-    reason: Annotated[Line, Field(min_length=1, pattern=r"\S")]
+    reason: Annotated[Line, AfterValidator(_given), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 
 
 class HoldAnswer(Schema):

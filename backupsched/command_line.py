@@ -45,6 +45,11 @@ def _run() -> int:
     except ImproperlyConfigured as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            raise
+        sys.stderr.write(f"Error: {end.code}\n")  # of `environment`
+        return 2
     except BrokenPipeError:
         # the reader of our output has had enough (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

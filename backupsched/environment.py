@@ -71,6 +71,15 @@ def listed(name: str) -> list[str]:
     return [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
 
 
+def web_address(name: str) -> str:
+    """The variable `name` as a URL; empty: it is not set. Raises: SystemExit naming the variable alone, since a URL may
+    hold a token."""
+    written = os.environ.get(name, "").strip()
+    if written and not re.fullmatch(r"https?://[^\s/?#]+([/?#]\S*)?", written):
+        raise SystemExit(f"{name} must be a URL, as https://hc.example.org/ping/…: correct it, or leave it out")
+    return written
+
+
 def networks(name: str) -> list[IPv4Network | IPv6Network]:
     """The variable `name` as a comma-separated list of networks. Raises: SystemExit naming variable and value."""
     try:

@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, whole
+from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, web_address, whole
 from backupsched.places import PACKAGE, PROGRAM, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
@@ -144,7 +144,7 @@ Q_CLUSTER = {
 }
 
 # where the round of each minute in which the scheduler was seen to work is reported: a dead-man ping
-PING_URL = os.environ.get("BACKUPSCHED_PING_URL", "")
+PING_URL = web_address("BACKUPSCHED_PING_URL")
 
 SECRETS_DIRECTORIES = paths(
     "BACKUPSCHED_SECRETS_DIRECTORIES",

@@ -47,13 +47,23 @@ def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surrou
         case Status.FAILING:
             times = f"{several(assignment.failures, 'failure')} in a row"
             since = f" since {moment(assignment.first_failure_at)} UTC" if assignment.first_failure_at else ""
-            error = f": {first_line(record.last_error)}" if record is not None and record.last_error else ""
-            return f"{times}{since}{error}; {then}"
+            error = _error(record, around)
+            return f"{times}{since}{f': {error}' if error else ''}; {then}"
         case Status.OVERDUE:
             return f"no backup since {moment(assignment.last_backup_at)} UTC; {then}"
         case Status.NEVER:
             return f"its first backup is missing; {then}"
     return then
+
+
+def _error(record: BacklogRecord | None, around: Surroundings) -> str:
+    """Of its last attempt; empty where it is that of the open breaker which kept it from trying: what comes next says
+    that."""
+    if record is None:
+        return ""
+    breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
+    is_said = breaker and breaker.is_open and error.startswith(f"the breaker of {breaker} is open")
+    return "" if is_said and not around.on_hold else error
 
 
 def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:

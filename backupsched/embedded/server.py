@@ -23,6 +23,7 @@ from backupsched.embedded.binaries import make_passable, server_bin
 from backupsched.embedded.layout import DATABASE, PORT, USER, EmbeddedDatabaseAway, EmbeddedDatabaseError, Layout
 
 START_SECONDS = 60
+CONNECT_SECONDS = 5
 ROOM_TO_START = 2**20
 """Bytes. With less, PostgreSQL writes neither its process id nor its log."""
 SETTINGS = {
@@ -102,7 +103,13 @@ class Server:
         """A connection in autocommit mode. Raises: psycopg.OperationalError."""
         directory, password = str(self.layout.socket_directory), self.password()
         return psycopg.connect(
-            host=directory, port=PORT, user=USER, password=password, dbname=database, autocommit=True
+            host=directory,
+            port=PORT,
+            user=USER,
+            password=password,
+            dbname=database,
+            autocommit=True,
+            connect_timeout=CONNECT_SECONDS,
         )
 
     def destroy(self) -> None:

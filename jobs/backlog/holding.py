@@ -28,7 +28,7 @@ def hold(reason: str, *, by: str, now: datetime | None = None) -> bool:
     Holding again keeps the first instant and person, and replaces the reason. Returns whether that changed anything.
     Raises: ValueError for a reason that is empty or of more than 200 characters.
     """
-    if not checked_reason(reason).strip():
+    if not (reason := checked_reason(reason)):
         raise ValueError("say why, for those who look next: a reason is missing")
     facts = {"since": now or database_clock(), "reason": reason, "by": by[:200]}
     found, created = Hold.objects.select_for_update().get_or_create(pk=1, defaults=facts)

@@ -20,7 +20,8 @@ def pause_queue(name: str, reason: str = "", *, now: datetime | None = None) -> 
     anything. Raises: ValueError for an unknown queue, or a reason of more than 200 characters.
     """
     check_known(name)
-    facts = {"paused_at": now or database_clock(), "reason": checked_reason(reason)}
+    reason = checked_reason(reason)
+    facts = {"paused_at": now or database_clock(), "reason": reason}
     paused, created = PausedQueue.objects.select_for_update().get_or_create(name=name, defaults=facts)
     if created or not reason or paused.reason == reason:
         return created
@@ -52,9 +53,9 @@ def check_known(name: str) -> None:
 
 
 def checked_reason(reason: str) -> str:
-    """Raises: ValueError for one that cannot be kept."""
+    """Without spaces around it. Raises: ValueError for one that cannot be kept."""
     if len(reason) > MAX_REASON:
         raise ValueError(f"a reason has at most {MAX_REASON} characters; this one has {len(reason)}")
     if "\0" in reason:
         raise ValueError("a reason cannot contain the character NUL")
-    return reason
+    return reason.strip()

@@ -75,12 +75,12 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
 
 
 def _of_breaker(breaker: BreakerSummary) -> str:
-    waiting = several(breaker.waiting, "record")
+    waiting = f"{several(breaker.waiting, 'record')} {'waits' if breaker.waiting == 1 else 'wait'} for it"
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     return (
         f"{name} has kept failing for {span(breaker.open_for)} "
-        f"({breaker.last_error}); {waiting} wait for it. Correct it; `{PROGRAM} breakers probe {breaker.key}` then "
+        f"({breaker.last_error}); {waiting}. Correct it; `{PROGRAM} breakers probe {breaker.key}` then "
         "tries it at once."
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from jobs import conf
 from jobs.breakers import held_by
@@ -190,11 +190,16 @@ def _add_finished(queues: Queues, now: datetime, bound: int) -> None:
 
 
 def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummary]:
-    """Those that have not stopped: alive, silent for less than a day, or holding records still."""
+    """Those that have not stopped: alive, silent for less than a day and not replaced, or holding records still."""
     held: Counter[int] = Counter()
     for _, worker_id, count in running:
         held[worker_id] += count
-    shown = Q(heartbeat_at__gt=now - SILENT_SHOWN_FOR) | Q(pk__in=list(held))
+    # of a host on which one has begun since, what was killed and holds nothing is history, too
+    alive_before = now - timedelta(seconds=conf.lease_seconds())
+    since = Worker.objects.filter(hostname=OuterRef("hostname"), started_at__gt=OuterRef("heartbeat_at"))
+    since = since.filter(Q(stopped_at__isnull=False) | Q(heartbeat_at__gt=alive_before))
+    missed = Q(heartbeat_at__gt=alive_before) | ~Exists(since)
+    shown = Q(heartbeat_at__gt=now - SILENT_SHOWN_FOR) & missed | Q(pk__in=list(held))
     return [
         WorkerSummary(
             id=worker.pk,

@@ -110,6 +110,9 @@ class DeclaredCommand(VerbCommand):
     positional: ClassVar[tuple[str, ...]] = ("name",)
     """Fields that `add` takes without an option."""
 
+    options_by_field: ClassVar[dict[str, str]] = {}
+    """Field → the option by which it is typed, where that has another name."""
+
     examples: ClassVar[dict[str, str]] = {}
     """Verb → what is typed after it."""
 
@@ -150,6 +153,7 @@ class DeclaredCommand(VerbCommand):
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
         found = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         labels = {field: field.upper() for field in self.positional} if options["verb"] == "add" else {}
+        labels |= self.options_by_field
         lines = (f"{labels.get(field, option_of(field))}: {'; '.join(texts)}" for field, texts in found.items())
         return "\n".join(["nothing was saved:", *lines])
 

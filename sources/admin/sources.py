@@ -5,7 +5,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
+from django.forms import BaseInlineFormSet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -34,10 +36,28 @@ SNOOZE_HOURS = 2
 MORNING = time(9, tzinfo=UTC)
 
 
+class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no generic at run time
+    """As over the API, an assignment is made and deleted, never moved: its dates and its record are its policy's."""
+
+    def clean(self) -> None:
+        super().clean()
+        for form in self.initial_forms:
+            row = form.instance
+            if form in self.deleted_forms:
+                if row.backups.exists():
+                    page = link("sources_assignment_delete", row.pk, "its own page")
+                    raise ValidationError(format_html(
+                        "There are backups of {}: it is deleted on {}, which says what goes with it.", row, page
+                    ))  # fmt: skip
+            elif "policy" in form.changed_data:
+                raise ValidationError("A policy is not exchanged for another one: add the other, and delete this one.")
+
+
 class AssignmentInline(TabularInline):
     """The policies of a source, with what their last backup was."""
 
     model = Assignment
+    formset = AssignmentFormSet
     hide_title = True
     autocomplete_fields = ("policy",)
     fields = (

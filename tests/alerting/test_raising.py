@@ -15,7 +15,7 @@ from jobs.states import Status
 from sources import alerts
 from sources.models import Assignment, Source
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
-from tests.factories import make_record
+from tests.factories import make_record, make_worker
 from tests.sources.factories import backed_up, make_policy
 
 pytestmark = pytest.mark.django_db
@@ -150,14 +150,23 @@ def test_a_breaker_that_comes_and_goes_is_one_alert():
     make_route()
     breaker = Breaker.objects.create(key="repository:1", title="repository nas", opened_at=AT, probe_at=AT, failures=3)
     assert titles(AT) == []
-    assert titles(AT + MINUTE) == ["A repository cannot be reached"]
+    assert titles(AT + MINUTE) == ["A repository cannot be used"]
     for minute in range(2, 10):
         Breaker.objects.update(opened_at=None if minute % 2 else AT)
         assert titles(AT + minute * MINUTE) == []
     Breaker.objects.update(opened_at=None)
     assert [titles(AT + minute * MINUTE) for minute in range(10, 14)] == [[]] * 4
-    assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be reached"]
+    assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be used"]
     assert breaker.title in AlertMessage.objects.first().body
+
+
+def test_of_two_workers_of_a_host_the_death_of_the_older_one_is_an_alert_until_another_begins():
+    make_route()
+    make_worker("older", started_at=AT - 60 * MINUTE, heartbeat_at=AT - 10 * MINUTE)
+    make_worker("younger", started_at=AT - 59 * MINUTE, heartbeat_at=AT + 60 * MINUTE)
+    assert [*titles(AT), *titles(AT + MINUTE)] == ["A worker is silent"]
+    make_worker("another", started_at=AT + MINUTE, heartbeat_at=AT + 60 * MINUTE)
+    assert [*titles(AT + 2 * MINUTE), *titles(LATER + 2 * MINUTE)] == ["OK again: a worker is silent"]
 
 
 @given(st.lists(st.tuples(st.frozensets(st.sampled_from("abcde")), st.integers(1, 7)), min_size=1, max_size=12))

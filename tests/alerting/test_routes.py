@@ -149,6 +149,14 @@ def test_a_test_that_does_not_arrive_says_why(settings):
     assert refused.value.returncode == 1
 
 
+def test_a_wrong_url_is_named_by_the_option_that_took_it(tmp_path):
+    file = tmp_path / "url"
+    file.write_text("https://hooks.example.org/t0ken")
+    with pytest.raises(CommandError, match=r"(?s)^nothing was saved:\n--url-file: begins with json") as refused:
+        run("add", "ops", "--url-file", str(file))
+    assert "t0ken" not in str(refused.value)
+
+
 def test_an_empty_form_is_refused(admin_client):
     page = admin_client.post(reverse("admin:alerting_alertroute_add"), {})
     assert page.status_code == 200

@@ -10,6 +10,7 @@ from alerting import sending, undelivered
 from alerting.models import AlertMessage
 from jobs import periodic
 from jobs.clock import database_clock
+from operations.backlog.summary import summary
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.alerting.receiving import mail_server
 from tests.delivery.receiver import answering, receiving
@@ -42,6 +43,29 @@ def test_an_alert_arrives_as_a_mail_and_at_a_webhook(settings):
     assert assignment.source.name in text
     hook = json.loads(request.body)
     assert (assignment.source.name in hook["message"], hook["type"]) == (True, "failure")
+
+
+def test_all_is_not_well_while_a_message_is_not_delivered(settings):
+    settings.CALLBACKS_ALLOWED = []
+    make_route("json://127.0.0.1:1/s3cr3t-t0ken", name="ops")
+    failing()
+    look(AT)
+    before = summary(AT).in_need
+    deliver_all()
+    [line] = set(summary(AT).in_need) - set(before)
+    assert line.startswith("1 message about alerts could not be delivered, the last one to ops: json://127.0.0.1/…: ")
+    assert "s3cr3t" not in line
+
+
+def test_what_comes_late_says_when_it_was_written():
+    with receiving(answering(503)) as receiver:
+        make_route(f"json://127.0.0.1:{receiver.port}/hook")
+        failing()
+        look(AT)
+        deliver_all()
+        sending.deliver_due(AT + 2 * MINUTE)
+        first, second = (json.loads(request.body)["message"] for request in receiver.requests)
+    assert second == f"{first}\n\nWritten at 2026-03-02 12:00:00 UTC: it could not be delivered before."
 
 
 def test_nothing_connects_to_what_is_not_allowed(settings):

@@ -135,6 +135,18 @@ def test_a_server_that_was_killed_is_started_again(server):
     assert server.status().pid != pid
 
 
+def test_a_server_that_stands_still_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("backupsched.embedded.server.CONNECT_SECONDS", 2)
+    pid = server.status().pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            server.connect("backupsched")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    server.connect("backupsched").close()
+
+
 def test_a_first_start_that_was_cut_off_is_completed(server):
     with server.connect("postgres") as connection:
         connection.execute("DROP DATABASE backupsched WITH (FORCE)")

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from backupsched.environment import number, seconds, whole
+from backupsched.environment import number, seconds, web_address, whole
 from backupsched.places import checkout_of, usual_var_directory
 from tests.documents import ROOT
 
@@ -49,13 +49,23 @@ def test_a_whole_number_has_no_fraction(monkeypatch):
     assert whole(NAME, 3) == 4
 
 
+@pytest.mark.parametrize("written", ["hc.example.org/t0ken", "ftp://hc.example.org/t0ken", "https:///t0ken", "t0 ken"])
+def test_what_is_no_url_is_reported_without_its_token(written, monkeypatch):
+    monkeypatch.setenv(NAME, "https://hc.example.org:8443/ping/t0ken?a=b")
+    assert web_address(NAME).endswith("/ping/t0ken?a=b")
+    monkeypatch.setenv(NAME, written)
+    with pytest.raises(SystemExit, match=f"^{NAME} must be a URL") as ended:
+        web_address(NAME)
+    assert "t0" not in str(ended.value)
+
+
 def test_a_command_reports_it_and_shows_no_traceback():
     ended = subprocess.run(
         [sys.executable, "manage.py", "breakers"], cwd=ROOT, env=os.environ | {"BACKUPSCHED_BREAKER_AFTER": "three"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("BACKUPSCHED_BREAKER_AFTER must be a number, as 3, not 'three'")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Error: BACKUPSCHED_BREAKER_AFTER must be a number, as 3, not 'three'")
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,20 @@ def test_a_hold_stands_there_once_and_is_released_with_a_button_by_who_may(admin
     assert "the store burns" not in text_of(admin_client)
 
 
+def test_nothing_is_said_to_come_next_while_everything_is_on_hold(admin_client, policy):
+    make_record(Status.READY, kind=KIND, queue=BACKUPS, subject=subject_of(well(policy).pk))
+    hold("the store burns", by="anna")
+    assert "Nothing starts before everything is released." in text_of(admin_client)
+
+
+@pytest.mark.parametrize(("free", "said"), [(0, "nearly full"), (99, "nearly full"), (100, "too little history")])
+def test_a_full_repository_is_not_said_to_need_more_history(admin_client, policy, free, said):
+    well(policy)
+    Repository.objects.update(room_free=free, room_total=1000)
+    text = text_of(admin_client)
+    assert [each for each in ("nearly full", "too little history") if each in text] == [said]
+
+
 def test_a_removal_that_comes_next_is_not_said_to_be_a_question_to_a_source(admin_client, policy):
     well(policy)
     make_record(Status.READY, kind=REMOVAL, queue=AVAILABILITY, subject="source:7", payload={"title": "old-laptop"})

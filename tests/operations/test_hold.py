@@ -52,7 +52,10 @@ def test_the_command_holds_and_backlog_doctor_and_the_reasons_of_a_record_say_so
 def test_the_api_holds_tells_and_releases() -> None:
     program = Program()
     assert program.get("hold").json() == {"held": False, "since": None, "reason": "", "by": ""}
-    assert list(fields_of(program.post("hold", {"reason": " "}))) == ["reason"]
+    for blank in ("", " "):
+        assert fields_of(program.post("hold", {"reason": blank})) == {
+            "reason": "is missing: say why, for those who look next"
+        }
     found = program.post("hold", {"reason": "a bad day"}).json()
     assert (found["held"], found["reason"], found["by"]) == (True, "a bad day", str(program.user))
     assert program.get("hold").json() == found

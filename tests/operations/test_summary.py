@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs import conf
-from jobs.models import BacklogRecord, Breaker, PausedQueue
+from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from operations.backlog import summary_statements
@@ -81,6 +81,20 @@ class TestSummary:
             ("a", True, 2), ("b", True, 0), ("c", False, 1), ("gone, holding", False, 1),
         ]  # fmt: skip
 
+    def test_a_worker_that_was_started_again_after_it_was_killed_is_not_shown_as_silent(self):
+        def worker(name: str, started: int, heartbeat: int) -> Worker:
+            return make_worker(
+                name, started_at=LATER - timedelta(seconds=started), heartbeat_at=LATER - timedelta(seconds=heartbeat)
+            )
+
+        worker("killed", 900, 300)
+        worker("alive all the time", 800, 0)
+        assert [found.name for found in summary(LATER).workers if not found.alive] == ["killed"]
+        holding = worker("killed, holding", 900, 300)
+        make_record(Status.RUNNING, worker=holding)
+        worker("in its place", 200, 0)
+        assert [found.name for found in summary(LATER).workers if not found.alive] == ["killed, holding"]
+
     def test_finds_queues_that_the_settings_do_not_know_and_kinds_without_a_handler(self):
         make_record(queue="ready there", kind="strange")
         make_record(Status.RUNNING, queue="running there")
@@ -151,8 +165,12 @@ class TestAttention:
     def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, begins):
         breaker = BreakerSummary("repository:3", title, 3600.0, 212, "no space left")
         [line] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
-        assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait")
+        assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait for it")
         assert "`manage.py breakers probe repository:3`" in line
+
+    def test_one_record_waits_for_a_breaker(self):
+        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, 1, "full")]))
+        assert "1 record waits for it" in line
 
     def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
         def silent(seconds: float, running: int) -> WorkerSummary:

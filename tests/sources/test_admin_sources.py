@@ -190,6 +190,37 @@ class TestSourcePage:
         assert link in page
         assert len(listed(admin_client, link)) == 1
 
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"assignments-0-DELETE": "on"}, "There are backups of due under daily"),
+            ({"assignments-0-policy": "weekly"}, "A policy is not exchanged"),
+        ],
+    )
+    def test_saving_it_loses_no_backups_and_leaves_no_record_to_another_policy(
+        self, admin_client: Client, changes: dict[str, str], words: str
+    ) -> None:
+        assignment = Assignment.objects.get(source__name="due")
+        add_backup(assignment)
+        if name := changes.get("assignments-0-policy"):
+            changes = {"assignments-0-policy": str(Policy.objects.get(schedule__name=name).pk)}
+        ids = {"id": assignment.pk, "source": assignment.source_id, "policy": assignment.policy_id}
+        form = NEW_SOURCE | {"name": "due", "path": "/srv/due", "assignments-INITIAL_FORMS": "1"}
+        form |= {f"assignments-0-{field}": str(value) for field, value in ids.items()} | changes
+        response = admin_client.post(f"{SOURCES}{assignment.source_id}/change/", form)
+        assert response.status_code == 200
+        assert words in response.content.decode()
+        assert Assignment.objects.get(pk=assignment.pk).policy_id == assignment.policy_id
+        assert Backup.objects.filter(assignment=assignment).exists()
+
+    def test_an_assignment_without_backups_is_deleted_with_its_source_saved(self, admin_client: Client) -> None:
+        assignment = Assignment.objects.get(source__name="failing")
+        ids = {"id": assignment.pk, "source": assignment.source_id, "policy": assignment.policy_id, "DELETE": "on"}
+        form = NEW_SOURCE | {"name": "failing", "path": "/srv/failing", "assignments-INITIAL_FORMS": "1"}
+        form |= {f"assignments-0-{field}": str(value) for field, value in ids.items()}
+        assert admin_client.post(f"{SOURCES}{assignment.source_id}/change/", form).status_code == 302
+        assert not Assignment.objects.filter(pk=assignment.pk).exists()
+
     def test_takes_as_many_queries_for_ten_backups_as_for_one(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from jobs import conf
 from jobs.backlog import hold
+from jobs.breakers import describe
 from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status as RecordStatus
 from jobs.states import WaitingFor
@@ -148,6 +149,10 @@ def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_
     failing = made({**DUE, "failures": 3}, {**waits, "run_after": AHEAD + timedelta(days=1)})
     wanted = "3 failures in a row: it is full; the breaker of repository attic is open; 1 record waits for it; the next"
     assert reason(failing).startswith(wanted)
+    # a record that was kept from trying has the breaker itself for its error
+    BacklogRecord.objects.update(last_error=f"{describe(breaker)}; nothing else is tried")
+    assert reason(failing).count("the breaker of repository attic is open") == reason(failing).count("it is full") == 1
+    BacklogRecord.objects.update(last_error="it is full")
     page = f"/admin/sources/source/{failing.source_id}/change/"
     assert admin_client.get(page).context["next_attempt"] == ("at", AHEAD)
     hold("the store burns", by="anna")

@@ -1,6 +1,6 @@
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.management.base import CommandError
 
@@ -24,6 +24,7 @@ class Command(DeclaredCommand):
         "Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
     )
     service, positional = Routes, ("name",)
+    options_by_field: ClassVar[dict[str, str]] = {"secret_url": "--url-file"}
     examples = {"add": "ops --url-file -", "set": "ops --digest daily", "test": "ops"}
 
     def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:

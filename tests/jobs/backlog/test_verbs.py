@@ -23,7 +23,8 @@ class TestPausedQueues:
         backlog.pause_queue("default", "one", now=NOON)
         assert backlog.pause_queue("default", now=LATER) is False
         assert backlog.pause_queue("default", "one", now=LATER) is False
-        assert backlog.pause_queue("default", "two", now=LATER) is True
+        assert backlog.pause_queue("default", " \t", now=LATER) is False
+        assert backlog.pause_queue("default", " two ", now=LATER) is True
         paused = PausedQueue.objects.get()
         assert (paused.reason, paused.paused_at) == ("two", NOON)
 
