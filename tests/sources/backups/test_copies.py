@@ -248,6 +248,17 @@ def test_it_waits_for_its_own_window_and_is_planned_once(waiting: Assignment) ->
     assert copies.plan(now + copies.AGAIN_AFTER * 2) == 1
 
 
+def test_a_person_who_mended_it_does_not_wait_for_the_next_retry(waiting: Assignment) -> None:
+    copies.plan()
+    settle(at_work(), Failed("the disk was full"), database_clock())
+    [record] = BacklogRecord.objects.filter(kind=copies.KIND)
+    assert record.waiting_for == WaitingFor.BACKOFF
+    assert copies.copy_now([waiting.pk]) == 1
+    record.refresh_from_db()
+    assert (record.status, record.failures) == (Status.READY, 1)
+    assert isinstance(done(at_work()), Succeeded)
+
+
 def test_it_yields_to_a_backup_of_its_source_that_waits(waiting: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
     assert copies.plan() == 1
     record = at_work()
