@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.utils.text import slugify
@@ -21,6 +22,7 @@ from sources.backups import overlaps, reach, repositories
 from sources.models import Backup, Format, Repository
 from sources.repository_breaker import guarded_by, try_again
 from sources.secrets_by_reference import problem_with_stored, store_secret
+from sources.storage.recovery import LOST
 from sources.storage.store import StorageFailed
 
 PLACED_BY = frozenset({"remote", "location", "secrets", "key"})
@@ -94,6 +96,14 @@ class Repositories(Service[Repository]):
         except repositories.Unanswered as error:
             return {"field": "location", "problem": str(error)}
         return found
+
+    def test(self, row: Repository) -> dict[str, Any]:
+        """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
+        location, made = repositories.location_of(row), row.made_at is not None
+        if why_not := repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT, made=made):
+            return {"problem": why_not}
+        found = self.probe(row)
+        return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found
 
     def write(self, row: Repository, changed: set[str] | None) -> list[str]:
         """What is corrected is tried at once: a new location ends the wait of an open breaker."""

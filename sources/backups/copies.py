@@ -231,7 +231,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 def problem_of(found: Brought) -> str:
     """What is wrong with a copy that has all points; empty: nothing."""
     number, wrong = found.done.wrong_files, "; ".join(found.done.wrong[:3])
-    damaged = f"{several(number, 'file')} or points of it are damaged: {wrong}" if number else ""
+    damaged = f"{several(number, 'file')} or points of it are damaged or lacking: {wrong}" if number else ""
     return "; ".join(filter(None, (damaged, found.trouble)))
 
 

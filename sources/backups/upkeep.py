@@ -51,6 +51,8 @@ AT_ONCE = 100
 """Records a minute: thousands of assignments do not begin together."""
 PRIORITY = -10
 """Of what is planned by itself, added to the policy's: a backup comes first."""
+PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
+"""What a person who asks for it now does not wait for."""
 ASKED_FOR = {"asked_for": True}
 """In the payload of what a person asked for."""
 LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"
@@ -91,8 +93,8 @@ def enqueue(
 ) -> int:
     """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
 
-    `priority`: added to the policy's. `at_once`: whatever its window, as its payload says; those that waited for it
-    count as new.
+    `priority`: added to the policy's. `at_once`: whatever its window, as its payload says; those that waited for it, or
+    for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:
@@ -102,7 +104,7 @@ def enqueue(
     unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
-    waited = unfinished.filter(status=Status.WAITING, waiting_for=WaitingFor.WINDOW) if at_once else unfinished.none()
+    waited = unfinished.filter(status=Status.WAITING, waiting_for__in=PASSED_OVER if at_once else ())
     payload = Func(F("payload"), Value(ASKED_FOR, JSONField()), template="%(expressions)s", arg_joiner=" || ")
     moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None, payload=payload)
     BacklogRecord.objects.bulk_create(records.values(), ignore_conflicts=True)

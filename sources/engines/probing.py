@@ -36,7 +36,8 @@ PRECISION_SECONDS = 2.0
 
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
-    """Returns {"field": …, "problem": …}, or {"id": …, "sees_changes": …, "notices": […]}."""
+    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […]}. `is_new`: the
+    place does not say whose it is."""
     try:
         if location.is_restic:
             return restic_probing.probe(location, ours, stop, take_over=take_over)
@@ -91,12 +92,13 @@ def _probe_directory(location: Location, ours: Identity, stop: StopSignal, take_
     with tempfile.NamedTemporaryFile(dir=existing) as file:
         os.utime(file.name, (WRITTEN_AT[0], WRITTEN_AT[0]))
         keeps_times = abs(os.stat(file.name).st_mtime - WRITTEN_AT[0]) < PRECISION_SECONDS
-    return _found(found or ours, keeps_times)
+    return _found(found, ours, keeps_times)
 
 
-def _found(whose: Identity, sees_changes: bool) -> dict[str, Any]:
+def _found(found: Identity | None, ours: Identity, sees_changes: bool) -> dict[str, Any]:
     notice = "it keeps no times of files, so the manifest of the last backup says what has changed"
-    return {"id": whose.id, "sees_changes": sees_changes, "notices": [] if sees_changes else [notice]}
+    facts = {"id": (found or ours).id, "is_new": found is None}
+    return facts | {"sees_changes": sees_changes, "notices": [] if sees_changes else [notice]}
 
 
 class _Probe:
@@ -114,7 +116,7 @@ class _Probe:
         was_there = found or self.outside.run("lsf", self.outside.location.root, missing_ok=True)
         self.name, self.is_left = f"{PROBE}{secrets.token_hex(8)}", True
         try:
-            return _found(found or ours, self._write_twice())
+            return _found(found, ours, self._write_twice())
         finally:
             with suppress(StorageFailed, Stopped):
                 if self.is_left:

@@ -22,6 +22,7 @@ from sources.restores.scratch import Scratch
 from sources.storage import file_versions, restoring, runs
 from sources.storage.directories import missing
 from sources.storage.location import Location
+from sources.storage.locks import Busy
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
@@ -88,7 +89,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
         return {"done": asdict(done) if isinstance(done, Report) else done}
     except Stopped:
         return {"stopped": True}
-    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+    except (StorageFailed, ManifestDamaged, ProgramMissing, Busy) as error:
         text, kind = str(error), "failed"
     except ValueError as error:
         text, kind = str(error), "refused"

@@ -12,9 +12,13 @@ where it is looked for first: a copy that is killed at any step has harmed no po
 deletes what neither an earlier point nor the mark accounts for, and goes on, with the same point or with a later one:
 what was copied stays.
 
+A name may be too long for the copy, since encryption makes names longer. Where that ends a copy, it begins again
+without the long names that are not there: they are named, and all else comes.
+
 Nothing that a point holds is deleted here. What the copy need not keep is removed as everywhere (`merging.py`).
 """
 
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -25,12 +29,15 @@ from sources.storage import layout, manifests, runs
 from sources.storage.copies import Copied, check_is_there, later_than
 from sources.storage.digests import digests_of_copy
 from sources.storage.manifests import Entry, ManifestDamaged
+from sources.storage.neighbours import Left, differing, files_of, is_long, unaccounted
 from sources.storage.places import RCLONE, by_place
 from sources.storage.points import later_runs, place_of
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
 """How the two streams of a copy between folders are compared; MD5 would take most of the time."""
+
+TOO_LONG = re.compile(r"file ?name too long|KeyTooLong", re.IGNORECASE)
 
 OnProgress = Callable[[int, int], None]
 
@@ -53,21 +60,14 @@ def copy(
     """
     with tempfile.TemporaryDirectory() as scratch:
         work = _Copying(source, target, folder, options, on_progress, Path(scratch))
-        work.bring(newest)
-        if again:
-            work.mend(set(again))
-        return work.done
-
-
-@dataclass(frozen=True)
-class _Left:
-    """What a killed copy left. `there`: what `current` holds; `moved`: what lies in folders of `versions` behind the
-    newest point; `half`: what it was to become, by path, as the last of its `marks` says."""
-
-    there: Collection[str]
-    moved: Collection[str]
-    half: Mapping[str, Entry]
-    marks: list[str]
+        try:
+            return work.do(newest, set(again))
+        except StorageFailed as error:
+            if not TOO_LONG.search(str(error)):
+                raise
+        work.done = Copied(new=work.done.new, files=work.done.files, size=work.done.size)
+        work.long_there = {each for each in target.sizes(f"{folder}/{layout.CURRENT}") if is_long(each)}
+        return work.do(newest, set(again))
 
 
 @dataclass
@@ -79,13 +79,20 @@ class _Copying:
     on_progress: OnProgress
     scratch: Path
     done: Copied = field(default_factory=Copied)
+    long_there: Collection[str] | None = None
     versions: dict[str, Collection[str]] = field(default_factory=dict)
     _as_of: str | None = None
+
+    def do(self, newest: str, again: set[str]) -> Copied:
+        self.bring(newest)
+        if again:
+            self.mend(again)
+        return self.done
 
     def mend(self, paths: set[str]) -> None:
         """Copy files of the newest point once more, where they are not under way there themselves."""
         if (manifest := self._newest(self.done.points[-1:], [])) and self._as_of:
-            entries = [each for each in _files(manifest) if each.path in paths]
+            entries = [each for each in self._taken(manifest) if each.path in paths]
             self._find_versions([self._as_of])
             # written over, never deleted before: the first repository may have lost it
             self._transfer(layout.CURRENT, self._placed(self._as_of, entries), "--ignore-times")
@@ -134,7 +141,7 @@ class _Copying:
             return manifest
         return None
 
-    def _left(self, newest: str | None, marks: list[str]) -> _Left | None:
+    def _left(self, newest: str | None, marks: list[str]) -> Left | None:
         names = self.target.names(f"{self.folder}/{layout.VERSIONS}", folders=True)
         folders = [each for each in names if layout.NAME.fullmatch(each)]
         behind = later_runs(newest, folders) if newest else folders
@@ -148,8 +155,8 @@ class _Copying:
             # one of an engine holds nothing; of two, the later one replaces the other, and either is right
             with suppress(ManifestDamaged):
                 if self.target.fetch(f"{self.folder}/{layout.MANIFESTS}/{mark}", file):
-                    half = {each.stored_path: each for each in _files(file)}
-        return _Left(self.target.sizes(f"{self.folder}/{layout.CURRENT}"), moved, half, marks)
+                    half = {each.stored_path: each for each in files_of(file)}
+        return Left(self.target.sizes(f"{self.folder}/{layout.CURRENT}"), moved, half, marks)
 
     def _find_versions(self, wanted: list[str]) -> None:
         """What lies in the folders of `versions` that the wanted points need: each is listed once."""
@@ -157,19 +164,21 @@ class _Copying:
         for run in later_runs(wanted[0], [each for each in names if layout.NAME.fullmatch(each)]):
             self.versions[run] = self.source.sizes(f"{self.folder}/{layout.VERSIONS}/{run}").keys()
 
-    def _bring_point(self, point: str, before: Path | None, left: _Left | None) -> Path | None:
+    def _bring_point(self, point: str, before: Path | None, left: Left | None) -> Path | None:
         """Make a point of the copy. Returns the manifest as of which `current` is then. Raises: ManifestDamaged, before
         anything."""
         manifest = self._fetched(self.source, point)
         if manifests.read_header(manifest).engine != RCLONE:
             place = f"{layout.POINTS}/{point}"
-            self._transfer(place, {place: list(_files(manifest))}, "--size-only")
+            self._transfer(place, {place: list(files_of(manifest))}, "--size-only")
             self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
             return before
-        out, wanted = _differing(before, manifest, left)
+        long: list[Entry] = []
+        out, wanted = differing(self._taken(before) if before else (), self._taken(manifest, long), left)
+        self._look_at_long(long, wanted)
         current, mark = f"{self.folder}/{layout.CURRENT}", f"{point}{runs.UNFINISHED}"
         if left:
-            self.target.delete(current, _unaccounted(before, wanted, left))
+            self.target.delete(current, unaccounted(before, wanted, left))
         if out:
             # before its mark: a bucket moves by a copy, so that what was killed has a file in both places
             self.target.move(current, f"{self.folder}/{layout.VERSIONS}/{point}", out)
@@ -181,6 +190,30 @@ class _Copying:
         self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
         runs.end(self.target, self.folder, point)
         return manifest
+
+    def _taken(self, manifest: Path, long: list[Entry] | None = None) -> Iterator[Entry]:
+        """What is to come of a point: once a name was too long, no long one but those that are there. `long` gets all
+        long ones, then those that are left out."""
+        for each in files_of(manifest):
+            if is_long(each.stored_path):
+                is_left_out = self.long_there is not None and each.stored_path not in self.long_there
+                if long is not None and (is_left_out or self.long_there is None):
+                    long.append(each)
+                if is_left_out:
+                    continue
+            yield each
+
+    def _look_at_long(self, long: list[Entry], wanted: list[Entry]) -> None:
+        """Name what is left out; also what an earlier copy has. Raises: StorageFailed."""
+        if self.long_there is not None:
+            for each in long:
+                self.done.note(
+                    f"{each.path!r:.200}: its name is too long for the copy; shorten it, or leave it out with `exclude`"
+                )
+            return
+        lies = {each.stored_path for each in long} - {each.stored_path for each in wanted}
+        if lies and len(self.target.sizes(f"{self.folder}/{layout.CURRENT}", lies)) < len(lies):
+            raise StorageFailed("file name too long")
 
     def _placed(self, point: str, wanted: list[Entry]) -> dict[str, list[Entry]]:
         """Place in the first repository → what lies there of a point."""
@@ -239,36 +272,3 @@ class _Copying:
 
     def _write(self, manifest: Path, name: str) -> None:
         self.target.put(manifest, f"{self.folder}/{layout.MANIFESTS}/{name}")
-
-
-def _files(manifest: Path) -> Iterator[Entry]:
-    return (each for each in manifests.read(manifest) if each.kind != "folder")
-
-
-def _differing(before: Path | None, after: Path, left: _Left | None) -> tuple[list[str], list[Entry]]:
-    """Of two neighbouring points: what has to leave `current`, and what has to come there."""
-    out: list[str] = []
-    wanted: list[Entry] = []
-    for old, new in manifests.side_by_side(_files(before) if before else (), _files(after)):
-        lies = old is not None and (
-            left is None or (old.stored_path in left.there and old.stored_path not in left.moved)
-        )
-        if old and new and lies and old.is_same(new):
-            continue
-        if old and lies:
-            out.append(old.stored_path)
-        if new:
-            wanted.append(new)
-    return out, wanted
-
-
-def _unaccounted(before: Path | None, wanted: list[Entry], left: _Left) -> list[str]:
-    """What lies in `current` and is neither the newest point's nor what is wanted there, as the mark says."""
-    known = {each.stored_path for each in _files(before)} - set(left.moved) if before else set[str]()
-    coming = {each.stored_path: each for each in wanted}
-    unknown = []
-    for path in left.there:
-        new, half = coming.get(path), left.half.get(path)
-        if path not in known and not (new and half and half.is_same(new)):
-            unknown.append(path)
-    return unknown

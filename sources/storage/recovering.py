@@ -23,6 +23,7 @@ from sources.processes.runner import StopSignal
 from sources.storage import identity, layout, manifests, moments, remotes, restoring, runs, showing
 from sources.storage.identity import Identity
 from sources.storage.location import RCLONE, RESTIC, Location
+from sources.storage.locks import Busy
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Wish
 from sources.storage.servers import servers_of
@@ -51,6 +52,10 @@ def main(arguments: Sequence[str]) -> int:
         return _complain(str(error), 2)
     except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
         return _complain(f"{error}. The same command goes on where it was.", 1)
+    except Busy as error:
+        return _complain(
+            f"{error}. Repeat it when that has ended; the lock of one that is gone counts for half an hour", 1
+        )
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}. The same command goes on where it was.", 1)
     except Stopped:

@@ -65,7 +65,9 @@ def text_of(location: Location) -> str:
     """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
     if location.is_restic:
         inner = location.environment["RESTIC_REPOSITORY"]
-        return RESTIC_TEXT.format(where=_where(location), version=layout.VERSION, inner=shlex.quote(inner))
+        return RESTIC_TEXT.format(
+            where=_where(location), version=layout.VERSION, inner=shlex.quote(inner), databases=DATABASES
+        )
     return TEXT.format(
         version=layout.VERSION,
         also=", the key of this repository," if location.is_encrypted else "",
@@ -76,6 +78,7 @@ def text_of(location: Location) -> str:
         versions=layout.VERSIONS,
         current=layout.CURRENT,
         points=layout.POINTS,
+        databases=DATABASES,
     )
 
 
@@ -89,6 +92,12 @@ def _where(location: Location) -> str:
     ]
     return "\n".join([*settings, f"    REPOSITORY={shlex.quote(location.outside)}"])
 
+
+DATABASES = """\
+   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
+   A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
+"""
 
 RESTIC_TEXT = """\
 These are backups, made by backupsched (layout version {version}) with restic. What follows gets files out of them
@@ -112,9 +121,7 @@ rclone (https://rclone.org/install/), the key of this repository and a shell. No
     TO='/restored'
     restic restore --no-lock "$SNAPSHOT" --target "$TO"
 
-   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
-   on the new server, then `pg_restore --create --dbname=postgres database.dump`.
-"""
+{databases}"""
 
 PLAIN = '''    FILES="$REPOSITORY/"'''
 INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
@@ -162,10 +169,7 @@ shell. Nothing below changes anything here.
     do rclone copy --ignore-existing --files-from-raw "$TO.list" "$FILES$SOURCE/$FROM" "LINKS:$TO"
     done
 
-   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
-   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
-   A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
-
+{databases}
 5. The newest state in one command, with what a later, interrupted run may have changed:
 
     rclone copy "$FILES$SOURCE/{current}" "LINKS:$TO-newest"

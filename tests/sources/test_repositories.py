@@ -99,6 +99,22 @@ class TestAnEncryptedOne:
                 Repositories().edit(row, change)
             assert found.value.message_dict.keys() <= {"encrypted", "key"}
 
+    @pytest.mark.usefixtures("orders_run_here")
+    def test_says_with_its_key_which_program_opens_it(self, tmp_path: Path) -> None:
+        stored_secrets.store("vault", "5e" * 32)
+        opened = {
+            "rclone": f"a remote of type crypt above the folder {tmp_path}/rclone/encrypted,",
+            "restic": f"With restic alone: its repository is the folder {tmp_path}/restic/restic,",
+        }
+        for format, text in opened.items():
+            place = {"location": str(tmp_path / format), "format": format, "key": "stored:vault"}
+            Repository.objects.create(name=format, encrypted=True, **place)
+            assert text in run("key", "export", format)
+        server = {"type": "rest", "url": "https://backup.example.org:8000"}
+        key = {"location": "me", "remote": server, "format": "restic", "key": "stored:vault"}
+        Repository.objects.create(name="server", encrypted=True, **key)
+        assert "RECOVER.txt" not in run("key", "export", "server"), "it takes no files but restic's"
+
     @pytest.mark.slow
     def test_says_whose_it_is_and_is_not_opened_by_another_key(self, tmp_path: Path) -> None:
         vault = {"name": "vault", "location": str(tmp_path / "vault")}

@@ -29,7 +29,7 @@ FOUND: dict[str, Any] = {"sees_changes": True, "notices": []}
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool) -> dict[str, Any]:
     """As `sources.engines.probing.probe`. Raises: Refused, StorageFailed, Stopped, ProgramMissing."""
     if not location.keeps_files:
-        return {"id": _probe_server(location, ours, stop, take_over)} | FOUND
+        return {"id": _probe_server(location, ours, stop, take_over), "is_new": False} | FOUND
     outside = Store(location.bare, stop)
     found = identity.read(outside)
     if found:
@@ -50,7 +50,7 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
         with suppress(OSError):
             for each in missing:
                 each.rmdir()
-    return {"id": (found or ours).id} | FOUND
+    return {"id": (found or ours).id, "is_new": found is None} | FOUND
 
 
 def not_readable(location: Location, stop: StopSignal) -> str | None:

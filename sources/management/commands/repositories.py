@@ -7,9 +7,12 @@ from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
 from operations.management.declared import DeclaredCommand
 from operations.terminal import Column, one_line
-from sources.models import Repository
+from sources.models import Format, Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 from sources.repository_edits import KEEP_THE_KEY, Repositories
+from sources.storage import layout
+from sources.storage.location import RESTIC, joined
+from sources.storage.remotes import REST_SERVER
 from sources.storage.store import StorageFailed
 
 COLUMNS = (Column("name"), Column("format"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))
@@ -23,8 +26,8 @@ The repository: {where}. To restore without the scheduler, write the key into a 
     backupsched recover REPOSITORY --key-file FILE --list
     backupsched recover REPOSITORY --key-file FILE --to DIRECTORY
 
-With rclone alone: a remote of type crypt above the folder {encrypted}, its password this key, without a second one.
-RECOVER.txt in the repository says it step by step."""
+{alone}"""
+STEP_BY_STEP = "\nRECOVER.txt in the repository says it step by step."
 
 
 class Command(DeclaredCommand):
@@ -79,7 +82,7 @@ class Command(DeclaredCommand):
     def _test(self, options: dict[str, Any]) -> None:
         repository = self.found(options)
         try:
-            found = Repositories().probe(repository)
+            found = Repositories().test(repository)
         except StorageFailed as error:
             found = {"problem": str(error)}
         problem = found.get("problem")
@@ -100,8 +103,21 @@ class Command(DeclaredCommand):
             return
         kind = repository.remote.get("type")
         where = f"{repository.location}, of a remote of type {kind}" if kind else repository.location
-        encrypted = f"{repository.location.rstrip('/')}/encrypted"
-        self.stdout.write(PAPER.format(name=one_line(repository), key=key, where=where, encrypted=encrypted))
+        self.stdout.write(PAPER.format(name=one_line(repository), key=key, where=where, alone=_alone(repository)))
+
+
+def _alone(repository: Repository) -> str:
+    """What opens it with the key where this program is gone."""
+    if repository.remote.get("type") == REST_SERVER:
+        return f"With restic alone: its repository is {repository.location} at the server, its password this key."
+    if repository.format == Format.RESTIC:
+        inner = joined(repository.location, RESTIC)
+        return f"With restic alone: its repository is the folder {inner}, its password this key.{STEP_BY_STEP}"
+    inner = joined(repository.location, layout.ENCRYPTED)
+    return (
+        f"With rclone alone: a remote of type crypt above the folder {inner}, its password this key, without a second "
+        f"one.{STEP_BY_STEP}"
+    )
 
 
 def _facts(repository: Repository) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Runs restic on a repository. Its key and the credentials of a remote are in its environment, never in argv.
 
 A lock that is stale (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which
-leaves live ones: what they lock is busy.
+leaves live ones: what they lock is busy. Where no lock can be written, as on a disk that is full or read-only, what
+only reads goes on without one.
 """
 
 import math
@@ -32,6 +33,8 @@ TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
 so long."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
 """restic's rclone gives it the error soon, and restic tries again."""
+READING = frozenset({"snapshots", "restore", "dump"})
+NO_LOCK = re.compile(r"unable to create lock|Save\(<lock/|\blocks/[0-9a-f]")
 SERVE = "serve restic --stdio --b2-hard-delete --config="
 
 
@@ -107,6 +110,22 @@ class Restic:
 
         Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
         """
+        try:
+            return self._run_locked(arguments, on_line, sign_of_life, directory, fine)
+        except ResticFailed as error:
+            if arguments[0] not in READING or not _takes_no_lock(str(error)):
+                raise
+        unlocked = (arguments[0], "--no-lock", *arguments[1:])
+        return self._run_locked(unlocked, on_line, sign_of_life, directory, fine)
+
+    def _run_locked(
+        self,
+        arguments: tuple[str, ...],
+        on_line: Callable[[str], None],
+        sign_of_life: Callable[[], object] | None,
+        directory: str,
+        fine: tuple[int, ...],
+    ) -> int:
         for is_last in (False, True):
             patience = Patience(self.stop, sign_of_life)
             ended = self._start(arguments, partial(patience.take, on_line), sign_of_life, directory, patience)
@@ -116,9 +135,9 @@ class Restic:
                 raise Stopped
             if ended.ending is Ending.STALLED:
                 raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
-            if ended.exit_code in (0, *fine):
-                return ended.exit_code
             text = redacted(text_of(ended.last_lines), self._secrets)
+            if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
+                return ended.exit_code
             trouble = trouble_of(ended.exit_code, text)
             if trouble is not Trouble.LOCKED:
                 raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
@@ -168,3 +187,8 @@ class Restic:
             longest_line=LONGEST_LINE,
         )
         return runner.run(command, stop=stop, on_line=on_line, sign_of_life=sign_of_life)
+
+
+def _takes_no_lock(text: str) -> bool:
+    """Whether restic could not write its lock, in a repository that answers."""
+    return bool(NO_LOCK.search(text)) and trouble_of(1, text) is not Trouble.UNREACHABLE

@@ -177,6 +177,29 @@ def there(waiting: Assignment, played: WithDigests, policy: Policy) -> WithDiges
     return second
 
 
+@pytest.mark.slow
+def test_a_name_that_is_too_long_for_the_copy_is_named_and_holds_nothing_up(
+    assignment: Assignment, folder: Path, tmp_path: Path
+) -> None:
+    offsite = Repositories().edit(
+        Repository(), {"name": "sealed", "location": str(tmp_path / "sealed"), "encrypted": True}
+    )
+    Policy.objects.update(copy_to=offsite.row)
+    assignment = Assignment.objects.get()
+    long = "ы" * 100
+    change(folder, **{long: "1"})
+    for number, names in enumerate(([long, "a"], [long, "a"], ["a"]), 1):
+        for name in {long, "a"} & {*os.listdir(folder)} - {*names}:
+            (folder / name).unlink()
+        change(folder, a=f"{number}")
+        found = copied(backed_up(assignment))
+        assert len(found.points) == number
+        assert (f"{long}': its name is too long for the copy" in found.error) is (long in names), found.error
+        target = tmp_path / f"back {number}"
+        call_command("restore", "anna", "--from=sealed", f"--to={target}", f"--path={'a'}")
+        assert (target / "a").read_text() == f"{number}"
+
+
 def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rules_remove_it(
     waiting: Assignment, played: WithDigests, policy: Policy
 ) -> None:
@@ -223,6 +246,17 @@ def test_it_waits_for_its_own_window_and_is_planned_once(waiting: Assignment) ->
     record.delete()
     assert copies.plan(now + copies.AGAIN_AFTER / 2) == 0, "it gave up, or was cancelled, a moment ago"
     assert copies.plan(now + copies.AGAIN_AFTER * 2) == 1
+
+
+def test_a_person_who_mended_it_does_not_wait_for_the_next_retry(waiting: Assignment) -> None:
+    copies.plan()
+    settle(at_work(), Failed("the disk was full"), database_clock())
+    [record] = BacklogRecord.objects.filter(kind=copies.KIND)
+    assert record.waiting_for == WaitingFor.BACKOFF
+    assert copies.copy_now([waiting.pk]) == 1
+    record.refresh_from_db()
+    assert (record.status, record.failures) == (Status.READY, 1)
+    assert isinstance(done(at_work()), Succeeded)
 
 
 def test_it_yields_to_a_backup_of_its_source_that_waits(waiting: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:

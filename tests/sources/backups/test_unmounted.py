@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
+from django.utils import timezone
 
+from delivery import stored_secrets
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Outcome, Succeeded
 from sources.backups import repositories
@@ -15,7 +18,9 @@ from sources.repository_edits import Repositories
 from sources.storage.location import RESTIC
 from tests.sources.backups import test_copies
 from tests.sources.backups.test_copies import assignment, policy  # noqa: F401
+from tests.sources.engines.peers import PASSWORD
 from tests.sources.engines.restic_keys import make_quick
+from tests.sources.engines.test_probing import serving
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
@@ -51,11 +56,31 @@ def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, f
     assert "is it mounted?" in outcome.error
     assert outcome.fault_of == guarded_by(Repository.objects.get()), "it holds the other sources as well"
     assert os.listdir(place) == []
+    assert "is it mounted?" in Repositories().test(Repository.objects.get())["problem"]
     mount(place)
+    assert "problem" not in Repositories().test(Repository.objects.get())
     assert isinstance(backed_up(made), Succeeded)
     # another place is begun by the first backup there
     Repositories().edit(Repository.objects.get(), {"location": str(tmp_path / "elsewhere")})
     assert isinstance(backed_up(Assignment.objects.get()), Succeeded)
+
+
+@pytest.mark.slow
+def test_a_remote_that_says_no_longer_whose_it_is_is_told_by_its_test(tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    with serving("s3", tmp_path / "remote") as (remote, _, path):
+        stored_secrets.store("cloud", PASSWORD)
+        place = {"location": path, "remote": remote, "secrets": {"secret_access_key": "stored:cloud"}}
+        row = Repositories().edit(Repository(), {"name": "cloud"} | place).row
+        row.made_at = timezone.now()  # as its first backup notes
+        assert "is it mounted?" in Repositories().test(row)["problem"]
+
+
+def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: Path) -> None:
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(tmp_path / "repository")}).row
+    assert "problem" not in Repositories().test(Repository.objects.get())
+    settings.RESERVE_PERCENT = 100
+    assert "to stay free" in Repositories().test(row)["problem"]
 
 
 def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -20,6 +20,7 @@ from sources.engines import engine_for, keeping
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.restic import probing
 from sources.processes.programs import find_restic
+from sources.restores import apart
 from sources.storage import remotes, restoring, runs, showing
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Wish
@@ -30,8 +31,9 @@ from sources.storage.restic.store import INCOMING
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.stores import store_of
 from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk
-from tests.sources.engines.test_restic import FOLDER, back_up, contents, location_at, restic_task
+from tests.sources.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
 from tests.sources.engines.test_space import free
+from tests.sources.storage.test_recovering import recover
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -152,6 +154,12 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
     assert list((tmp_path / "repository/restic/locks").iterdir()) == []
     with frozen_prune(location, tmp_path / "repository/restic/locks"):
         assert back_up(task).verdict is Verdict.BUSY
+        found = apart.answer({"do": "points", "location": location.as_json(), "assignment": FOLDER})
+        assert "another restic works in" in found["failed"]
+        (tmp_path / "key").write_text(KEY)
+        said = recover(tmp_path / "repository", "--key-file", tmp_path / "key", "--list", code=1)
+        assert "Repeat it when that has ended" in said
+        assert "Traceback" not in said
     assert back_up(task).verdict is Verdict.SUCCEEDED
 
 
@@ -200,6 +208,22 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
         (target / "3").unlink()
         assert restoring.restore(wish, store, tmp_path / "cache").files == 1
         assert contents(target) == before == contents(source)
+
+
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str) -> None:
+    with small_disk(tmp_path / "disk", 16 * MIB) as disk:
+        source, location = fill(tmp_path / "source", 3, 100), location_at(disk / "repository")
+        assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+        if state == "full":
+            with suppress(OSError), (disk / "other").open("wb", buffering=0) as other:
+                while other.write(b"x" * 4096):
+                    pass
+        else:
+            subprocess.run(("mount", "-o", "remount,ro", str(disk)), check=True)
+        restores(location, source, tmp_path / "back")
+        failed = back_up(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22)))
+        assert failed.verdict is Verdict.REPOSITORY_FAILED, "what writes needs its lock"
 
 
 def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:

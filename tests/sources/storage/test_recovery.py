@@ -14,7 +14,7 @@ import pytest
 from sources.backups import repositories
 from sources.engines.base import EngineResult, Verdict
 from sources.processes.programs import find_rclone
-from sources.storage import layout
+from sources.storage import layout, recovery, remotes
 from sources.storage.location import Location, of_directory
 from tests.sources.engines.peers import (
     PASSWORD,
@@ -107,6 +107,13 @@ def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_enc
         assert ("note" in names, "nas-7" in names) == (not is_encrypted, not is_encrypted)
         assert PASSWORD not in text
         assert KEY not in text
+
+
+@pytest.mark.parametrize("format", ["rclone", "restic"])
+def test_it_says_how_each_kind_of_dump_becomes_a_database(format: str, tmp_path: Path) -> None:
+    text = recovery.text_of(remotes.location_of(str(tmp_path), {}, {}, "5e" * 32, remotes.obscure, format=format))
+    for name in ("database.dump", "database.sql", "database.sqlite"):
+        assert re.search(rf"{name}\b(?!ite)", text), name
 
 
 def test_a_repository_of_another_layout_is_left_as_it_is(tmp_path: Path) -> None:
