@@ -23,13 +23,14 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.formatting import several
+from sources.backups import repositories
 from sources.domain.not_kept import not_kept
 from sources.kinds import RULES
 from sources.models import Assignment, Repository, Source, To
 from sources.processes.programs import ProgramMissing
 from sources.restores import downloading, process
-from sources.restores.asking import KIND, MAY_RESTORE, Restores, points_of
-from sources.storage import layout, moments
+from sources.restores.asking import KIND, MAY_RESTORE, Restores, choose
+from sources.storage import layout
 from sources.storage.files import nanoseconds
 from sources.storage.store import StorageFailed
 from sources.storage.trees import Tree
@@ -68,20 +69,22 @@ class RestoreForm(forms.Form):
 
 @dataclass
 class Place:
-    """What a page is about, from its query: an assignment, a point of it, and a path in there."""
+    """What a page is about, from its query: an assignment, a point of it, and a path in there. `only`: the name of the
+    repository to read it from; empty: the first that has it."""
 
     assignment: Assignment
     points: dict[str, Repository]
     point: str
     path: str
+    only: str = ""
 
     @property
     def repository(self) -> Repository:
         return self.points[self.point]
 
     def address(self, **query: str) -> str:
-        given = {"assignment": str(self.assignment.pk), "point": self.point, "path": self.path} | query
-        return "?" + urlencode({name: value for name, value in given.items() if value})
+        given = {"assignment": str(self.assignment.pk), "point": self.point, "path": self.path, "from": self.only}
+        return _address(**given | query)
 
     @property
     def tree(self) -> Any:
@@ -130,7 +133,7 @@ class BrowsesBackups:
         if form.is_valid():
             sent = {
                 "source": source.name, "policy": place.assignment.policy.schedule.name, "at": place.point,
-                "paths": [place.path] if place.path else [], **form.cleaned_data,
+                "paths": [place.path] if place.path else [], "repository": place.only or None, **form.cleaned_data,
             }  # fmt: skip
             try:
                 restore = Restores(request.user).edit(Restores().new(), sent).row
@@ -149,23 +152,38 @@ class BrowsesBackups:
         assignments = [each for each in source.assignments.select_related("policy__schedule") if each.directory]
         page = admin.site.each_context(request) | {
             "title": f"{source}: backups", "opts": source._meta, "original": source, "source": source, "place": place,
-            "form": form, "assignments": assignments, **context,
+            "form": form, "assignments": assignments, "homes": _homes(source, request.GET), **context,
         }  # fmt: skip
         return TemplateResponse(request, "sources/browse.html", page)
 
 
 def _place(source: Source, query: Any) -> Place:
     """Raises: ValueError, StorageFailed, ProgramMissing."""
-    rows = source.assignments.select_related("policy__schedule", "policy__repository").exclude(directory="")
-    asked = query.get("assignment", "")
-    assignment = rows.filter(**({"pk": int(asked)} if asked.isdecimal() and len(asked) < 19 else {})).first()
-    if assignment is None:
+    if (assignment := _assignment(source, query)) is None:
         raise ValueError("It has not been backed up yet: there is nothing to restore.")
-    points = points_of(assignment)
-    zone = assignment.policy.schedule.period.tzinfo
-    at = query.get("at") or query.get("point") or None
-    point = moments.choose(list(points), at, database_clock(), zone)
-    return Place(assignment, points, point, query.get("path", "").strip("/"))
+    at, only = query.get("at") or query.get("point") or None, query.get("from", "")
+    point, points = choose(assignment, at, database_clock(), only or None)
+    return Place(assignment, points, point, query.get("path", "").strip("/"), only)
+
+
+def _assignment(source: Source, query: Any) -> Assignment | None:
+    rows = source.assignments.select_related("source", "policy__schedule", "policy__repository").exclude(directory="")
+    asked = query.get("assignment", "")
+    return rows.filter(**({"pk": int(asked)} if asked.isdecimal() and len(asked) < 19 else {})).first()
+
+
+def _homes(source: Source, query: Any) -> list[tuple[str, str]]:
+    """Address → name of each repository from which this can be read, first of what takes the first that has it; the
+    address of the one that is chosen is empty. None, where there is no choice."""
+    assignment = _assignment(source, query)
+    names = [each.name for each in repositories.homes(assignment)] if assignment else []
+    given, chosen = {name: query.get(name, "") for name in ("assignment", "at", "point", "path")}, query.get("from", "")
+    choices = [("", "the first that has it"), *((each, each) for each in names)] if len(names) > 1 else []
+    return [("" if name == chosen else _address(**given, **{"from": name}), shown) for name, shown in choices]
+
+
+def _address(**query: str) -> str:
+    return "?" + urlencode({name: value for name, value in query.items() if value})
 
 
 def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
@@ -224,7 +242,7 @@ def _facts(place: Place, tree: Tree) -> dict[str, Any]:
     points = [(each, _local(each, zone)) for each in list(reversed(place.points))[:SHOWN_POINTS]]
     return {
         "points": points, "zone": place.assignment.policy.schedule.zone, "way": way, "files": files,
-        "size": filesizeformat(size), "top": f"?{urlencode({'assignment': place.assignment.pk, 'point': place.point})}",
+        "size": filesizeformat(size), "top": place.address(path=""),
         "download": place.address(what="download"), "what": place.path or "all",
         "is_complete": tree.header.complete,
     }  # fmt: skip

@@ -42,6 +42,7 @@ KIND = planning.COPY
 AGAIN_AFTER = timedelta(hours=6)
 """Where the last record gave up, or was cancelled."""
 LOOK_EVERY_SECONDS = 10.0
+SHOWN = 6
 YIELDS_FOR = timedelta(minutes=1)
 YIELDED = "a backup of its source, or what needs one of its repositories alone, waits; it goes on after"
 
@@ -169,7 +170,7 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
         ours=ours,
         made=target.made_at is not None,
         newest=newest,
-        again=_damaged(work.assignment, target),
+        again=_again(work.assignment, target),
         bandwidth=policy.copy_bandwidth,
         zone=policy.schedule.zone,
         reserve=settings.RESERVE_PERCENT,
@@ -177,8 +178,16 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
     return Copied(**answer)
 
 
-def _damaged(assignment: Assignment, target: Repository) -> list[str]:
-    """Paths in `current` of the copy that a check found damaged."""
+def _again(assignment: Assignment, target: Repository) -> list[str]:
+    """What is not right in the copy: paths in `current` that a check found damaged; of restic, points that its policy
+    keeps, of which the first repository has backups, and which the copy does not have."""
+    if target.format == Format.RESTIC:
+        there = set(repositories.recorded(assignment, target))
+        names = there.union(repositories.recorded(assignment, assignment.policy.repository))
+        with suppress(ValueError):  # rules that cannot be read; retention says so
+            decided = retention.decide_of_copy(assignment, names)
+            return [each.point.name for each in decided if each.reasons and each.point.name not in there]
+        return []
     row = CheckRound.objects.filter(pk=assignment.pk).first()
     found = row.damage if row else []
     ours = (each for each in found if each.get("repository") == target.pk and each["place"] == layout.CURRENT)
@@ -214,14 +223,16 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 "copied_at": now, "as_of": found.as_of, "points": found.done.points, "size": found.done.size,
                 "error": problem_of(found),
             }  # fmt: skip
-            Copy.objects.filter(assignment=assignment, repository=found.repository).update(**facts)
+            rows_of_it = Copy.objects.filter(assignment=assignment, repository=found.repository)
+            known = rows_of_it.values_list("error", flat=True).first()
+            rows_of_it.update(**facts)
             if found.pruned:
                 Repository.objects.filter(pk=found.repository, format=Format.RESTIC).update(pruned_at=now)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)
             upkeep.log(record, "copied", in_words(found), now, size=found.done.size, points=found.done.new[:100])
-            if problem := problem_of(found):
+            if (problem := problem_of(found)) and problem != known:
                 upkeep.log(record, "damaged", problem, now)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             copies = Copy.objects.filter(assignment__in=rows, assignment__policy__copy_to=F("repository"))
@@ -230,9 +241,12 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 def problem_of(found: Brought) -> str:
     """What is wrong with a copy that has all points; empty: nothing."""
-    number, wrong = found.done.wrong_files, "; ".join(found.done.wrong[:3])
+    number, untried = found.done.wrong_files, found.done.untried
+    wrong = "; ".join(found.done.wrong[:SHOWN])
     damaged = f"{several(number, 'file')} or points of it are damaged or lacking: {wrong}" if number else ""
-    return "; ".join(filter(None, (damaged, found.trouble)))
+    names = ", ".join(untried[:SHOWN]) + (", …" if len(untried) > SHOWN else "")
+    more = f"{several(len(untried), 'more point')} not there, and tried by later copies: {names}" if untried else ""
+    return "; ".join(filter(None, (damaged, more, found.trouble)))
 
 
 def in_words(found: Brought) -> str:

@@ -155,6 +155,12 @@ def with_copies(assignment: Assignment) -> list[Repository]:
     return sorted(found, key=lambda each: (each.pk != assignment.policy.copy_to_id, each.pk))
 
 
+def homes(assignment: Assignment) -> list[Repository]:
+    """Those in which its points lie, by our rows: with backups, of its policy, with copies."""
+    found = (*holding(assignment), assignment.policy.repository, *with_copies(assignment))
+    return list(dict.fromkeys(found))
+
+
 def recorded(assignment: Assignment, repository: Repository) -> list[str]:
     """The points of an assignment that a repository has by our rows, copies too."""
     rows = assignment.backups.filter(repository=repository).order_by()

@@ -108,7 +108,7 @@ def copy_points(
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and
     to say so if it is `made`. Returns `copies.Copied` as a dictionary, or why not. `newest`, `again`: see
-    `copying.copy`; the rest: policy."""
+    `copying.copy`, and of a restic repository `restic_copying.copy`; the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
     if place.directory and (reason := missing(str(place.directory))):
         return {"failed": reason}
@@ -133,11 +133,11 @@ def copy_points(
                 space.check_before()
                 rate = rate_arguments(bandwidth, "upload", "download")
                 to = Restic(place, stop, SLOWEST_PACK_SECONDS, store.grace, second=first)
-                return asdict(
-                    restic_copying.copy(
-                        Restic(first, stop), to, folder, newest=newest, options=rate, on_progress=on_packs
-                    )
+                which: dict[str, Any] = {"newest": newest, "again": again}
+                copied = restic_copying.copy(
+                    Restic(first, stop), to, folder, **which, options=rate, on_progress=on_packs
                 )
+                return asdict(copied)
             return asdict(bring_files(store, (*store.inherited, *lock), stop))
 
     def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> Copied:

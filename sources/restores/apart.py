@@ -24,7 +24,7 @@ from sources.storage.directories import missing
 from sources.storage.location import Location
 from sources.storage.locks import Busy
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.places import Report, Step, Wish
+from sources.storage.places import Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened
@@ -73,7 +73,8 @@ ORDERS = {each.__name__: each for each in (points, index, versions, restore, put
 
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:
-    """What comes of an order: *done*, or why it was not: *refused*, *failed*, *stopped*."""
+    """What comes of an order: *done*, or why it was not: *refused*, *failed*, *failed here* (not by the repository),
+    *stopped*."""
     location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
     if location.directory and (reason := missing(str(location.directory))):
         return {"failed": reason}
@@ -89,12 +90,14 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
         return {"done": asdict(done) if isinstance(done, Report) else done}
     except Stopped:
         return {"stopped": True}
-    except (StorageFailed, ManifestDamaged, ProgramMissing, Busy) as error:
+    except (TargetFailed, ProgramMissing) as error:
+        text, kind = str(error), "failed here"
+    except (StorageFailed, ManifestDamaged, Busy) as error:
         text, kind = str(error), "failed"
     except ValueError as error:
         text, kind = str(error), "refused"
     except OSError as error:
-        text, kind = f"{error.filename or 'the target'}: {error.strerror or error}", "failed"
+        text, kind = f"{error.filename or 'the target'}: {error.strerror or error}", "failed here"
     return {kind: redacted(text, secrets)}
 
 

@@ -1,5 +1,6 @@
 """What a person wants restored: checked, written down, and put on the backlog as a record of the kind `restore`."""
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sources.models import Assignment, Repository, Restore, Source, To
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.planning import names
 from sources.processes.programs import ProgramMissing
-from sources.restores import process
+from sources.restores import elsewhere, process
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
 
@@ -54,7 +55,8 @@ class Restores(Service[Restore]):
         self._check_target(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
-            row.point, row.repository = point_of(row.assignment, wish["at"], row.asked_at, wish["repository"])
+            row.point, points = choose(row.assignment, wish["at"], row.asked_at, wish["repository"])
+            row.repository = points[row.point]
         except ValueError as error:
             raise ValidationError({"repository" if str(error).startswith("repository") else "at": str(error)}) from None
         except (StorageFailed, ProgramMissing) as error:
@@ -143,8 +145,7 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
     found: dict[str, Repository] = {}
     lost: dict[str, Repository] = {}
     failed: list[StorageFailed] = []
-    homes = [*repositories.holding(assignment), assignment.policy.repository, *repositories.with_copies(assignment)]
-    homes = [each for each in dict.fromkeys(homes) if only in (None, each.name)]
+    homes = [each for each in repositories.homes(assignment) if only in (None, each.name)]
     if not homes:
         raise ValueError(f"repository {only!r} holds neither backups of {assignment.source} nor copies of them")
     for repository in homes:
@@ -159,11 +160,24 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
     return {each: found[each] for each in sorted(found, key=layout.order_of)}
 
 
-def point_of(assignment: Assignment, at: str | None, now: datetime, only: str | None = None) -> tuple[str, Repository]:
-    """Raises: ValueError, StorageFailed."""
-    points = points_of(assignment, only)
-    point = moments.choose(list(points), at, now, assignment.policy.schedule.period.tzinfo)
-    return point, points[point]
+def choose(
+    assignment: Assignment, at: str | None, now: datetime, only: str | None = None
+) -> tuple[str, dict[str, Repository]]:
+    """The point that `at` means, and all, as `points_of` has them. Where `only` does not answer, which other repository
+    has the one that it should have is said. Raises: ValueError, StorageFailed."""
+    zone = assignment.policy.schedule.period.tzinfo
+    try:
+        points = points_of(assignment, only)
+    except StorageFailed as error:
+        for silent in repositories.homes(assignment) if only else ():
+            if silent.name == only:
+                recorded = sorted(repositories.recorded(assignment, silent), key=layout.order_of)
+                with suppress(ValueError):  # that it does not answer is what matters
+                    point = moments.choose(recorded, at, now, zone)
+                    sentence = elsewhere.way_out(silent, assignment.directory, point, process.points)
+                    raise StorageFailed(elsewhere.added(str(error), sentence)) from error
+        raise
+    return moments.choose(list(points), at, now, zone), points
 
 
 def describe_target(row: Restore) -> str:

@@ -120,7 +120,10 @@ class _Back:
 
             options = ("--recursive", "--files-only", "--no-mimetype", *OPTIONS)
             at = self.target.at(top) if top else self.target.root
-            self.store.run("lsjson", *options, at, missing_ok=True, on_line=take)
+            try:
+                self.store.run("lsjson", *options, at, missing_ok=True, on_line=take)
+            except StorageFailed as error:
+                raise places.TargetFailed(str(error)) from error
         return found
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
@@ -183,6 +186,7 @@ class _Back:
             if trouble:
                 raise trouble
         self.report.files, self.report.size = self.done_files, self.done_size
+        self.report.lost += len(left)
         for path in left:
             self.report.failed_files += 1
             if len(self.report.failed) < KEPT_TEXTS:

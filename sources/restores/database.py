@@ -23,9 +23,9 @@ from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending
 from sources.restores import roles
 from sources.storage import restoring
-from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
 from sources.storage.restoring import KEPT_TEXTS
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.store import Stopped, Store
 from sources.storage.trees import opened
 
 CONNECT_SECONDS = 30
@@ -53,7 +53,7 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
             if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:
-                raise StorageFailed(f"another restore makes the database {name!r} at {source.name}")
+                raise TargetFailed(f"another restore makes the database {name!r} at {source.name}")
             with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
                 fetched = replace(wish, target=Path(scratch) / "dump", paths=_files(wish, store, cache))
                 report = restoring.restore(fetched, store, cache, on_step)
@@ -62,7 +62,7 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
                 made = _make_roles(server, fetched.target / GLOBALS, report)
                 _fill(server, program, fetched.target / DATABASE, name, store, source)
     except psycopg.Error as error:
-        raise StorageFailed(f"{source.name}: {str(error).strip()}") from None
+        raise TargetFailed(f"{source.name}: {str(error).strip()}") from None
     more = f", with the roles that were missing: {', '.join(made)}" if made else ""
     return replace(report, target=f"{source.name}: database {name}{more}")
 
@@ -123,7 +123,7 @@ def _restore_into(database: str, program: str, dump: Path, store: Store, source:
         message = message_of(ended) or f"code {ended.exit_code}"
         missing = LACKS_A_ROLE.search("\n".join(ended.last_lines))
         what_to_do = f"; {MAKE_IT.format(missing[1])}" if missing else ""
-        raise StorageFailed(f"pg_restore at {source.name}: {message}{what_to_do}")
+        raise TargetFailed(f"pg_restore at {source.name}: {message}{what_to_do}")
 
 
 def _connected(source: SourceSpec) -> Any:

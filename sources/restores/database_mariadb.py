@@ -21,8 +21,8 @@ from sources.processes import runner
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Command, Ending
 from sources.storage import restoring
-from sources.storage.places import Refused, Report, Step, Wish
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
+from sources.storage.store import Stopped, Store
 
 UNFINISHED = "backupsched_unfinished"
 LOOK = """
@@ -62,10 +62,10 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
         try:
             server.load(name, fetched.target / DATABASE)
             if server.ask(is_mine) != ["1"]:
-                raise StorageFailed(f"another restore made the database {name!r} at {source.name} meanwhile")
+                raise TargetFailed(f"another restore made the database {name!r} at {source.name} meanwhile")
             server.ask(f"DROP TABLE {_name(name)}.{UNFINISHED};")
         except BaseException:
-            with suppress(StorageFailed, Stopped):  # a server that went away: the first error says so
+            with suppress(TargetFailed, Stopped):  # a server that went away: the first error says so
                 if server.ask(is_mine) == ["1"]:
                     server.ask(drop)
             raise
@@ -77,7 +77,7 @@ class _Server:
         self.source, self.store, self.program = source, store, find_mariadb_program("mariadb")
 
     def ask(self, sql: str) -> list[str]:
-        """What it answers. Raises: StorageFailed, Stopped."""
+        """What it answers. Raises: TargetFailed, Stopped."""
         return self._run(given=sql.encode())
 
     def load(self, database: str, dump: Path) -> None:
@@ -100,7 +100,7 @@ class _Server:
         if ended.ending is Ending.STOPPED:
             raise Stopped
         if ended.exit_code:
-            raise StorageFailed(f"{self.source.name}: {message_of(ended) or f'code {ended.exit_code}'}")
+            raise TargetFailed(f"{self.source.name}: {message_of(ended) or f'code {ended.exit_code}'}")
         return [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
 
 

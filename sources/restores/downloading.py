@@ -14,7 +14,7 @@ from threading import BoundedSemaphore, Event
 from django.conf import settings
 
 from sources.models import Repository
-from sources.restores import process
+from sources.restores import elsewhere, process
 from sources.storage.files import PERMISSIONS, nanoseconds, path_in, raw
 from sources.storage.manifests import Entry
 from sources.storage.places import Report, Wish
@@ -65,20 +65,22 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
     with _scratch() as scratch:
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:
-            raise StorageFailed(report.failed[0])
+            raise StorageFailed(elsewhere.added(report.failed[0], report.elsewhere))
         yield from _chunks(path_in(Path(report.target), entry.path))
 
 
 def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
     """A tar of a folder, in which paths are those below it. What could not be restored is named in a file of it."""
-    failed: list[str] = []
+    failed, way_out = list[str](), ""
     above = len(path.rpartition("/")[0]) + 1 if "/" in path else 0
     for batch in _batches(tree.below(path)):
         with _scratch() as scratch:
             files = tuple(each.path for each in batch if each.kind == "file")
             into = Path(scratch) / "files"
             if files:
-                failed += _fetch(repository, Wish(assignment, point, into, files)).failed
+                report = _fetch(repository, Wish(assignment, point, into, files))
+                failed += report.failed
+                way_out = way_out or report.elsewhere
             for entry in batch:
                 name, content = raw(entry.path[above:]), path_in(into, entry.path)
                 if entry.kind != "file":
@@ -88,7 +90,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
                     yield from _chunks(content)
                     yield b"\0" * (-entry.size % BLOCK)
     if failed:
-        text = "\n".join(failed).encode(errors="replace") + b"\n"
+        text = "".join(f"{each}\n" for each in (*failed, way_out) if each).encode(errors="replace")
         yield _header(Entry(NOT_RESTORED, size=len(text)), NOT_RESTORED, len(text))
         yield text + b"\0" * (-len(text) % BLOCK)
     yield b"\0" * 2 * BLOCK

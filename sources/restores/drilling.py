@@ -23,7 +23,7 @@ from sources.restores.scratch import Scratch
 from sources.storage import restoring, runs
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
-from sources.storage.places import Step, Wish
+from sources.storage.places import Step, TargetFailed, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
@@ -45,6 +45,7 @@ class Drilled:
     """What was restored of a point that holds `of_files`, and was compared. `tables`: the rows of each.
 
     `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
+    `lost`: files that did not come back as they were.
     """
 
     point: str
@@ -54,6 +55,7 @@ class Drilled:
     tables: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     error: str = ""
+    lost: int = 0
 
 
 def drill(
@@ -76,6 +78,7 @@ def drill(
         done = Drilled(points[-1], tree.total()[0])
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:
+            done.lost = len(wrong)
             named = "; ".join((report.failed or wrong)[:SHOWN])
             of_all = f"{len(wrong)} of {several(done.files, 'file')}"
             done.error = f"{of_all} did not come back as its manifest says: {named}"
@@ -98,7 +101,7 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
             sample.append(each)
             left -= each.size
     if not sample:
-        raise StorageFailed(
+        raise TargetFailed(
             f"a drill needs room for {size:,} bytes, and {max(0, room):,.0f} may be written to its folder"
         )
     return sample

@@ -15,7 +15,7 @@ from sources.backups.handler import ProgressWriter, specification_of
 from sources.engines.base import EngineProgress
 from sources.models import Progress, Restore, RestoreOutcome, To
 from sources.processes.programs import ProgramMissing
-from sources.restores import asking, process
+from sources.restores import asking, elsewhere, process
 from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed
 
@@ -40,7 +40,8 @@ def run_restore(run: Run) -> Outcome:
     wish = Wish(row.assignment.directory, row.point, Path(row.target), tuple(row.paths), overwrite=row.overwrite)
     source, repository = row.assignment.source, row.repository
     if repository is None:
-        return Cancelled(f"{REFUSED}the repository that held point {row.point} was deleted")
+        why = f"{REFUSED}the repository that held point {row.point} was deleted"
+        return Cancelled(elsewhere.added(why, elsewhere.way_out(None, wish.assignment, row.point, process.points)))
     try:
         specification = None if row.to == To.FOLDER else specification_of(source)
         grace, do = conf.ending_seconds(), DO[To(row.to)]
@@ -62,8 +63,10 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Succeeded(result=Report() as report):
             found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
             found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
+            found["error"] = report.elsewhere
             lost = several(report.failed_files, "file")
             text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
+            text = elsewhere.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
             decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
         case Cancelled(reason):
@@ -79,6 +82,4 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             return
     if found.get("outcome"):
         found["ended_at"] = now
-    if isinstance(outcome, Succeeded):
-        found["error"] = ""
     Restore.objects.filter(pk=record.payload["restore"]).update(**found)

@@ -15,11 +15,12 @@ from sources.engines.base import SourceSpec
 from sources.models import Repository
 from sources.network.bounded_threads import BoundedThreads
 from sources.processes.runner import Ending, StopSignal
+from sources.restores import elsewhere
 from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
 from sources.storage import trees
 from sources.storage.location import Location
-from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, StorageFailed
 from sources.storage.stores import store_of
 from sources.storage.trees import Tree
@@ -73,14 +74,15 @@ def tree_of(repository: Repository, assignment: str, point: str, patience: float
 
 def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
     """The answer to an order that may take long. What it has found so far is there for the next call."""
-    location = repositories.location_of(repository)
-    key = json.dumps([do, location.outside, facts], default=str)
-    try:
-        return looks.call_now(
-            key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, **facts), patience
-        )
-    except TimeoutError:
-        raise Unfinished(READING) from None
+    with elsewhere.named(repository, facts["assignment"], facts.get("point") or facts["points"][0], points):
+        location = repositories.location_of(repository)
+        key = json.dumps([do, location.outside, facts], default=str)
+        try:
+            return looks.call_now(
+                key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, **facts), patience
+            )
+        except TimeoutError:
+            raise Unfinished(READING) from None
 
 
 def restore(
@@ -98,8 +100,12 @@ def restore(
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
-    location = repositories.location_of(repository)
-    return Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
+    with elsewhere.named(repository, wish.assignment, wish.point, points):
+        location = repositories.location_of(repository)
+        report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
+    if report.lost:
+        report.elsewhere = elsewhere.way_out(repository, wish.assignment, wish.point, points)
+    return report
 
 
 def drill(
@@ -115,11 +121,12 @@ def drill(
     Raises: Refused, StorageFailed, Stopped.
     """
     facts = {"assignment": assignment, "cache": cache(), "scratch": asdict(scratch)}
-    return Drilled(
-        **_order(
-            "drill", repositories.location_of(repository), stop, repositories.SILENT_SECONDS, on_step, grace, **facts
-        )
-    )
+    with elsewhere.named(repository, assignment, "", points):
+        location = repositories.location_of(repository)
+        done = Drilled(**_order("drill", location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
+    if done.lost:
+        done.error = elsewhere.added(done.error, elsewhere.way_out(repository, assignment, done.point, points))
+    return done
 
 
 def _order(
@@ -144,6 +151,8 @@ def _order(
             return answer["done"]
         if "refused" in answer:
             raise Refused(answer["refused"])
+        if "failed here" in answer:
+            raise TargetFailed(answer["failed here"])
         if "failed" in answer:
             raise StorageFailed(answer["failed"])
     if answers or ended.ending is Ending.STOPPED:

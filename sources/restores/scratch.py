@@ -18,7 +18,8 @@ from typing import ClassVar
 from sources.engines.limits import Space
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.places import TargetFailed
+from sources.storage.store import Stopped, Store
 
 NAME = "backupsched_drill"
 """Of the database, and of the one account that may use it."""
@@ -49,7 +50,7 @@ class Database:
 
 @dataclass
 class Server:
-    """One kind of server, with its data in `data`. Its methods raise StorageFailed, Stopped, OSError, ProgramMissing.
+    """One kind of server, with its data in `data`. Its methods raise TargetFailed, Stopped, OSError, ProgramMissing.
 
     A kind says how its programs find it, and how it is asked.
     """
@@ -77,7 +78,7 @@ class Server:
         self.own_folder(self.data)
         ended = self.run(argv)
         if ended.exit_code:
-            raise StorageFailed(f"no scratch server can be made: {' '.join(ended.last_lines[-3:])}")
+            raise TargetFailed(f"no scratch server can be made: {' '.join(ended.last_lines[-3:])}")
 
     def own_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
@@ -96,7 +97,7 @@ class Server:
             until = time.monotonic() + START_SECONDS
             while not self.is_up():
                 if not thread.is_alive() or time.monotonic() > until:
-                    raise StorageFailed(f"the scratch server does not start: {' '.join(last[-3:])}")
+                    raise TargetFailed(f"the scratch server does not start: {' '.join(last[-3:])}")
                 time.sleep(0.1)
             yield
         finally:
@@ -160,4 +161,4 @@ class Server:
 
     def _check_room(self) -> None:
         if lack := self.space.lack():
-            raise StorageFailed(f"the scratch database does not fit: {lack}")
+            raise TargetFailed(f"the scratch database does not fit: {lack}")

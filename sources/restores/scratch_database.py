@@ -14,7 +14,8 @@ from sources.engines.limits import Space
 from sources.engines.pg_dump.engine import DATABASE, GLOBALS
 from sources.processes.runner import Ended
 from sources.restores.scratch import NAME, Database, Scratch, Server
-from sources.storage.store import StorageFailed, Store
+from sources.storage.places import TargetFailed
+from sources.storage.store import Store
 
 SETTINGS = {
     "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",
@@ -40,7 +41,7 @@ NOT_HERE = re.compile(
 
 
 def restored(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that lies in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError."""
+    """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Server(folder / "data", scratch, space, store)
     if scratch.account:
         for each in (files, *files.iterdir()):
@@ -55,7 +56,7 @@ def restored(files: Path, folder: Path, scratch: Scratch, space: Space, store: S
             f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0;",
         ])  # fmt: skip
         if ended.exit_code:
-            raise StorageFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
+            raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
         return server.count(server.load(files / DATABASE), expected)
 
 
@@ -92,7 +93,7 @@ class _Server(Server):
 
         ended = self.run((self.program("pg_restore"), "--section=data", "--file=-", str(dump)), take)
         if ended.exit_code:
-            raise StorageFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
+            raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
         return encoding[0], rows
 
     def program(self, name: str) -> str:

@@ -13,8 +13,9 @@ class Copied:
     """`points`: all that the copy has now; `new`: those that this run brought, with so many `files` and bytes (`size`),
     where a file is a `unit`.
 
-    `wrong_files`: files that are not what their manifest says, in the first repository and so in the copy; `wrong`: the
-    first of them, in words.
+    `wrong_files`: files that are not what their manifest says, in the first repository and so in the copy, and points
+    that are left out; `wrong`: the first of them, in words. `untried`: points that are not there either, since so many
+    others were damaged.
     """
 
     points: list[str] = field(default_factory=list)
@@ -24,6 +25,7 @@ class Copied:
     size: int = 0
     wrong_files: int = 0
     wrong: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
         """Keep what is wrong."""

@@ -18,6 +18,10 @@ class Refused(ValueError):
     """The restore cannot begin, and nothing was written. The message says what to do."""
 
 
+class TargetFailed(StorageFailed):
+    """Not the repository fails, but what is restored to. No other repository helps."""
+
+
 @dataclass(frozen=True)
 class Wish:
     """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
@@ -47,7 +51,8 @@ class Report:
     """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
 
     `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
-    `complete`: nothing was left out of the point.
+    `complete`: nothing was left out of the point. `lost`: how many of those that failed the
+    repository did not give; `elsewhere`: where else the point lies then, in a sentence.
     """
 
     point: str
@@ -61,7 +66,9 @@ class Report:
     not_set: list[str] = field(default_factory=list)
     failed_files: int = 0
     failed: list[str] = field(default_factory=list)
+    lost: int = 0
     complete: bool = True
+    elsewhere: str = ""
 
 
 def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:

@@ -144,6 +144,7 @@ class _Restore:
             self._wait(WAIT_SECONDS * number)
         if trouble and len(left) == len(batch):
             raise trouble
+        self.report.lost += len(left)
         for entry in left.values():
             self._fail(entry)
 

@@ -109,6 +109,7 @@ def describe(report: Report, *, dry_run: bool) -> list[str]:
         names = ", ".join(report.collisions[:SHOWN_NAMES]) + (", …" if report.replaced > SHOWN_NAMES else "")
         lines.append(f"{counted(report.replaced)} of them {'would replace' if dry_run else 'replaced'} others: {names}")
     lines += [f"not set: {each}" for each in report.not_set] + [f"not restored: {each}" for each in report.failed]
+    lines += [report.elsewhere] if report.elsewhere else []
     return [printable(each) for each in lines]
 
 

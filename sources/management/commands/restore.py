@@ -44,8 +44,8 @@ class Command(TerminalCommand):
         zone = assignment.policy.schedule.period.tzinfo
         now = database_clock()
         try:
-            points = asking.points_of(assignment, options["repository"])
             if options["list"]:
+                points = asking.points_of(assignment, options["repository"])
 
                 def tree_of(point: str) -> AbstractContextManager[Tree]:
                     return process.tree_of(points[point], assignment.directory, point, LONGEST_LOOK_SECONDS)
@@ -53,7 +53,7 @@ class Command(TerminalCommand):
                 rows, line = showing.listed(list(points), tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return
-            point = moments.choose(list(points), options["at"], now, zone)
+            point, points = asking.choose(assignment, options["at"], now, options["repository"])
             target = Path(options["to"]).absolute()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),

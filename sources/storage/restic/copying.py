@@ -3,13 +3,16 @@
 A snapshot is written there last, as in a backup: a copy that ends anywhere leaves no half of a point, and what it has
 brought of one, but for the last ten minutes, is not sent again. Which points are there is read from the copy. restic
 compares each blob with its SHA-256, so what is damaged in the first repository does not come into the copy: that point
-is left out, and named.
+is left out, and named, and so it is by each later copy, which tries it again, until it has come.
 """
 
+import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from sources.storage import layout
 from sources.storage.copies import Copied, check_is_there, later_than
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.snapshots import Snapshot, snapshots
@@ -20,6 +23,7 @@ PACKS = re.compile(r"(\d+) / \d+ packs copied")
 PACK_BYTES = 16 * 2**20
 """The size that restic's files of data have, more or less."""
 MOST_LEFT_OUT = 3
+"""Of new points, and of those that are tried again: what a damaged one has read and sent, it has for nothing."""
 
 
 def copy(
@@ -28,52 +32,80 @@ def copy(
     folder: str,
     *,
     newest: str = "",
+    again: Collection[str] = (),
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
 ) -> Copied:
     """As `sources.storage.copying.copy`, where `on_progress` gets restic's files so far, and `target` has `source` for
-    its second repository. Raises: StorageFailed, Busy, Stopped, ProgramMissing, OSError."""
+    its second repository. `again`: points that were left out of the copy, as far as is known: those that are missing
+    there are tried again, behind the new ones. Raises: StorageFailed, Busy, Stopped, ProgramMissing, OSError."""
     with _naming("the first repository"):
         found = snapshots(source, folder)
     names = [each.point for each in found]
     check_is_there(newest, names, folder)
     with _naming("the second repository"):
         before = [each.point for each in snapshots(target, folder)]
-    done, wanted = Copied(before, unit="pack"), {*later_than(before, names)}
-    if left := [each for each in found if each.point in wanted]:
-        _bring(target, folder, left, options, done, on_progress)
-    done.new = [each for each in done.points if each not in before]
-    return done
+    work = _Copying(target, folder, options, Copied(before, unit="pack"), _Packs(on_progress))
+    wanted = {*later_than(before, names)}
+    work.bring_new([each for each in found if each.point in wanted])
+    if not wanted or names[-1] in work.done.points:
+        missing = {*again} - wanted - {*before}
+        work.bring_old([each for each in found if each.point in missing])
+    work.done.new = [each for each in work.done.points if each not in before]
+    return work.done
 
 
-def _bring(
-    target: Restic,
-    folder: str,
-    left: list[Snapshot],
-    options: tuple[str, ...],
-    done: Copied,
-    on_progress: Callable[[int], None],
-) -> None:
-    """A point that is damaged is left out. One that fails for what is no trouble of a repository, as when restic is
-    killed, is tried once more."""
-    packs, is_tried_again = _Packs(on_progress), False
-    while left:
-        ids = [name for each in left for name in each.ids]
-        try:
-            target.run("copy", *options, *ids, on_line=packs.take, sign_of_life=packs.sign)
-            left = []
-        except ResticFailed as error:
-            is_damaged = error.trouble is Trouble.DAMAGED and done.wrong_files < MOST_LEFT_OUT
-            if not is_damaged and (error.trouble is not Trouble.OTHER or is_tried_again):
-                raise
-            there = {each.point for each in snapshots(target, folder)}
-            left = [each for each in left if each.point not in there]
-            if is_damaged and left:
-                done.note(f"point {left.pop(0).point} is left out of the copy: {error}")
-            is_tried_again |= not is_damaged
-        finally:
-            done.files = packs.total
-    done.points = [each.point for each in snapshots(target, folder)]
+@dataclass
+class _Copying:
+    target: Restic
+    folder: str
+    options: tuple[str, ...]
+    done: Copied
+    packs: "_Packs"
+
+    def bring_new(self, left: list[Snapshot]) -> None:
+        """Where many are damaged, the newest one at least."""
+        rest = self._bring(left)
+        if rest:
+            self._bring(rest[-1:])
+        self.done.untried += [each.point for each in rest[:-1]]
+
+    def bring_old(self, left: list[Snapshot]) -> None:
+        """Where many are damaged, others at each run."""
+        if len(left) > MOST_LEFT_OUT:
+            left = random.sample(left, len(left))
+        rest = self._bring(left, may_fail=True)
+        self.done.untried += sorted((each.point for each in rest), key=layout.order_of)
+
+    def _bring(self, left: list[Snapshot], *, may_fail: bool = False) -> list[Snapshot]:
+        """A point that is damaged is left out. One that fails for what is no trouble of a repository, as when restic is
+        killed, is tried once more, and then left out if it `may_fail`. Returns what was not tried."""
+        if not left:
+            return []
+        number, is_tried_again = 0, False
+        while left and number < MOST_LEFT_OUT:
+            ids = [name for each in left for name in each.ids]
+            try:
+                self.target.run("copy", *self.options, *ids, on_line=self.packs.take, sign_of_life=self.packs.sign)
+                left = []
+            except ResticFailed as error:
+                is_killed = error.trouble is Trouble.OTHER and not is_tried_again
+                is_damaged = error.trouble is Trouble.DAMAGED or (may_fail and error.trouble is Trouble.OTHER)
+                if not is_killed and not is_damaged:
+                    raise
+                left = self._still_left(left)
+                if not is_killed and left:
+                    self.done.note(f"point {left.pop(0).point} is left out of the copy: {error}")
+                    number += 1
+                is_tried_again = is_killed
+            finally:
+                self.done.files = self.packs.total
+        self.done.points = [each.point for each in snapshots(self.target, self.folder)]
+        return left
+
+    def _still_left(self, left: list[Snapshot]) -> list[Snapshot]:
+        there = {each.point for each in snapshots(self.target, self.folder)}
+        return [each for each in left if each.point not in there]
 
 
 class _Packs:

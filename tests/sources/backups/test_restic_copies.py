@@ -100,6 +100,45 @@ def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
     assert tree(target) == tree(folder)
 
 
+@pytest.mark.slow
+def test_a_point_that_was_left_out_is_named_and_tried_again_until_it_has_come(
+    tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    anna = make_assignment(make_policy(repository=here, copy_to=there, keep={}), make_source(path=str(folder)))
+    backed_up(anna)
+    copied(anna)
+    before = packs_of(here)
+    change(folder, letter=os.urandom(500).hex())
+    backed_up(anna)
+    spoilt = max(packs_of(here) - before, key=lambda each: each.stat().st_size)
+    content = spoilt.read_bytes()
+    spoilt.chmod(0o600)
+    spoilt.write_bytes(b"damaged" + content[7:])
+    for number in range(2):
+        change(folder, letter=f"{number}")
+        backed_up(anna)
+        row = copied(anna)
+        _, lost, *rest = points_in(here, anna)
+        assert (lost not in row.points, row.points[1:]) == (True, rest)
+        assert f"point {lost} is left out of the copy: what lies in the repository is damaged" in row.error
+    assert Decision.objects.filter(kind=copies.KIND, what="damaged").count() == 1, "what is known is no news"
+    for keep, again in (({"last": 3}, [lost]), ({"last": 2}, []), ({"no": "rule"}, [])):
+        anna.policy.keep = keep
+        assert copies._again(anna, there) == again, "what the policy does not keep need not come"
+    spoilt.write_bytes(content)
+    assert copies.copy_now([anna.pk]) == 1
+    assert isinstance(done(at_work()), Succeeded)
+    row.refresh_from_db()
+    assert (row.points, row.error) == (points_in(here, anna), "")
+    assert row.points == points_in(there, anna)
+
+
+def packs_of(repository: Repository) -> set[Path]:
+    return {*Path(repository.location, RESTIC).glob("data/*/*")}
+
+
 def test_formats_are_not_mixed_and_a_copy_has_one_rate() -> None:
     plain, (first, second) = (
         Repository.objects.create(name="plain", location="/x"),

@@ -7,7 +7,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ from sources.storage import restoring, runs
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Wish
+from sources.storage.restic.copying import MOST_LEFT_OUT
 from sources.storage.restic.program import Restic
 from sources.storage.restic.snapshots import note_incomplete
 from sources.storage.stores import store_of
@@ -56,13 +57,26 @@ class Pair:
     def second(self) -> Location:
         return location_at(self.home / "second", OTHER_KEY)
 
-    def back_up(self, files: int = 1, size: int = 1_000) -> None:
+    def back_up(self, files: int = 1, size: int = 1_000) -> str:
         fill(self.source, files, size)
         self.day += 1
         at = STARTED_AT + timedelta(days=self.day)
         result = back_up(restic_task(local_folder(self.source), self.first, started_at=at))
         assert result.verdict is Verdict.SUCCEEDED, result
-        self.expected[result.snapshot.partition("/")[0]] = contents(self.source)
+        point = result.snapshot.partition("/")[0]
+        self.expected[point] = contents(self.source)
+        return point
+
+    def spoilt(self) -> tuple[str, Callable[[], object]]:
+        """A point whose largest file is damaged then, and what mends that."""
+        before = {*(self.home / "first/restic").glob("data/*/*")}
+        point = self.back_up()
+        new = {*(self.home / "first/restic").glob("data/*/*")} - before
+        file = max(new, key=lambda each: each.stat().st_size)  # the other one holds its folders
+        content = file.read_bytes()
+        file.chmod(0o600)
+        file.write_bytes(content[:50] + b"damaged" + content[57:])
+        return point, lambda: file.write_bytes(content)
 
     def copied(self, to: Location | None = None, **changed: Any) -> dict[str, Any]:
         order = {"ours": asdict(SECOND), "made": True, "newest": max(self.expected), "again": [], "bandwidth": ""}
@@ -112,12 +126,8 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     with full(tmp_path / "second"):
         assert "no space is left" in pair.copied()["failed"]
         assert pair.points() == list(pair.expected)[:-1]
-    before = {*first.glob("data/*/*")}
-    pair.back_up(1, 1_000)
+    pair.spoilt()
     note_incomplete(Restic(pair.first, threading.Event()), FOLDER, max(pair.expected), ["letter: Permission denied"])
-    largest = max({*first.glob("data/*/*")} - before, key=lambda each: each.stat().st_size)
-    largest.chmod(0o600)
-    largest.write_bytes(largest.read_bytes()[:50] + b"damaged" + largest.read_bytes()[57:])
     pair.back_up(1, 1_001)
     note_incomplete(Restic(pair.first, threading.Event()), FOLDER, max(pair.expected), ["letter: Permission denied"])
     done = pair.copied()
@@ -131,6 +141,43 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     removed = keeping.remove_folder(pair.second.as_json(), FOLDER, asdict(SECOND))
     left = [each.name for each in (second / "snapshots").iterdir() if "-tmp-" not in each.name]  # of the killed restic
     assert (len(removed["points"]), left) == (4, [])
+
+
+def test_what_is_damaged_is_tried_again_and_named_until_it_comes_and_costs_the_rest_nothing(pair: Pair) -> None:
+    """So many that one run does not try all of them."""
+    pair.copied()
+    spoilt = dict(pair.spoilt() for _ in range(MOST_LEFT_OUT + 3))
+    damaged = list(spoilt)
+    pair.back_up()
+    done = pair.copied()
+    assert (done["new"], done["wrong_files"]) == ([max(pair.expected)], MOST_LEFT_OUT)
+    assert done["untried"] == damaged[MOST_LEFT_OUT:]
+    pair.back_up()
+    done = pair.copied(again=damaged)
+    assert done["new"] == [max(pair.expected)]
+    assert named(done) == damaged
+    assert (done["wrong_files"], len(done["untried"])) == (MOST_LEFT_OUT, 3), "so long does it take at most"
+    others = (pair.copied(again=damaged)["untried"] for _ in range(20))
+    assert any(each != done["untried"] for each in others), "each has its turn"
+    gone, *rest = damaged
+    keeping.remove_points(
+        pair.first.as_json(), FOLDER, points=[gone], stay=[each for each in pair.expected if each != gone]
+    )
+    for point in rest[1:]:
+        spoilt[point]()
+    pair.copied(again=damaged)
+    done = pair.copied(again=damaged)
+    assert (named(done), pair.points()) == (rest[:1], [each for each in pair.expected if each not in damaged[:2]])
+    assert "is left out of the copy: what lies in the repository is damaged" in done["wrong"][0]
+    spoilt[rest[0]]()
+    done = pair.copied(again=damaged)
+    assert (named(done), done["new"]) == ([], rest[:1])
+    pair.assert_whole()
+
+
+def named(done: dict[str, Any]) -> list[str]:
+    """The points that it says are not there."""
+    return sorted([*done["untried"], *(each.split()[1] for each in done["wrong"])])
 
 
 @pytest.mark.parametrize("seed", [1])
