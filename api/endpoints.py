@@ -55,7 +55,7 @@ class EndpointsOfTheApi(Resource[Endpoint]):
         """Another authorization is another ETag."""
         return row.sealed_authorization
 
-    def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None) -> None:
+    def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None, warnings: list[str]) -> None:
         """A new one that is called back gets its first signing secret, which `create` tells."""
         if changed is None and row.kind == EndpointKind.HTTP_CALLBACK:
             request.META[MADE_HERE] = endpoints.rotate(row)

@@ -123,8 +123,9 @@ class Resource(Generic[Row]):
         """What `detail` tells of one row beside its facts."""
         return {}
 
-    def saved(self, request: HttpRequest, row: Row, changed: set[str] | None) -> None:
-        """After a save, in the same transaction: what follows from it here alone. `changed` None: it is new."""
+    def saved(self, request: HttpRequest, row: Row, changed: set[str] | None, warnings: list[str]) -> None:
+        """After a save, in the same transaction: what follows from it here alone. `changed` None: it is new.
+        `warnings`: of the save, for people."""
 
     def permits(self, verb: str) -> Staff:
         """Who may `view`, `add`, `change` and `delete` rows."""

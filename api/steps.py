@@ -176,8 +176,8 @@ def _write(
         changed = service.fill(row, sent)
         if changed or changed is None:
             with transaction.atomic():
-                service.save(row, changed)
-                resource.saved(request, row, changed)
+                warnings = service.save(row, changed)
+                resource.saved(request, row, changed, warnings)
                 connection.check_constraints()  # its title and its answer name what it refers to
     except ValidationError as error:
         raise not_valid(list(lines_of(error))) from error

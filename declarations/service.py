@@ -36,6 +36,13 @@ class Edit(NamedTuple):
     warnings: list[str]
 
 
+class Finished(NamedTuple):
+    """What came of what lies outside of the database: what could not be done, and what people are to know besides."""
+
+    failed: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
 class Service(Generic[Row]):
     """Edits rows of `model` as `declaration` says. `account`: who edits, and what that person may; None: everything."""
 
@@ -92,9 +99,9 @@ class Service(Generic[Row]):
         """The same of many rows."""
         return [f"{self.title} {row}: {text}" for row, changed in edits for text in self.write(row, changed)]
 
-    def finish(self, row: Row) -> list[str]:
-        """Do what lies outside of the database. Returns what could not be done."""
-        return []
+    def finish(self, row: Row) -> Finished:
+        """Do what lies outside of the database."""
+        return Finished()
 
     def uses(self, row: Row) -> list[str]:
         """What keeps a row from being deleted, in sentences with what to do, without full stop."""
@@ -161,7 +168,9 @@ class Service(Generic[Row]):
 
     def save(self, row: Row, changed: set[str] | None) -> list[str]:
         """Write a row that was filled, and do what follows. Returns warnings, for people."""
-        return [*self.write(row, changed), *self.finish(row)]
+        found = self.write(row, changed)
+        failed, warnings = self.finish(row)
+        return [*found, *failed, *warnings]
 
     @transaction.atomic
     def edit(self, row: Row, sent: dict[str, Any]) -> Edit:

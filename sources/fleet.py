@@ -151,8 +151,10 @@ class _Import:
         self.report.emitted = planning.emit_due(None, under.values_list("pk", flat=True))
         for section, service in services.items() if not dry_run else ():
             for row in written[section]:
-                for text in service.finish(row):
+                failed, warnings = service.finish(row)
+                for text in failed:
                     self._add(section, None, str(row), f"location: {text}")
+                self.report.warnings += [f"{service.title} {row}: {text}" for text in warnings]
         if self.errors:
             raise FleetError(self.errors)
         return self.report

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from shlex import quote
 from typing import Any
@@ -13,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.utils.text import slugify
 
-from declarations.service import Service, used_by
+from declarations.service import Finished, Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
 from jobs.conf import PROGRAM
@@ -36,6 +35,16 @@ LEAST_KEY = 32
 KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
     f"`{PROGRAM} repositories key export NAME` prints it with what to do"
+)
+
+UNLIKE = (
+    "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
+    "to both, and copied from one to the other, lies there twice. To have it there once, before the first backup: "
+    "`{program} repositories remove {name}`, delete what lies in {location}, and add it again when {first} answers"
+)
+MADE_LATER = (
+    "its first backup would make it, and it would cut files in a way of its own, so that what {0} has, too, would lie "
+    "there twice: to have it once, remove it, and add it again when it can be made"
 )
 
 
@@ -133,15 +142,13 @@ class Repositories(Service[Repository]):
         decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
         return key
 
-    def finish(self, row: Repository) -> list[str]:
-        if row.made_at is not None:
-            reason = None  # a place that is empty now is a disk that is away
-        elif row.format == Format.RESTIC:
-            ours = asdict(repositories.identity_of(row))
-            reason = repositories.why("make_repository", repositories.location_of(row), ours=ours, like=_like(row))
-        else:
-            reason = None if row.remote else make_directory(row.location)
-        return [f"{row.location} cannot be made: {reason}"] if reason else []
+    def finish(self, row: Repository) -> Finished:
+        if row.made_at is not None:  # a place that is empty now is a disk that is away
+            return Finished()
+        if row.format == Format.RESTIC:
+            return _make(row)
+        reason = None if row.remote else make_directory(row.location)
+        return Finished(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])
 
     def obstacle(self, row: Repository) -> str:
         return removing.obstacle(row, self.remembered("removals", removing.under_way))
@@ -164,12 +171,25 @@ class Repositories(Service[Repository]):
         verbs.forget(guarded)
 
 
-def _like(row: Repository) -> dict[str, Any] | None:
-    """Where the first restic repository is, as whose a new one cuts files into pieces."""
+def _make(row: Repository) -> Finished:
+    """Make one of restic, which cuts files into pieces as the first one does, if that answers."""
     first = Repository.objects.filter(format=Format.RESTIC).exclude(pk=row.pk).order_by("pk").first()
-    with suppress(StorageFailed):
-        return repositories.location_of(first).as_json() if first else None
-    return None
+    like, unlike = None, ""
+    try:
+        like = repositories.location_of(first).as_json() if first else None
+    except StorageFailed as error:
+        unlike = str(error)
+    ours = asdict(repositories.identity_of(row))
+    try:
+        found = repositories.ask("make_repository", repositories.location_of(row), ours=ours, like=like)
+    except repositories.Unanswered as error:
+        found = {"failed": str(error)}
+    if reason := found.get("failed"):
+        later = f"; {MADE_LATER.format(first)}" if first else ""
+        return Finished(failed=[f"{row.location} cannot be made: {reason}{later}"])
+    unlike = found["unlike"] or (found["made"] and unlike)
+    facts = {"first": first, "name": quote(row.name), "location": row.location, "program": PROGRAM}
+    return Finished(warnings=[UNLIKE.format(reason=unlike, **facts)] if unlike else [])
 
 
 def make_directory(location: str) -> str | None:

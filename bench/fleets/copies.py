@@ -43,7 +43,7 @@ def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_resti
     if with_restic:
         ours = Identity("bench", "bench", True, digest_of(KEY), format=RESTIC)
         location = remotes.location_of(str(repository), {}, {}, KEY, str, format=RESTIC)
-        if reason := repositories.why("make_repository", location, ours=asdict(ours)):
+        if reason := repositories.ask("make_repository", location, ours=asdict(ours)).get("failed"):
             raise RuntimeError(reason)
 
     def back_up() -> None:

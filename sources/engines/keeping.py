@@ -126,7 +126,7 @@ def copy_points(
         first, stop = store.location, Stop(store.location.directory, place.directory)
         second = store_of(place, stop)
         if not made:
-            second.make(whose, like=first)
+            second.make(whose, like=first, must_be_like=True)  # which is to be read next
         recovery.keep_true(second, whose, made=made)
         with locked(place, folder) as lock:
             if isinstance(store, ResticStore):

@@ -74,16 +74,18 @@ def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[st
         return {"problem": redacted(str(error), specification.hidden)[:ERROR_LENGTH]}
 
 
-def make_repository(location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None) -> str | None:
-    """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns why that is
-    not possible; None: it is."""
+def make_repository(
+    location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns `failed`: why
+    that is not possible; or whether it was `made` now, and why it is `unlike` the other one."""
     where, whose = Location.of_json(location), Identity(**ours)
     if where.directory and (reason := not_made(str(where.directory))):
-        return reason
+        return {"failed": reason}
     try:
         store = store_of(where, Stop(where.directory))
-        store.make(whose, Location.of_json(like) if like else None)
+        unlike = store.make(whose, Location.of_json(like) if like else None)
         recovery.keep_true(store, whose)
     except (StorageFailed, Stopped, Busy, ProgramMissing, OSError) as error:
-        return str(error)
-    return None
+        return {"failed": str(error)}
+    return {"made": unlike is not None, "unlike": unlike or ""}

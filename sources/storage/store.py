@@ -31,8 +31,12 @@ UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes 
 class Store(Rclone):
     """A repository at work. Each call blocks, and may raise what `Rclone` does."""
 
-    def make(self, ours: "Identity | None", like: "Location | None" = None) -> None:
-        """Make what has to be there before its first backup: of one of rclone, nothing."""
+    def make(
+        self, ours: "Identity | None", like: "Location | None" = None, *, must_be_like: bool = False
+    ) -> str | None:
+        """Make what has to be there before its first backup: of one of rclone, nothing. Returns None: there is
+        nothing to make, or it is there; else why it is not as `like`, empty if it is."""
+        return None
 
     def names(self, path: str, *, folders: bool = False) -> list[str]:
         """Names of the files, or of the folders, right in a folder. Empty where it is missing."""

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.db import IntegrityError, transaction
 
 from delivery import stored_secrets
 from delivery.models import StoredSecret
+from jobs.conf import PROGRAM
 from jobs.models import Decision
 from sources.backups import repositories
+from sources.engines import keeping
 from sources.fleet import import_fleet
 from sources.models import Repository
 from sources.repository_edits import Repositories
@@ -179,6 +182,79 @@ class TestOnEverySurface:
         secrets = '--set=secrets={"secret_access_key": "stored:wrong"}'
         assert "it refuses the credentials" in refused("add", "cloud", cloud["location"], remote, secrets)
         assert not Repository.objects.exists()
+
+
+@pytest.mark.slow
+class TestOneOfResticThatCannotBeLikeTheFirst:
+    """Equal data lie in both then, which whoever makes it reads."""
+
+    @pytest.fixture(autouse=True)
+    def first(self, tmp_path: Path) -> Repository:
+        stored_secrets.store("first", "f" * 64)
+        place = {"location": str(tmp_path / "burnt"), "format": "restic", "encrypted": True, "key": "stored:first"}
+        return Repository.objects.create(name="first", **place)
+
+    @pytest.fixture
+    def second(self, tmp_path: Path) -> dict[str, Any]:
+        return {"name": "second", "location": str(tmp_path / "second"), "format": "restic"}
+
+    def check(self, text: str, second: dict[str, Any]) -> None:
+        assert "since first did not say how it does: " in text
+        assert f"`{PROGRAM} repositories remove second`, delete what lies in {second['location']}, and" in text
+
+    def test_says_so_by_the_command_and_not_where_it_is_there(self, second: dict[str, Any], tmp_path: Path) -> None:
+        loud, _ = command("repositories", with_errors=True)
+        self.check(loud("add", second["name"], second["location"], "--format", "restic"), second)
+        row = Repository.objects.get(name="second")
+        assert not any(Repositories().finish(row))
+        Repository.objects.filter(name="first").delete()
+        assert "its own" not in loud("add", "third", tmp_path / "third", "--format", "restic"), "it is like the second"
+
+    def test_says_so_over_the_api_at_first_and_after_a_move(self, second: dict[str, Any], tmp_path: Path) -> None:
+        program = Program()
+        made = program.post("repositories", second)
+        self.check(" ".join(made.json()["warnings"]), second)
+        moved = second | {"location": str(tmp_path / "moved")}
+        changed = program.patch(f"repositories/{made.json()['id']}", {"location": moved["location"]})
+        assert changed.status_code == 200, changed.content
+        self.check(" ".join(changed.json()["warnings"]), moved)
+        assert program.patch(f"repositories/{made.json()['id']}", {"name": "other"}).json()["warnings"] == []
+
+    def test_says_so_in_the_admin(self, second: dict[str, Any]) -> None:
+        form = second | {"remote": "{}", "secrets": "{}"}
+        page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
+        self.check(page.content.decode(), second)
+
+    def test_says_so_of_a_fleet_file_which_is_applied(self, second: dict[str, Any]) -> None:
+        warnings = import_fleet({"repositories": [second]}, "fleet.json").warnings
+        self.check(" ".join(warnings), second)
+        assert warnings[-1].startswith("repository second: ")
+
+    def test_is_said_too_where_the_secrets_of_the_first_are_gone(self, second: dict[str, Any]) -> None:
+        StoredSecret.objects.filter(name="first").delete()
+        [*_, text] = import_fleet({"repositories": [second]}, "fleet.json").warnings
+        self.check(text, second)
+        assert "there is no stored secret first" in text
+
+    def test_says_so_where_its_first_backup_is_left_to_make_it(self, second: dict[str, Any], tmp_path: Path) -> None:
+        (tmp_path / "second").write_text("a file")
+        row = Repository.objects.create(**second, encrypted=True, key="stored:first")
+        [text] = Repositories().finish(row).failed
+        assert "cannot be made" in text
+        assert "what first has, too, would lie there twice" in text
+
+    def test_is_no_repository_of_copies_of_what_does_not_answer(self, first: Repository, tmp_path: Path) -> None:
+        """It would be like nothing for ever, and the copy cannot be made now anyway."""
+        stored_secrets.store("second", "e" * 64)
+        place = {"location": str(tmp_path / "second"), "format": "restic", "encrypted": True, "key": "stored:second"}
+        for name in ("burnt", "second"):
+            (tmp_path / name).mkdir()
+        row = Repository.objects.create(name="second", **place)
+        here, there = (repositories.location_of(each).as_json() for each in (first, row))
+        policy = {"newest": "", "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0, "made": False}
+        order = {"location": here, "folder": "x", "target": there, "ours": asdict(repositories.identity_of(row))}
+        assert "there is no restic repository" in keeping.copy_points(**order, **policy)["failed"]
+        assert not (tmp_path / "second" / "restic" / "config").exists()
 
 
 class TestAnAccountThatMayNotSetReferences:

@@ -43,39 +43,45 @@ class ResticStore(Store):
     def restic(self) -> Restic:
         return Restic(self.location, self.stop, self.stall_timeout, self.grace)
 
-    def make(self, ours: Identity | None, like: Location | None = None) -> None:
+    def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
         """Make restic's repository where none of ours is yet: a place that says whose it is has one, or has lost it.
         `like`: another one, which cuts files into the same pieces, if it answers: what is backed up to both and copied
-        from one to the other lies there once.
+        from one to the other lies there once. `must_be_like`: if it does not answer, none is made.
 
         Two that are made at the same time in the same place get two keys, of which one opens nothing: a lock of this
         host keeps that from happening, and a repository is made when it is added.
         """
         if not self.location.keeps_files or identity.read(self):
-            return
+            return None
         cache = Path(self.location.environment.get("RESTIC_CACHE_DIR", tempfile.gettempdir()))
         folder = self.location.directory or cache
         with held(folder / "locks" / "making", self.location.outside, MAKING_SECONDS):
             if identity.read(self):
-                return
+                return None
+            unlike = None
             try:
-                self._init(like)
+                unlike = self._init(like, must_be_like)
             except ResticFailed as error:
                 if error.trouble is not Trouble.EXISTS:  # one that was killed before it said whose it is
                     raise
             if ours:
                 identity.write(self, ours)
+            return unlike
 
-    def _init(self, like: Location | None) -> None:
+    def _init(self, like: Location | None, must_be_like: bool) -> str:
+        """Returns why it is not as `like`."""
+        unlike = ""
         if like:
             alike = replace(self.restic, second=like, stall_timeout=ANSWER_SECONDS)
             try:
                 alike.run("init", "--copy-chunker-params")
-                return
+                return ""
             except ResticFailed as error:
-                if error.trouble is Trouble.EXISTS:
+                if must_be_like or error.trouble is Trouble.EXISTS:
                     raise
+                unlike = str(error)
         self.restic.run("init")
+        return unlike
 
     def names(self, path: str, *, folders: bool = False) -> list[str]:
         assignment, _, last = path.rpartition("/")

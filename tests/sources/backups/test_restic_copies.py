@@ -41,7 +41,7 @@ def made(name: str, home: Path) -> Repository:
     row = Repository.objects.create(
         name=name, location=str(home / name), format=RESTIC, encrypted=True, key=stored_secrets.store(name, key)
     )
-    assert Repositories().finish(row) == []
+    assert not any(Repositories().finish(row))
     make_quick(home / name / RESTIC, key)
     return row
 

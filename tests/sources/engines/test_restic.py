@@ -62,6 +62,8 @@ def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = la
 
 
 IDENTITY = Identity("1f8a", "office", True, digest_of(KEY), format=RESTIC)
+MADE = {"made": True, "unlike": ""}
+"""What `questions.make_repository` answers of a new one that is as it is to be."""
 
 
 def contents(folder: Path) -> dict[bytes, tuple[Any, ...]]:
@@ -163,7 +165,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
             wrong = questions.probe(place("f" * 64).as_json(), asdict(IDENTITY), take_over=False)
             assert wrong["field"] == "key", wrong
         else:
-            assert questions.make_repository(place().as_json(), asdict(IDENTITY)) is None
+            assert questions.make_repository(place().as_json(), asdict(IDENTITY)) == MADE
             assert "another installation" in questions.probe(place().as_json(), other, take_over=False)["problem"]
         make_quick(tmp_path / "served/backups" / ("" if kind == "rest" else RESTIC), KEY)
         location = place()

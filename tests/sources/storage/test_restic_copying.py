@@ -28,7 +28,7 @@ from sources.storage.restic.snapshots import note_incomplete
 from sources.storage.stores import store_of
 from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk
 from tests.sources.engines.restic_keys import make_quick
-from tests.sources.engines.test_restic import FOLDER, back_up, contents, location_at, restic_task
+from tests.sources.engines.test_restic import FOLDER, MADE, back_up, contents, location_at, restic_task
 from tests.sources.engines.test_restic_faults import MIB, fill, frozen_prune, killing
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def pair(tmp_path: Path) -> Pair:
     made = Pair(tmp_path)
     made.back_up(3)
     (tmp_path / "second").mkdir()
-    assert questions.make_repository(made.second.as_json(), asdict(SECOND), made.first.as_json()) is None
+    assert questions.make_repository(made.second.as_json(), asdict(SECOND), made.first.as_json()) == MADE
     make_quick(tmp_path / "second/restic", OTHER_KEY)
     return made
 
