@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
