@@ -140,7 +140,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     file = _file_of(store.location, assignment, point, cache)
     if not file.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            manifest, made = Path(scratch) / "manifest", Path(scratch) / "made"
+            manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
             if not store.fetch(layout.manifest_path(assignment, point), manifest):
                 raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
             _index(manifest, made, store)
