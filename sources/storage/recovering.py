@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -20,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
-from sources.storage import identity, layout, manifests, moments, remotes, restoring, runs, showing
+from sources.storage import identity, layout, moments, remotes, restoring, runs, showing
 from sources.storage.identity import Identity
 from sources.storage.location import RCLONE, RESTIC, Location
 from sources.storage.locks import Busy
@@ -140,10 +141,14 @@ def check_key(found: Identity, location: Location, options: dict[str, Any]) -> N
 
 
 def _key(options: dict[str, Any]) -> str | None:
-    """Raises: ValueError, OSError."""
+    """Raises: ValueError."""
     if not (file := options.get("key_file")):
         return None
-    if not (key := file.read_text().strip()):
+    try:
+        key = file.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the key file {file} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+    if not key:
         raise ValueError(f"{file} holds no key: it is empty")
     return str(key)
 
@@ -157,7 +162,7 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
     folders = moments.assignments_of(store)
     for folder in [each for each in folders if name in (each, each.partition("/")[0])] or folders:
         if points := runs.points(store, folder):
-            found[folder] = _title(store, folder, points[-1])
+            found[folder] = _title(store, folder, points)
     if not found:
         raise NotThere("this repository holds no point; is it the folder that holds RECOVER.txt?")
     wanted = {
@@ -170,11 +175,13 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
     return wanted
 
 
-def _title(store: Store, folder: str, point: str) -> str:
-    with tempfile.NamedTemporaryFile() as file:
-        store.fetch(layout.manifest_path(folder, point), Path(file.name))
-        header = manifests.read_header(Path(file.name))
-    return f"{header.source} under {header.policy}"
+def _title(store: Store, folder: str, points: list[str]) -> str:
+    """Whose it is, as its newest manifest says that can be read; else the folder."""
+    for point in points[::-1]:
+        with suppress(ManifestDamaged):
+            if header := store.header(folder, point):
+                return f"{header.source} under {header.policy}"
+    return folder
 
 
 def _list(store: Store, options: dict[str, Any], scratch: Path) -> int:
@@ -199,17 +206,24 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
     assignments = assignments_in(store, options["source"])
     failed, target = 0, options["to"].absolute()
     for folder, title in assignments.items():
+        point, points = "", runs.points(store, folder)
         try:
-            point = moments.choose(runs.points(store, folder), options["at"], now, zone)
+            point = moments.choose(points, options["at"], now, zone)
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
             with showing.Shown(_print, as_json=options["json"]) as shown:
                 report = restoring.restore(wish, store, scratch, shown)
-        except NotThere as error:
+        except (NotThere, StorageFailed) as error:
             if len(assignments) == 1:
                 raise
             failed += 1
             _complain(f"{folder}: {error}", 1)
+            continue
+        except ManifestDamaged as error:
+            failed += 1
+            earlier = points[: points.index(point)]
+            hint = f"; the point before it: --source {folder} --at {earlier[-1]}" if earlier else ""
+            _complain(f"{folder}: {error}{hint}", 1)
             continue
         failed += report.failed_files
         if options["json"]:

@@ -5,13 +5,16 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sources.storage import layout
 from sources.storage.listing import rows_below
+from sources.storage.manifests import Header, read_header
 from sources.storage.rclone import STATS, Rclone, Stopped, StorageFailed, path_list
 
 if TYPE_CHECKING:
@@ -129,6 +132,12 @@ class Store(Rclone):
             return True
         # of a bucket, a file that is missing is copied like a folder that is empty: with success
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
+
+    def header(self, assignment: str, point: str) -> Header | None:
+        """What a point says of itself; None: it is not there. Raises: ManifestDamaged, StorageFailed, Stopped."""
+        with tempfile.NamedTemporaryFile() as file:
+            is_there = self.fetch(layout.manifest_path(assignment, point), Path(file.name))
+            return read_header(Path(file.name)) if is_there else None
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""

@@ -54,7 +54,8 @@ class Tree:
 
     def __init__(self, file: Path) -> None:
         self._rows = sqlite3.connect(f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True)
-        self.header = Header(**dict(self._rows.execute("SELECT name, value FROM header")))
+        facts = dict(self._rows.execute("SELECT name, value FROM header"))
+        self.header = Header(**facts | {"complete": bool(facts["complete"])})  # SQLite has no truth of its own
 
     def close(self) -> None:
         self._rows.close()
@@ -140,7 +141,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     file = _file_of(store.location, assignment, point, cache)
     if not file.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            manifest, made = Path(scratch) / "manifest", Path(scratch) / "made"
+            manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
             if not store.fetch(layout.manifest_path(assignment, point), manifest):
                 raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
             _index(manifest, made, store)

@@ -22,6 +22,7 @@ from sources.storage.files import path_in
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import held
+from sources.storage.manifests import Header
 from sources.storage.restic import listing
 from sources.storage.restic.fetching import Growth, fetch_files
 from sources.storage.restic.program import Restic, ResticFailed
@@ -105,6 +106,11 @@ class ResticStore(Store):
         if found is not None:
             listing.write_manifest(self.restic, found, file)
         return found is not None
+
+    def header(self, assignment: str, point: str) -> Header | None:
+        """By its tags, without what it holds."""
+        found = self._snapshot(assignment, point)
+        return listing.header_of(found) if found else None
 
     def copy_out(
         self,

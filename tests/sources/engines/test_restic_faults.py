@@ -226,6 +226,23 @@ def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str)
         assert failed.verdict is Verdict.REPOSITORY_FAILED, "what writes needs its lock"
 
 
+def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path: Path) -> None:
+    repository, data = tmp_path / "repository", tmp_path / "repository/restic/data"
+    source, other = fill(tmp_path / "source", 3, 100), fill(tmp_path / "other", 3, 100)
+    assert back_up(restic_task(local_folder(source), location_at(repository))).verdict is Verdict.SUCCEEDED
+    whole = set(data.rglob("*"))
+    task = restic_task(local_folder(other), location_at(repository), folder="a lost one/nightly")
+    assert back_up(task).verdict is Verdict.SUCCEEDED
+    for each in set(data.rglob("*")) - whole:
+        each.unlink() if each.is_file() else None
+    (tmp_path / "key").write_text(KEY)
+    named = (repository, "--key-file", tmp_path / "key")
+    assert all(each in recover(*named, "--list") for each in ("a lost one/nightly: ", f"{FOLDER}: "))
+    said = recover(*named, "--to", tmp_path / "back", code=1)
+    assert "a lost one/nightly: what lies in the repository is damaged" in said
+    assert contents(tmp_path / "back" / FOLDER) == contents(source)
+
+
 def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
     source, location = fill(tmp_path / "source", 3, 100), location_at(tmp_path / "repository")
     assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED

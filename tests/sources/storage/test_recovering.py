@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,6 +59,25 @@ def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path)
     assert "nas under nightly as of 2026-11-20 08:00:00 +0100 (point 20261120T070000Z)" in out
 
 
+def test_a_manifest_that_is_damaged_keeps_nothing_else_back(built: Built, tmp_path: Path) -> None:
+    repository, (first, last) = built.folder / "repository", built.points
+    shutil.copytree(repository / ASSIGNMENT, repository / "anna-2/nightly")
+    (repository / layout.manifest_path(ASSIGNMENT, last)).write_bytes(b"damaged")
+    assert f"{ASSIGNMENT}: nas under nightly" in recover(repository, "--list")
+    said = recover(repository, "--to", tmp_path / "to", code=1)
+    assert f"{ASSIGNMENT}: manifest {last}.jsonl.gz is damaged" in said
+    assert f"--at {first}" in said
+    assert picture(tmp_path / "to/anna-2/nightly") == picture(built.source)
+    recover(repository, "--source", ASSIGNMENT, "--at", first, "--to", tmp_path / "first")
+    assert (tmp_path / "first/docs/a").read_text() == "first"
+    (repository / layout.manifest_path(ASSIGNMENT, first)).write_bytes(b"")
+    assert f"{ASSIGNMENT}: {ASSIGNMENT}\n{last}" in recover(repository, "--list"), "nothing says whose it is"
+
+
+def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built) -> None:
+    assert "name a folder: this is empty" in recover(built.folder / "repository", "--overwrite", "--to", "", code=2)
+
+
 def test_it_lists_points_and_folders(built: Built) -> None:
     rows = json.loads(recover(built.folder / "repository", "--list", "--json"))
     assert [(row["assignment"], row["point"]) for row in rows] == [(ASSIGNMENT, each) for each in built.points[::-1]]
@@ -91,6 +111,8 @@ def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.Ca
 
     assert "name the file that holds its key with --key-file" in refused(capsys, repository, "--to", to)
     assert "is not that of the repository disk" in refused(capsys, repository, "--key-file", wrong, "--to", to)
+    gone = tmp_path / "gone"
+    assert f"the key file {gone} cannot be read: No such" in refused(capsys, repository, "--key-file", gone, "--list")
     wrong.write_text("\n")
     assert f"{wrong} holds no key: it is empty" in refused(capsys, repository, "--key-file", wrong, "--to", to)
     assert not to.exists()
