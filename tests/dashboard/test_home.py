@@ -191,6 +191,18 @@ def test_a_removal_that_comes_next_is_not_said_to_be_a_question_to_a_source(admi
     assert "removal: starts at the next free execution unit" in text_of(admin_client)
 
 
+def test_a_source_that_was_deleted_does_not_come_next(admin_client, policy):
+    gone, there = well(policy, name="gone"), well(policy, name="there")
+    for each in (gone, there):
+        payload = {"title": each.source.name}
+        make_record(
+            Status.WAITING, kind=KIND, subject=subject_of(each.pk), waiting_for=WaitingFor.START, payload=payload
+        )
+    gone.source.delete()
+    text = text_of(admin_client)
+    assert ("gone" in text, "there" in text) == (False, True)
+
+
 def test_what_waits_stands_there_in_plain_words(admin_client, policy):
     assert set(WAITS) == set(WaitingFor)
     laptop = well(policy, name="laptop")
