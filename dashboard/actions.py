@@ -21,7 +21,7 @@ OF_SOURCES = ("back_up_now", "resume")
 def act(request: HttpRequest) -> HttpResponse:
     """POST of `do`, as `back_up_now:7` or `resume_queue:backups`. Refused as the admin refuses it."""
     action, _, about = request.POST.get("do", "").partition(":")
-    if action == "resume_queue" and about.isprintable():
+    if action == "resume_queue":
         _resume_queue(request, about)
     elif action == "release":
         _release(request)
@@ -54,4 +54,4 @@ def _resume_queue(request: HttpRequest, name: str) -> None:
         done = "goes on" if backlog.resume_queue(name) else "was not paused"
         messages.success(request, f"Queue {name} {done}.")
     except ValueError:  # it was not in the settings, and held nothing but its pause, which is over
-        messages.warning(request, f"There is no queue {name} any more.")
+        messages.warning(request, f"There is no queue {name!r} any more.")
