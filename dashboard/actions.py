@@ -50,5 +50,8 @@ def _release(request: HttpRequest) -> None:
 def _resume_queue(request: HttpRequest, name: str) -> None:
     if not may_operate(request):
         raise PermissionDenied
-    done = "goes on" if backlog.resume_queue(name) else "was not paused"
-    messages.success(request, f"Queue {name} {done}.")
+    try:
+        done = "goes on" if backlog.resume_queue(name) else "was not paused"
+        messages.success(request, f"Queue {name} {done}.")
+    except ValueError:  # it was not in the settings, and held nothing but its pause, which is over
+        messages.warning(request, f"There is no queue {name!r} any more.")

@@ -208,9 +208,10 @@ def _remove(run: Run) -> Outcome:
             _remove_folder(run, assignment, repository)
         _remove_rows(run, Backup.objects.filter(assignment=assignment, repository=repository))
         Copy.objects.filter(assignment=assignment, repository=repository).delete()
+    guarded = guarded_by(row) if isinstance(row, Repository) else None  # while it has its id
     row.delete()
-    if isinstance(row, Repository):
-        verbs.forget(guarded_by(row))
+    if guarded:
+        verbs.forget(guarded)
     return Succeeded()
 
 

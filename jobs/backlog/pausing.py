@@ -46,9 +46,10 @@ def resume_queue(name: str, *, now: datetime | None = None) -> bool:
 def check_known(name: str) -> None:
     """Raises: ValueError, with the known names, for a queue that is neither in the settings nor in use nor paused."""
     rules = conf.queue_rules()
-    if name in rules or PausedQueue.objects.filter(name=name).exists():
+    is_text = "\0" not in name
+    if name in rules or (is_text and PausedQueue.objects.filter(name=name).exists()):
         return
-    if not BacklogRecord.objects.unfinished().filter(queue=name).exists():
+    if not (is_text and BacklogRecord.objects.unfinished().filter(queue=name).exists()):
         raise ValueError(f"no queue {name!r}; there are {', '.join(rules)}")
 
 

@@ -78,11 +78,10 @@ def _of_breaker(breaker: BreakerSummary) -> str:
     waiting = f"{several(breaker.waiting, 'record')} {'waits' if breaker.waiting == 1 else 'wait'} for it"
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
-    return (
-        f"{name} has kept failing for {span(breaker.open_for)} "
-        f"({breaker.last_error}); {waiting}. Correct it; `{PROGRAM} breakers probe {breaker.key}` then "
-        "tries it at once."
-    )
+    then = f"`{PROGRAM} breakers probe {breaker.key}` then tries it at once."
+    if not breaker.waiting:
+        then = f"what needs it next then tries it, or `{PROGRAM} breakers close {breaker.key}`."
+    return f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}. Correct it; {then}"
 
 
 def _of_kinds(summary: Summary) -> Iterator[str]:

@@ -33,7 +33,7 @@ def summary_view(summary: Summary) -> RenderableType:
 COUNTED = ("waiting", "ready", "running")
 QUEUES = columns("queue", "waiting>", "ready>", "running>", "oldest ready>", "served by", "")
 ENDED = ("succeeded", "failed", "cancelled", "finished_last_minute", "finished_last_hour", "failed_last_hour")
-ENDED_IN = columns("ended in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
+BEGAN_IN = columns("began in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
 WORKERS = columns("worker", "life", "running>", "heartbeat", "serves")
 
 
@@ -52,7 +52,7 @@ def _queues(summary: Summary) -> Table:
 
 
 def _ended(summary: Summary) -> Table:
-    return table(ENDED_IN, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
+    return table(BEGAN_IN, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
 
 
 def _number(queue: QueueSummary, name: str) -> str:

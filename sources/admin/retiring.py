@@ -34,8 +34,8 @@ class RetiresSources(AsksFirst[Verb]):
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
         """Without reading the whole row again: one of both buttons, and those of agents where there may be one."""
         offered: list[UnfoldAction] = super(AsksFirst, self).get_actions_detail(request, object_id)  # type: ignore[misc]
-        rows = Source.objects.filter(pk=object_id).values_list("retired_at", "kind")
-        retired_at, kind = rows.first() or (None, "")
+        rows = Source.objects.filter(pk=int(object_id)) if str(object_id).isdecimal() else Source.objects.none()
+        retired_at, kind = rows.values_list("retired_at", "kind").first() or (None, "")
         idle = {"retire_this" if retired_at else "unretire_this"}
         if kind in RULES and not RULES[kind].is_a_machine:
             idle |= {"enrol", "revoke_tokens"}

@@ -104,6 +104,12 @@ def test_is_not_well_while_a_queue_is_paused_and_resumes_it(admin_client, policy
     assert "is-well" in text_of(admin_client)
 
 
+@pytest.mark.parametrize("name", ["gone", "\0"])
+def test_a_queue_that_is_there_no_more_is_told(admin_client, name):
+    answer = admin_client.post(ACT, {"do": f"resume_queue:{name}"}, follow=True)
+    assert [str(each) for each in answer.context["messages"]] == [f"There is no queue {name!r} any more."]
+
+
 def test_a_run_is_shown_with_its_speed_and_its_end(admin_client, policy):
     assignment = well(policy, name="laptop-bert")
     record = make_record(
@@ -190,6 +196,18 @@ def test_a_removal_that_comes_next_is_not_said_to_be_a_question_to_a_source(admi
     well(policy)
     make_record(Status.READY, kind=REMOVAL, queue=AVAILABILITY, subject="source:7", payload={"title": "old-laptop"})
     assert "removal: starts at the next free execution unit" in text_of(admin_client)
+
+
+def test_a_source_that_was_deleted_does_not_come_next(admin_client, policy):
+    gone, there = well(policy, name="gone"), well(policy, name="there")
+    for each in (gone, there):
+        payload = {"title": each.source.name}
+        make_record(
+            Status.WAITING, kind=KIND, subject=subject_of(each.pk), waiting_for=WaitingFor.START, payload=payload
+        )
+    gone.source.delete()
+    text = text_of(admin_client)
+    assert ("gone" in text, "there" in text) == (False, True)
 
 
 def test_what_waits_stands_there_in_plain_words(admin_client, policy):

@@ -168,9 +168,14 @@ class TestAttention:
         assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait for it")
         assert "`manage.py breakers probe repository:3`" in line
 
-    def test_one_record_waits_for_a_breaker(self):
-        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, 1, "full")]))
-        assert "1 record waits for it" in line
+    @pytest.mark.parametrize(
+        ("waiting", "words"),
+        [(1, "1 record waits for it. Correct it; `manage.py breakers probe repository:3`"),
+         (0, "0 records wait for it. Correct it; what needs it next then tries it, or `manage.py breakers close rep")],
+    )  # fmt: skip
+    def test_a_breaker_for_which_nothing_waits_is_not_probed(self, waiting: int, words: str):
+        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, waiting, "full")]))
+        assert words in line
 
     def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
         def silent(seconds: float, running: int) -> WorkerSummary:

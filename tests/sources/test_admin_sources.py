@@ -213,6 +213,10 @@ class TestSourcePage:
         assert Assignment.objects.get(pk=assignment.pk).policy_id == assignment.policy_id
         assert Backup.objects.filter(assignment=assignment).exists()
 
+    @pytest.mark.parametrize("address", ["nine", "99999999999999999999", "²"])
+    def test_an_address_that_leads_to_no_source_leads_back(self, admin_client: Client, address: str) -> None:
+        assert admin_client.get(f"{SOURCES}{address}/change/").status_code == 302
+
     def test_an_assignment_without_backups_is_deleted_with_its_source_saved(self, admin_client: Client) -> None:
         assignment = Assignment.objects.get(source__name="failing")
         ids = {"id": assignment.pk, "source": assignment.source_id, "policy": assignment.policy_id, "DELETE": "on"}

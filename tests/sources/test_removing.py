@@ -11,11 +11,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.models import BacklogRecord, Decision
+from jobs.models import BacklogRecord, Breaker, Decision
 from jobs.outcomes import Claimed, Failed, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import removing, retiring
 from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore, Source, To
+from sources.repository_breaker import guarded_by
 from sources.status import reasons_of, with_status
 from sources.storage import layout
 from sources.storage.identity import Identity
@@ -100,10 +101,12 @@ def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
     record.refresh_from_db()
     assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
     assert "is it mounted?" in removing.obstacle(repository)
+    Breaker.objects.create(key=guarded_by(repository).key, title="old", opened_at=NOW, probe_at=NOW, failures=3)
     played.root.with_name("away").rename(played.root)
     BacklogRecord.objects.update(status=Status.READY, waiting_for=None)
     assert isinstance(run(at_work()), Succeeded)
     assert [Repository.objects.count(), Backup.objects.count(), Source.objects.count()] == [1, 0, 1]
+    assert not Breaker.objects.exists()
     assert not (played.root / assignment.directory).exists()
 
 

@@ -39,6 +39,8 @@ class TestPausedQueues:
     def test_an_unknown_queue_is_refused_with_the_known_ones_and_one_of_records_is_known(self, verb):
         make_record(queue="theirs")
         PausedQueue.objects.create(name="gone")
+        with pytest.raises(ValueError, match=r"no queue '\\x00'; there are"):
+            verb("\0")
         assert verb("theirs") == (verb is backlog.pause_queue)
         assert backlog.resume_queue("gone")
         make_record(Status.SUCCEEDED, queue="bakcups")
