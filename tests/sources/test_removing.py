@@ -9,6 +9,7 @@ from django.db import transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from jobs import rescuing
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
@@ -233,17 +234,16 @@ def test_a_hundred_thousand_backups_go_behind_a_page_of_few_statements_and_a_kil
     def left() -> int:
         return Backup.objects.count()
 
-    lease = {"BACKUPSCHED_LEASE": "2"}
-    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+    with worker_process("availability:2,backups:1", tmp_path) as worker:
         eventually(lambda: left() < MANY)
         worker.kill()
         worker.wait()
     assert 0 < left() < MANY
     removal = BacklogRecord.objects.filter(kind=removing.KIND)
     assert removal.get().status == Status.RUNNING
-    with worker_process("availability:2,backups:1", tmp_path, **lease):
-        eventually(lambda: removal.get().failures == 1)  # rescued
-        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+    assert rescuing.rescue(now=database_clock() + timedelta(hours=1)) == 1
+    removal.update(status=Status.READY, waiting_for=None)
+    with worker_process("availability:2,backups:1", tmp_path):
         eventually(lambda: not Repository.objects.filter(pk=repository.pk).exists())
     assert left() == 0
 
@@ -265,17 +265,16 @@ def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_an
     def left() -> int:
         return len(list(played.current.glob("?????")))
 
-    lease = {"BACKUPSCHED_LEASE": "2"}
-    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+    with worker_process("availability:2,backups:1", tmp_path) as worker:
         eventually(lambda: left() < 30_000)
         worker.kill()
         worker.wait()
     assert left() > 0
     assert played.points() == []
     assert (Backup.objects.count(), Source.objects.count()) == (5, 1)
-    with worker_process("availability:2,backups:1", tmp_path, **lease):
-        eventually(lambda: removal.get().failures == 1)  # rescued
-        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+    assert rescuing.rescue(now=database_clock() + timedelta(hours=1)) == 1
+    removal.update(status=Status.READY, waiting_for=None)
+    with worker_process("availability:2,backups:1", tmp_path):
         eventually(lambda: not Source.objects.exists())
     assert not played.folder.parent.exists()
     assert other.read_text() == "stays"
