@@ -31,7 +31,7 @@ from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.storage.played_runs import BEGAN, Played
 from tests.sources.worker_process import worker_process
 from tests.threads import a_lock_is_waited_for, beside
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -165,7 +165,7 @@ def test_of_a_deletion_and_an_end_of_its_retirement_at_the_same_moment_the_delet
         removing.start(source, with_backups=True, by="kim")
         undone = beside(lambda: retiring.unretire([source]))
         eventually(a_lock_is_waited_for)
-    assert undone.result(10) == 0
+    assert undone.result(PATIENCE) == 0
     assert Source.objects.get().retired
 
 
