@@ -59,7 +59,7 @@ def end_what_waits_for_a_lock() -> None:
         cursor.execute(
             "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
             "WHERE wait_event_type = 'Lock' AND datname = current_database()",
-            [PATIENCE * 1000],
+            [int(PATIENCE * 1000)],
         )
         assert all(has_ended for (has_ended,) in cursor.fetchall())
 

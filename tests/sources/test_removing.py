@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from jobs import rescuing
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker, Decision
@@ -31,7 +32,7 @@ from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.storage.played_runs import BEGAN, Played
 from tests.sources.worker_process import worker_process
 from tests.threads import a_lock_is_waited_for, beside
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -176,7 +177,7 @@ def test_of_a_deletion_and_an_end_of_its_retirement_at_the_same_moment_the_delet
         removing.start(source, with_backups=True, by="kim")
         undone = beside(lambda: retiring.unretire([source]))
         eventually(a_lock_is_waited_for)
-    assert undone.result(10) == 0
+    assert undone.result(PATIENCE) == 0
     assert Source.objects.get().retired
 
 
@@ -245,17 +246,16 @@ def test_a_hundred_thousand_backups_go_behind_a_page_of_few_statements_and_a_kil
     def left() -> int:
         return Backup.objects.count()
 
-    lease = {"BACKUPSCHED_LEASE": "2"}
-    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+    with worker_process("availability:2,backups:1", tmp_path) as worker:
         eventually(lambda: left() < MANY)
         worker.kill()
         worker.wait()
     assert 0 < left() < MANY
     removal = BacklogRecord.objects.filter(kind=removing.KIND)
     assert removal.get().status == Status.RUNNING
-    with worker_process("availability:2,backups:1", tmp_path, **lease):
-        eventually(lambda: removal.get().failures == 1)  # rescued
-        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+    assert rescuing.rescue(now=database_clock() + timedelta(hours=1)) == 1
+    removal.update(status=Status.READY, waiting_for=None)
+    with worker_process("availability:2,backups:1", tmp_path):
         eventually(lambda: not Repository.objects.filter(pk=repository.pk).exists())
     assert left() == 0
 
@@ -276,17 +276,16 @@ def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_an
 
     whole = played.current.stat().st_mtime_ns  # that of a folder changes as soon as a file of it goes
 
-    lease = {"BACKUPSCHED_LEASE": "2"}
-    with worker_process("availability:2,backups:1", tmp_path, **lease) as worker:
+    with worker_process("availability:2,backups:1", tmp_path) as worker:
         eventually(lambda: played.current.stat().st_mtime_ns != whole)
         worker.kill()
         worker.wait()
     assert 0 < len(list(played.current.glob("?????"))) < 30_000
     assert played.points() == []
     assert (Backup.objects.count(), Source.objects.count()) == (5, 1)
-    with worker_process("availability:2,backups:1", tmp_path, **lease):
-        eventually(lambda: removal.get().failures == 1)  # rescued
-        removal.filter(status=Status.WAITING).update(status=Status.READY, waiting_for=None)
+    assert rescuing.rescue(now=database_clock() + timedelta(hours=1)) == 1
+    removal.update(status=Status.READY, waiting_for=None)
+    with worker_process("availability:2,backups:1", tmp_path):
         eventually(lambda: not Source.objects.exists())
     assert not played.folder.parent.exists()
     assert other.read_text() == "stays"

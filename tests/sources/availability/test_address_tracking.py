@@ -61,7 +61,7 @@ class TestWhereItIs:
         source = checked_in(host, another_address())
         source.save()
         host.move(source.addresses[0])
-        assignment = make_assignment(make_policy(address_follows=follows, connect_timeout=5), source)
+        assignment = make_assignment(make_policy(address_follows=follows, connect_timeout=TIMEOUT), source)
         outcome = async_to_sync(ask_source)(Run(claimed_for(assignment)))
         source.refresh_from_db()
         assert (isinstance(outcome, Handoff), source.address == host.address) == (follows, follows)

@@ -298,7 +298,8 @@ def test_a_policy_says_where_to_and_what_is_there_is_behind_at_once(
 
 def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assignment, admin_client: Client) -> None:
     now = database_clock()
-    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": "00:00", "end": "00:01"}])
+    opens = f"{now + timedelta(hours=12):%H}"  # never now
+    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": f"{opens}:00", "end": f"{opens}:01"}])
     copies.plan()
     Copy.objects.update(error="the disk is full")
     [why] = reasons_of([waiting.source], now).values()

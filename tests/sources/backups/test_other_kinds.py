@@ -15,6 +15,7 @@ from sources.models import Assignment, Repository
 from tests.sources.engines import mailboxes
 from tests.sources.engines.peers import PASSWORD, USER, serving, write_files
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -32,7 +33,7 @@ def test_they_are_asked_tried_copied_and_lost(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("BACKUP_SECRET_OF_BOTH", PASSWORD)
     (tmp_path / "repository").mkdir()
     repository = Repository.objects.create(name="office", location=str(tmp_path / "repository"))
-    policy = make_policy(repository=repository, connect_timeout=5)
+    policy = make_policy(repository=repository, connect_timeout=PATIENCE)
     files = write_files(tmp_path / "files", note="text")
 
     def assigned(**fields: Any) -> Assignment:

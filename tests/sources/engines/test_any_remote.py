@@ -37,7 +37,7 @@ def remote(path: str = "", secret: str = PASSWORD, **settings: Any) -> SourceSpe
 
 
 def back_up(source: SourceSpec, destination: Path) -> EngineResult:
-    task = task_for(source, destination, connect_timeout=5.0)
+    task = task_for(source, destination)
     return engine_for(source.kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sources.engines import engine_for
-from sources.engines.base import Verdict
+from sources.engines.base import EngineProgress, Verdict
 from sources.processes.programs import find_rclone
 from tests.sources.engines.peers import local_folder, task_for, write_files
+from tests.waiting import PATIENCE
+
+BYTES = 200_000
 
 
 @pytest.mark.parametrize(
@@ -38,19 +42,33 @@ def test_a_timetable_is_refused_where_rclone_would_refuse_it(limit: str, accepte
     assert (rclone.returncode == 0) is accepted
 
 
+def zones_of_two_days(hour: int) -> tuple[str, str]:
+    """Two in which it is never the same day, and midnight is two hours away, at that hour of UTC."""
+    if 2 <= hour < 11:
+        return "Etc/GMT+12", "UTC"
+    return ("UTC", "Pacific/Kiritimati") if 11 <= hour < 22 else ("Etc/GMT+12", "Pacific/Kiritimati")
+
+
 @pytest.mark.slow
 def test_a_timetable_goes_by_the_clock_of_the_policy(tmp_path: Path) -> None:
-    files = local_folder(write_files(tmp_path / "files", a="a" * 200_000))
+    files = local_folder(write_files(tmp_path / "files", a="a" * BYTES))
     now = datetime.now(UTC)
-    early, late = "Etc/GMT+12", "Pacific/Kiritimati"  # 26 hours apart: never the same day
-    days = [f"{now.astimezone(ZoneInfo(zone)):%a}".lower() for zone in (early, late)]
+    zones = zones_of_two_days(now.hour)
+    days = [f"{now.astimezone(ZoneInfo(zone)):%a}".lower() for zone in zones]
     assert days[0] != days[1]
-    timetable = f"{days[0]}-00:00,off {days[1]}-00:00,100K"
-    took = {}
-    for zone in (early, late):
-        began = time.monotonic()
-        task = task_for(files, tmp_path / "copies" / zone, options={"bwlimit": timetable}, zone=zone)
-        result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
-        assert result.verdict is Verdict.SUCCEEDED, result.error
-        took[zone] = time.monotonic() - began
-    assert took[late] > took[early] + 1
+    options = {"bwlimit": f"{days[0]}-00:00,off {days[1]}-00:00,2K"}  # all of it would take a hundred seconds
+    stop, seen = threading.Event(), list[int]()
+
+    def look(progress: EngineProgress) -> None:
+        seen.extend([progress.bytes_done] if 0 < progress.bytes_done < BYTES else [])
+        if len(seen) > 1:  # half a second after the first look it is still at work
+            stop.set()
+
+    def copy(zone: str, on_progress: Callable[[EngineProgress], None]) -> Verdict:
+        task = task_for(files, tmp_path / "copies" / zone, options=options, zone=zone)
+        return engine_for("local").run(task, on_progress=on_progress, stop=stop).verdict
+
+    began = time.monotonic()
+    assert copy(zones[0], lambda progress: None) is Verdict.SUCCEEDED
+    assert time.monotonic() - began < PATIENCE
+    assert copy(zones[1], look) is Verdict.STOPPED
