@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
+MILLISECONDS = 1000 * PATIENCE
+"""For whatever the browser is to do; its own patience is half of that."""
+
+
 def session_of_a_superuser() -> str:
     client = Client()
     client.force_login(User.objects.create_superuser("browser"))
@@ -29,11 +33,13 @@ def chromium(site: str, session: str, **context: Any) -> Iterator[Page]:
     """A page of it, in Berlin. `context`: what else playwright's `new_context` takes."""
     from playwright.sync_api import expect, sync_playwright  # which `make test` does not install
 
-    expect.set_options(timeout=1000 * PATIENCE)
+    expect.set_options(timeout=MILLISECONDS)
     program = needed("chromium", "chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=program, args=arguments, timeout=MILLISECONDS)
         opened = browser.new_context(timezone_id="Europe/Berlin", base_url=site, **context)
+        opened.set_default_timeout(MILLISECONDS)
         opened.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": site}])
         yield opened.new_page()
         browser.close()
@@ -47,4 +53,5 @@ def without_scripts(page: Page) -> Iterator[Page]:
     opened = browser.new_context(
         base_url="/".join(site), storage_state=page.context.storage_state(), java_script_enabled=False
     )
+    opened.set_default_timeout(MILLISECONDS)
     yield opened.new_page()

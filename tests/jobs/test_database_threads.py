@@ -45,6 +45,7 @@ def test_a_lock_is_waited_for_in_the_threads_of_one_queue(monkeypatch: pytest.Mo
         with another_connection() as holder:
             holder.execute("SELECT FROM jobs_worker FOR UPDATE")
             locking = lock_all()
+            await asyncio.sleep(0)  # all of them are asked first
             assert await ask_database("other", lambda: Worker.objects.get().pk) == worker.pk
             assert not any(each.done() for each in locking)
         return await asyncio.gather(*locking)

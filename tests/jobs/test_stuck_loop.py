@@ -65,6 +65,9 @@ class TestOfAWorker:
         lost = put("hang async", tmp_path, subject="lost")
         worker = workers(BACKUPSCHED_LEASE=str(LEASE_SECONDS), grace=600)
         started("hang async", tmp_path)
+        claimed_until = BacklogRecord.objects.get(pk=lost.pk).lease_expires_at
+        # at its first heartbeat its guard has asked the loop for the first time
+        eventually(BacklogRecord.objects.filter(pk=lost.pk, lease_expires_at__gt=claimed_until).exists)
         worker.send_signal(signal.SIGSTOP)
         wakes_at = boot_seconds() + LEASE_SECONDS
         eventually(lambda: boot_seconds() > wakes_at)

@@ -15,7 +15,7 @@ from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
 from tests.factories import make_record
 from tests.jobs.worker_processes import Programs
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -64,7 +64,7 @@ def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(start, capsy
 
     start.run("manage.py", "qcluster")
     try:
-        eventually(lambda: is_ready(old), 90)
+        eventually(lambda: is_ready(old), 3 * PATIENCE)  # its scheduler looks every 30 s
         # django-q2 writes its own row after the task has ended
         eventually(lambda: Success.objects.filter(func="jobs.periodic.process_backlog"))
     except AssertionError:
@@ -79,7 +79,7 @@ def test_a_worker_runs_the_sweeps_that_are_overdue_when_there_is_no_qcluster(sta
     records = [make_waiting(timedelta(days=days)) for days in (5, 179, 359)]
     start.run("-c", IMPATIENT)
     try:
-        eventually(lambda: all(is_ready(record) for record in records), 90)
+        eventually(lambda: all(is_ready(record) for record in records), 3 * PATIENCE)
     except AssertionError:
         raise AssertionError(start.log()) from None
     assert Sweep.objects.filter(swept__gt=0).exists()

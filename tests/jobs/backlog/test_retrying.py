@@ -2,9 +2,12 @@
 
 from datetime import date, timedelta
 
+import psycopg
 import pytest
+from django.db import connection
 
 from jobs import backlog, claiming, closing, settling
+from jobs.backlog import retrying
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import Released, Succeeded
@@ -13,8 +16,8 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CHANNEL
 from tests.factories import NOON, make_claimed, make_record
 from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, facts_of, fresh, held_up, listening
-from tests.threads import another_connection, at_once
-from tests.waiting import PATIENCE
+from tests.threads import another_connection, at_once, beside
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,6 +102,13 @@ class TestRetryWhatEnded:
         assert fresh(woken).priority == -5  # what it was given for one recheck is over
 
 
+def waits(other: psycopg.Connection) -> bool:
+    """Whether it stands at a lock of another."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [other.info.backend_pid])
+        return bool(cursor.fetchone()[0])
+
+
 class TestRetryBesideEmitters:
     def test_retries_that_need_each_others_subjects_both_end(self):
         old = {name: [make_record(Status.FAILED, subject=name) for _ in range(2)] for name in "ab"}
@@ -112,19 +122,26 @@ class TestRetryBesideEmitters:
         assert sum(len(result.ready) for result in results) == 2
         assert sorted(BacklogRecord.objects.unfinished().values_list("subject", flat=True)) == ["a", "b"]
 
-    def test_a_deadlock_with_an_emitter_is_tried_again_and_what_it_emitted_is_named(self):
+    def test_a_deadlock_with_an_emitter_is_tried_again_and_what_it_emitted_is_named(self, monkeypatch):
         a, b = make_record(Status.FAILED, subject="a"), make_record(Status.FAILED, subject="b")
         insert = (
             "INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, run_after, priority, failures,"
             " last_error, attempt, lane) VALUES ('test', 'default', %s, '{}', 1, now(), 0, 0, '', 0, 0)"
             " ON CONFLICT DO NOTHING"
         )
-        with another_connection() as emitting:
-            emitting.execute("SET deadlock_timeout = '1h'")
+        stalled = "failures = CASE WHEN b.subject = 'b' THEN length(pg_advisory_xact_lock(4711)::text) ELSE 0 END"
+        monkeypatch.setattr(retrying, "OPEN_AGAIN", retrying.OPEN_AGAIN.replace("failures = 0", stalled))
+        with another_connection() as between, another_connection() as emitting:
+            between.execute("SELECT pg_advisory_xact_lock(4711)")
+            emitting.execute("SET deadlock_timeout = '1h'")  # so the retry has to give way
             emitting.execute(insert, ["b"])
-            with held_up(lambda: backlog.retry([a.pk, b.pk]), emitting) as retrying:
-                emitting.execute(insert, ["a"])  # waits for the retry, which waits for this: the retry has to give way
+            with held_up(lambda: backlog.retry([a.pk, b.pk]), between) as retry:
+                # PostgreSQL looks for a deadlock once, a second after a wait begins: this one's is there before
+                emit = beside(lambda: emitting.execute(insert, ["a"]))
+                eventually(lambda: emit.done() or waits(emitting))
+                between.rollback()
+                emit.result(PATIENCE)
                 emitting.commit()
-                result = retrying.result(PATIENCE)
+                result = retry.result(PATIENCE)
         emitted = dict(BacklogRecord.objects.ready().values_list("subject", "pk"))
         assert result.superseded == {a.pk: emitted["a"], b.pk: emitted["b"]}
