@@ -1,15 +1,36 @@
-"""restic spends half a second of a processor on its key at each start, on purpose. Here it need not."""
+"""restic spends half a second of a processor on its key at each start, and two on a new repository, on purpose. Here it
+need not."""
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
+from sources.processes.programs import find_restic
+
 MEMORY = 2**30
+
+
+def make_empty(repository: Path, password: str) -> None:
+    """Put an empty repository of restic there, as it stands when its making was killed before it said whose it is. All
+    processes of a test run copy one that restic has made."""
+    made = Path(os.environ["BACKUPSCHED_TEST_VAR"]) / f"restic-{hashlib.sha256(password.encode()).hexdigest()[:12]}"
+    with open(f"{made}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            shutil.rmtree(unfinished := made.with_suffix(".unfinished"), ignore_errors=True)
+            environment = {**os.environ, "RESTIC_PASSWORD": password, "RESTIC_REPOSITORY": str(unfinished)}
+            subprocess.run((find_restic(), "init"), env=environment, check=True, stdout=subprocess.DEVNULL)
+            make_quick(unfinished, password)
+            unfinished.rename(made)
+    shutil.copytree(made, repository)
 
 
 def make_quick(repository: Path, password: str) -> None:

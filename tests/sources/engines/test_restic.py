@@ -36,7 +36,7 @@ from tests.sources.engines.peers import (
     task_for,
     write_files,
 )
-from tests.sources.engines.restic_keys import make_quick
+from tests.sources.engines.restic_keys import make_empty, make_quick
 
 KEY, OTHER_KEY = "0123456789abcdef" * 4, "5e" * 32
 FOLDER = "files-1/nightly"
@@ -56,8 +56,8 @@ def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = la
     """As the process that works on a repository does it."""
     store = store_of(task.location, threading.Event())
     if (directory := task.location.directory) and not directory.exists():
+        make_empty(directory / RESTIC, KEY)
         store.make(IDENTITY)  # type: ignore[attr-defined]
-        make_quick(directory / RESTIC, KEY)
     return engine_for(task.source.kind, RESTIC).run(task, on_progress=on_progress, stop=threading.Event())
 
 
