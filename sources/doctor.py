@@ -61,7 +61,8 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
-    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks)",
+    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks), and "
+    "for restic once the damaged file is moved away (the same, restic)",
 )
 def damage(cursor: CursorWrapper, now: datetime) -> Answer:
     """What checks found that is not as its manifest says."""

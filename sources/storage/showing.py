@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -33,7 +33,7 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
         help="a file or folder of the source, without / before it; several: give it again (all)",
     )  # fmt: skip
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to", type=Path, metavar="FOLDER", help="where to: paths below it are those of the source")
+    what.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
     what.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
     parser.add_argument(
         "--overwrite", action="store_true",
@@ -41,6 +41,13 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
     parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
+
+
+def _folder(written: str) -> Path:
+    """Not an empty one, as a variable of a shell that is not set: that would be the folder in which it runs."""
+    if not written:
+        raise ArgumentTypeError("name a folder: this is empty")
+    return Path(written)
 
 
 TreeOf = Callable[[str], AbstractContextManager[Tree]]

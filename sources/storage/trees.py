@@ -54,7 +54,8 @@ class Tree:
 
     def __init__(self, file: Path) -> None:
         self._rows = sqlite3.connect(f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True)
-        self.header = Header(**dict(self._rows.execute("SELECT name, value FROM header")))
+        facts = dict(self._rows.execute("SELECT name, value FROM header"))
+        self.header = Header(**facts | {"complete": bool(facts["complete"])})  # SQLite has no truth of its own
 
     def close(self) -> None:
         self._rows.close()

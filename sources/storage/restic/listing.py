@@ -2,13 +2,15 @@
 370 MB here.
 
 restic compares what it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no digests of
-files. Names that are not UTF-8 have U+FFFD in place of each byte that is none, as restic lists them; control characters
-are as rclone shows them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
+files. Names that are not UTF-8 have U+FFFD in place of each byte that is none, as restic lists them: of two that are
+the same then, the manifest has the first one, and says that it is incomplete. Control characters are as rclone shows
+them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,17 +33,21 @@ SET_BITS = ((1 << 23, 0o4000), (1 << 22, 0o2000), (1 << 20, 0o1000))
 def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
     """Write the manifest of a snapshot. Raises: what `Restic.run` does."""
     found: dict[str, Entry] = {}
+    is_whole = True
 
     def take(line: str) -> None:
+        nonlocal is_whole
         if line.startswith('{"name"') and (entry := _entry(json.loads(line))):
-            found.setdefault(entry.path, entry)
+            is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
 
     restic.run("ls", "--json", snapshot.id, on_line=take)
     if links := {path for path, entry in found.items() if entry.kind == "link"}:
         for path, target in _targets(restic, snapshot, links):
             entry = found[path]
             found[path] = Entry(path, "link", len(target.encode()), entry.modified, entry.mode, target)
-    manifests.write(file, header_of(snapshot), (found[path] for path in sorted(found)))
+    header = header_of(snapshot)
+    header = replace(header, complete=header.complete and is_whole)
+    manifests.write(file, header, (found[path] for path in sorted(found)))
 
 
 def header_of(snapshot: Snapshot) -> Header:

@@ -83,4 +83,4 @@ def problem_of(line: str) -> str | None:
     why = error.get("Err", error) if isinstance(error, dict) else error
     if isinstance(why, dict):  # later versions: {"message": …}
         why = why.get("message", why)
-    return f"{row.get('item', '')}: {os.strerror(why) if isinstance(why, int) else why}"
+    return f"{row.get('item', '')}: {os.strerror(why) if isinstance(why, int) else why or 'restic does not say why'}"

@@ -92,6 +92,21 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_is_lacking(tmp_path: Path) -> None:
+    source, location = tmp_path / "source", location_at(tmp_path / "repository")
+    store, whole = store_of(location, threading.Event()), []
+    for day, name in ((21, b"bad\xff"), (22, b"bad\xfe")):
+        write_files(source, ok="ok")
+        Path(os.fsdecode(os.fsencode(source) + b"/" + name)).write_bytes(name)
+        task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=day))
+        assert back_up(task).verdict is Verdict.SUCCEEDED
+        wish = Wish(FOLDER, f"202611{day}T065755Z", tmp_path / f"back {day}")
+        whole.append(restoring.restore(wish, store, tmp_path / "cache").complete)
+    assert (tmp_path / "back 21/bad\ufffd").read_bytes() == b"bad\xff"
+    assert json.dumps(whole) == "[true, false]"
+
+
+@pytest.mark.slow
 @pytest.mark.promise
 def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path, tmp_path: Path) -> None:
     location = location_at(tmp_path / "repository")
@@ -241,6 +256,8 @@ def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_se
     old = '{"message_type":"error","error":{"Op":"open","Path":"/s/x","Err":13},"during":"archival","item":"/s/x"}'
     new = '{"message_type":"error","error":{"message":"denied"},"during":"archival","item":"/s/x"}'
     assert (problem_of(old), problem_of(new)) == ("/s/x: Permission denied", "/s/x: denied")
+    lost = '{"message_type":"error","error":{},"during":"archival","item":"/s/x"}'
+    assert problem_of(lost) == "/s/x: restic does not say why"
     seen: list[EngineProgress] = []
     progress = ResticProgress(seen.append)
     for number in range(1000):
