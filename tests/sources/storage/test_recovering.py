@@ -75,7 +75,7 @@ def test_a_manifest_that_is_damaged_keeps_nothing_else_back(built: Built, tmp_pa
 
 
 def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built) -> None:
-    assert "name a folder: this is empty" in recover(built.folder / "repository", "--overwrite", "--to", "", code=2)
+    assert "name a folder: this is empty" in recover(built.folder / "repository", "--to", "", code=2)
 
 
 def test_it_lists_points_and_folders(built: Built) -> None:
