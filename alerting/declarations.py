@@ -35,7 +35,7 @@ def _kinds(kinds: list[str]) -> list[str]:
 
 
 def _url(url: str) -> str:
-    check_reference(url)
+    check_reference(url, "URL")
     return url
 
 

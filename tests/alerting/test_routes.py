@@ -96,6 +96,7 @@ def test_what_is_wrong_is_refused_by_field_without_the_url(sent: dict[str, objec
         edit(name="ops", **sent)
     assert list(refused.value.message_dict) == [field]
     assert "T0ken" not in str(refused.value)
+    assert "password" not in str(refused.value)
     assert not StoredSecret.objects.exists()
 
 
