@@ -81,8 +81,6 @@ def test_a_reference_is_refused_when_it_is_saved(reference: str) -> None:
 
 
 def test_a_refused_url_of_a_ping_is_called_one() -> None:
-    with pytest.raises(
-        ValidationError, match="must say where the URL is found, .*; never write the URL itself here"
-    ) as refused:
+    with pytest.raises(ValidationError, match="must say where the URL is found") as refused:
         validated(Policy, {"ping_url": "https://hc.example/t0ken"})
     assert "password" not in str(refused.value)

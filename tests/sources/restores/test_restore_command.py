@@ -84,6 +84,7 @@ def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restor
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
         (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
+        (("--from", "dsik"), "there is no repository 'dsik'; did you mean 'disk'"),
         (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has some under policy"),
     ],
 )
@@ -101,6 +102,25 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
 def test_an_unknown_source_names_similar_ones(built: Built) -> None:
     with pytest.raises(CommandError, match="there is no source 'nsa'; did you mean 'nas'"):
         call_command("restore", "nsa", "--list")
+
+
+def test_a_repository_with_backups_under_another_policy_names_that_one(built: Built) -> None:
+    built.write("a", "")
+    first = Assignment.objects.get()
+    add_backup(first, built.back_up(), 1)
+    Repository.objects.create(name="empty", location="/empty")
+    second = make_assignment(
+        make_policy(repository=Repository.objects.create(name="tape", location="/tape")), first.source, directory="b"
+    )
+
+    def refused(repository: str) -> str:
+        with pytest.raises(CommandError) as error:
+            restore("--policy", second.policy, "--from", repository, "--list")
+        return str(error.value)
+
+    nothing = f"holds neither backups of nas under {second.policy} nor copies of them"
+    assert refused("disk") == f"repository 'disk' {nothing}; it has some under {first.policy}: name that policy"
+    assert refused("empty") == f"repository 'empty' {nothing}"
 
 
 @pytest.mark.slow
