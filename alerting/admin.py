@@ -87,6 +87,13 @@ class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
         self.message_user(request, text, messages.ERROR if problem else messages.SUCCESS)
         return None
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """With the URLs that go, too."""
+        rows = list(objs)
+        shown, *others = super().get_deleted_objects(rows, request)
+        sealed = dict.fromkeys(str(each) for row in rows if (each := Routes().sealed_for(row)))
+        return [*shown, *(f"its URL, the stored secret {name}" for name in sealed)], *others
+
     @admin.display(description="alerts")
     def shown_kinds(self, route: AlertRoute) -> str:
         return ", ".join(route.kinds) or "all"

@@ -19,6 +19,8 @@ from sources.models import Policy
 from sources.secrets_by_reference import check_reference, problem_with_stored
 
 MOST = 200
+SEALED = "alert-"
+"""What the name of a stored secret begins with that was sealed for a route."""
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -33,7 +35,7 @@ def _kinds(kinds: list[str]) -> list[str]:
 
 
 def _url(url: str) -> str:
-    check_reference(url)
+    check_reference(url, "URL")
     return url
 
 
@@ -68,7 +70,8 @@ class Route(BaseModel):
 
 
 class Routes(Service[AlertRoute]):
-    """Takes `secret_url` besides, the URL itself: it is sealed as the stored secret `alert-NAME`, and never shown."""
+    """Takes `secret_url` besides, the URL itself: it is sealed as the stored secret `alert-NAME`, and never shown. The
+    secret is deleted with the route, unless something else refers to it."""
 
     model, declaration = AlertRoute, Route
     many: ClassVar[str] = "policies"
@@ -90,7 +93,7 @@ class Routes(Service[AlertRoute]):
             return super().fill(row, rest)
         if problem := urls.problem_with(url):
             raise ValidationError({"secret_url": problem})
-        name = f"alert-{re.sub(r'[^A-Za-z0-9._-]+', '-', str(sent.get('name', row.name)))}"[:100].rstrip("-._")
+        name = f"{SEALED}{re.sub(r'[^A-Za-z0-9._-]+', '-', str(sent.get('name', row.name)))}"[:100].rstrip("-._")
         reference = f"{PREFIX}{name}"
         if reference != row.url and StoredSecret.objects.filter(name=name).exists():
             raise ValidationError({"secret_url": f"there is a stored secret {name} already: refer to it, or remove it"})
@@ -117,6 +120,23 @@ class Routes(Service[AlertRoute]):
         if hasattr(row, "wanted"):
             row.policies.set(Policy.objects.filter(schedule__name__in=row.wanted))
         return []
+
+    def sealed_for(self, row: AlertRoute) -> StoredSecret | None:
+        """The stored secret that goes with a route: sealed for one, and referred to by no other row. None: there is
+        none."""
+        name = row.url.removeprefix(PREFIX)
+        if (
+            not row.url.startswith(f"{PREFIX}{SEALED}")
+            or sum(map(len, stored_secrets.users_of([name])[name].values())) > 1
+        ):
+            return None
+        return StoredSecret.objects.filter(name=name).first()
+
+    def delete(self, row: AlertRoute) -> None:
+        sealed, secrets = self.sealed_for(row), stored_secrets.StoredSecrets(by=self.by)
+        super().delete(row)
+        if sealed and secrets.lock(sealed.pk) and not secrets.uses(sealed):  # none began to refer to it meanwhile
+            secrets.delete(sealed)
 
     def _seal(self, name: str, url: str) -> None:
         service = stored_secrets.StoredSecrets(by=self.by)

@@ -7,13 +7,15 @@ class SourcesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kind `backup`: its handlers, its emission, and what follows a settle of it."""
+        from django.db.models.signals import post_delete
+
         from delivery.references import Referring, referring
         from jobs.handlers import Kind, later, later_async, registry
         from operations.backlog import IN_NEED
         from schedules.capacity import batch_sizes, open_times
         from schedules.providers import add_provider
         from sources import planning
-        from sources.models import Policy, Repository, Source
+        from sources.models import Assignment, Policy, Repository, Source
         from sources.planning import names
 
         of_policies = (Policy, "ping_url", False, "schedule__name")
@@ -69,6 +71,7 @@ class SourcesConfig(AppConfig):
         open_times[:] = [later("sources.previews:least_open_times")]
         registry.prunes += [later("sources.ledger:prune"), later("sources.restores.asking:prune")]
         IN_NEED.append(later("sources.status:in_need"))
+        post_delete.connect(later("sources.retiring:end_after_deletion"), sender=Assignment, weak=False)
 
 
 def _load() -> None:

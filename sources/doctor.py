@@ -25,6 +25,10 @@ def protection(cursor: CursorWrapper, now: datetime) -> Answer:
     found = status.counts(now)
     numbers = {word.value: number for word, number in found.items()}
     summary = status.Summary(found, 0)
+    if not summary.total and status.delivers_events_alone():
+        return ok("there is nothing to back up: schedules deliver events alone", **numbers)
+    if not summary.total:
+        return warning(summary.sentence, status.FIRST_STEPS, **numbers)
     if not summary.in_need:
         return ok(summary.sentence, **numbers)
     return warning(f"{summary.sentence}: {summary.needs}", f"`{PROGRAM} status` names them and says why", **numbers)

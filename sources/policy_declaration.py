@@ -59,7 +59,7 @@ def _keep(rules: dict[str, Any]) -> dict[str, Any]:
 
 def _reference(reference: str) -> str:
     if reference:
-        check_reference(reference)
+        check_reference(reference, "URL")
     return reference
 
 

@@ -1,10 +1,13 @@
 """Retiring a source: it leaves all counts, plans and checks at once, and its backups stay for as long as its policies
 would have kept them had the backups gone on (`sources/backups/retention.py`). Nothing is deleted here, and it can be
 undone.
+
+The records of an assignment end with it, too, wherever it is deleted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -29,11 +32,7 @@ def retire(sources: Iterable[Source], *, by: str = "a person", now: datetime | N
     )
     Source.objects.filter(pk__in=ids).update(retired_at=instant)
     assignments = list(Assignment.objects.filter(source__in=ids).values_list("pk", flat=True))
-    subjects = [planning.subject_of(each) for each in assignments]
-    records = BacklogRecord.objects.filter(kind__in=ENDED, subject__in=subjects).unfinished()
-    locked = list(records.order_by("pk").select_for_update())
-    planning.cancel(records, "its source was retired", instant)
-    cancelling.cancel((each.pk for each in locked if each.status == Status.RUNNING), now=instant)
+    _end(assignments, ENDED, "its source was retired", instant)
     Assignment.objects.filter(pk__in=assignments, overdue_since__isnull=False).update(overdue_since=None)
     _log("retired", f"{by} retired it", ids, instant)
     return len(ids)
@@ -55,6 +54,23 @@ def unretire(sources: Iterable[Source], *, by: str = "a person", now: datetime |
     _log("in use again", f"{by} took it into use again", ids, instant)
     planning.emit_due(instant, Assignment.objects.filter(source__in=ids).values_list("pk", flat=True))
     return len(ids)
+
+
+def end_after_deletion(instance: Assignment, **_: Any) -> None:
+    """Receiver of `post_delete`: the records of an assignment end at the commit, behind which a settle, that has its
+    record locked and wants the assignment, waits for nothing of ours."""
+    deleted, why = [instance.pk], "its assignment was deleted"
+    transaction.on_commit(lambda: _end(deleted, planning.OF_ASSIGNMENTS, why, database_clock()), robust=True)
+
+
+@transaction.atomic
+def _end(assignments: Collection[int], kinds: Collection[str], why: str, now: datetime) -> None:
+    """Cancel their records of these kinds; what runs is stopped."""
+    subjects = [planning.subject_of(each) for each in assignments]
+    records = BacklogRecord.objects.filter(kind__in=kinds, subject__in=subjects).unfinished()
+    locked = list(records.order_by("pk").select_for_update())
+    planning.cancel(records, why, now)
+    cancelling.cancel((each.pk for each in locked if each.status == Status.RUNNING), now=now)
 
 
 def _log(what: str, text: str, ids: list[int], now: datetime) -> None:

@@ -37,13 +37,14 @@ class SecretNotFound(ValueError):
     """The place that a reference names holds no secret. The message says what to set, never a secret."""
 
 
-def check_reference(reference: str) -> None:
-    """Check that `reference` (not empty) may be used. Reads nothing: the web process may not see the file.
+def check_reference(reference: str, what: str = "password") -> None:
+    """Check that `reference` (not empty) may be used. Reads nothing: the web process may not see the file. `what` is
+    found there, in a word.
 
     Raises: ValueError. It never repeats a text of another form, which may be the password itself.
     """
     if not REFERENCE.fullmatch(reference) or re.search(r"[\x00-\x1f\x7f]", reference):
-        raise ValueError(f"must say where the password is found, as {FORMS}; never write the password itself here")
+        raise ValueError(f"must say where the {what} is found, as {FORMS}; never write the {what} itself here")
     where, _, name = reference.partition(":")
     if where == "env" and not name.startswith(ENV_PREFIX):
         raise ValueError(f"{name} is not for sources: name the variable {ENV_PREFIX}…, and set it for the worker")

@@ -159,10 +159,15 @@ def summary(now: datetime) -> Summary:
     return Summary(counts(now), BacklogRecord.objects.filter(status=states.Status.FAILED).count())
 
 
+def delivers_events_alone() -> bool:
+    """Whether that there are no sources is as it should be."""
+    return Schedule.objects.filter(policy=None).exists()
+
+
 def in_need(now: datetime) -> list[str]:
     """In a sentence how many sources need a person, or what to do first where there is nothing yet."""
     found = Summary(counts(now), 0)
-    if found.total == 0 and not Schedule.objects.filter(policy=None).exists():  # some deliver events alone
+    if found.total == 0 and not delivers_events_alone():
         return [f"{found.sentence}. {FIRST_STEPS}"]
     if not found.in_need:
         return [] if found.protected or not found.total else [f"{found.sentence}: nothing is backed up."]

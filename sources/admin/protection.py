@@ -23,17 +23,22 @@ def proved(assignment: Assignment) -> str:
 
 
 def mends(source_id: int) -> Iterator[tuple[str, str]]:
-    """For each reason why backups of a source are doubtful: the label and the address of what helps."""
-    for each in Assignment.objects.active().filter(DOUBTFUL, source=source_id).select_related("check_round"):
+    """For each reason why backups of a source are doubtful: the label and the address of what helps. Where that is so
+    under several policies, labels name them."""
+    related = ("check_round", "policy__schedule")
+    found = Assignment.objects.active().filter(DOUBTFUL, source=source_id).select_related(*related)
+    doubtful = list(found.order_by("policy__schedule__name"))
+    for each in doubtful:
         damage = getattr(each, "check_round", None) and each.check_round.damage
         reasons = {
             ("check", "Check now"): damage,
             ("drill", "Drill now"): each.drill_error,
             ("accept", "Accept it"): each.held_back_since,
         }
+        under = f" ({each.policy})" if len(doubtful) > 1 else ""
         for (verb, label), reason in reasons.items():
             if reason:
-                yield label, reverse(f"admin:sources_assignment_{verb}_this", args=[each.pk])
+                yield f"{label}{under}", reverse(f"admin:sources_assignment_{verb}_this", args=[each.pk])
 
 
 def table_of_copies(copies: QuerySet[Copy]) -> Any:

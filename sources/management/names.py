@@ -1,11 +1,10 @@
 """Rows that a command names."""
 
-import difflib
 from typing import Any
 
 from django.core.management.base import CommandError
 
-SHOWN_NAMES = 20
+from sources.unknown import no_such
 
 
 def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
@@ -15,9 +14,4 @@ def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
     if found:
         return found
     names = list(rows.order_by(path).values_list(path, flat=True))
-    if close := difflib.get_close_matches(name, names, n=3):
-        text = f"did you mean {' or '.join(map(repr, close))}?"
-    else:
-        some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-        text = f"there is {some or 'none at all: make one in the admin'}"
-    raise CommandError(f"there is no {word} {name!r}; {text}", returncode=2)
+    raise CommandError(no_such(word, name, names), returncode=2)

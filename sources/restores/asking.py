@@ -23,9 +23,14 @@ from sources.processes.programs import ProgramMissing
 from sources.restores import elsewhere, process
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
+from sources.unknown import no_such
 
 KIND, QUEUE = names.RESTORE, names.RESTORES
 MAY_RESTORE = "sources.restore_source"
+
+
+class NotHeldThere(ValueError):
+    """A repository that has nothing of an assignment, or a name of none. The message is for people."""
 
 
 class Restores(Service[Restore]):
@@ -57,8 +62,10 @@ class Restores(Service[Restore]):
         try:
             row.point, points = choose(row.assignment, wish["at"], row.asked_at, wish["repository"])
             row.repository = points[row.point]
+        except NotHeldThere as error:
+            raise ValidationError({"repository": str(error)}) from None
         except ValueError as error:
-            raise ValidationError({"repository" if str(error).startswith("repository") else "at": str(error)}) from None
+            raise ValidationError({"at": str(error)}) from None
         except (StorageFailed, ProgramMissing) as error:
             raise ValidationError({"at": str(error)}) from None
         return None
@@ -81,7 +88,9 @@ class Restores(Service[Restore]):
     def _source(self, name: str) -> Source:
         source = Source.objects.filter(name=name).first()
         if source is None:
-            raise ValueError(f"there is no source {name!r}")
+            raise ValueError(
+                no_such("source", name, list(Source.objects.order_by("name").values_list("name", flat=True)))
+            )
         return source
 
     def _check_target(self, row: Restore) -> None:
@@ -140,14 +149,14 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
     copy. `only`: the name of the one that is to be asked.
 
     Of a repository that does not answer, those that its backups name and no other has, so that no older point stands in
-    for one of them. Raises: StorageFailed when none answers; ValueError for one that has nothing of it.
+    for one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing of it.
     """
     found: dict[str, Repository] = {}
     lost: dict[str, Repository] = {}
     failed: list[StorageFailed] = []
     homes = [each for each in repositories.homes(assignment) if only in (None, each.name)]
     if not homes:
-        raise ValueError(f"repository {only!r} holds neither backups of {assignment.source} nor copies of them")
+        raise NotHeldThere(_why_not_there(assignment, only or ""))
     for repository in homes:
         try:
             found = dict.fromkeys(process.points(repository, assignment.directory), repository) | found
@@ -158,6 +167,22 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
         raise failed[0]
     found = lost | found
     return {each: found[each] for each in sorted(found, key=layout.order_of)}
+
+
+def _why_not_there(assignment: Assignment, name: str) -> str:
+    """In words: there is no repository of that name, or what it holds of the source is not of this policy."""
+    known = list(Repository.objects.order_by("name").values_list("name", flat=True))
+    if name not in known:
+        return no_such("repository", name, known)
+    others = assignment.source.assignments.exclude(pk=assignment.pk).select_related("policy__schedule").order_by("pk")
+    there = [
+        str(each.policy)
+        for each in others
+        if name in {home.name for home in (*repositories.holding(each), *repositories.with_copies(each))}
+    ]
+    what = f"{assignment.source} under {assignment.policy}"
+    text = f"repository {name!r} holds neither backups of {what} nor copies of them"
+    return f"{text}; it has some under {', '.join(there)}: name that policy" if there else text
 
 
 def choose(

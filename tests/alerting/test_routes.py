@@ -13,7 +13,7 @@ from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from declarations import InUse
 from delivery.models import StoredSecret
-from delivery.stored_secrets import read
+from delivery.stored_secrets import read, store
 from sources.edits import Policies
 from sources.fleet import FleetError, export_fleet, import_fleet
 from tests.alerting.making import AT, failing, look, make_route
@@ -96,6 +96,7 @@ def test_what_is_wrong_is_refused_by_field_without_the_url(sent: dict[str, objec
         edit(name="ops", **sent)
     assert list(refused.value.message_dict) == [field]
     assert "T0ken" not in str(refused.value)
+    assert "password" not in str(refused.value)
     assert not StoredSecret.objects.exists()
 
 
@@ -139,6 +140,31 @@ def test_the_command_lists_alerts_and_edits_routes(tmp_path):
     [alert] = json.loads(run("--json"))
     assert alert["kind"] == "failing"
     assert "ops" in run("remove", "ops", "--yes")
+
+
+def test_the_sealed_url_goes_with_its_route_where_that_was_said(tmp_path, admin_client):
+    file = tmp_path / "url"
+    file.write_text(URL)
+    for _ in range(2):  # the name is free again
+        run("add", "ops", "--url-file", str(file))
+        assert "Its URL, the stored secret alert-ops, goes with it." in run("remove", "ops", "--yes")
+        assert not StoredSecret.objects.exists()
+    page = reverse("admin:alerting_alertroute_delete", args=[edit(name="ops", secret_url=URL).pk])
+    assert "its URL, the stored secret alert-ops" in admin_client.get(page).content.decode()
+    assert admin_client.post(page, {"post": "yes"}).status_code == 302
+    assert Program().delete(f"alert-routes/{edit(name='ops', secret_url=URL).pk}").status_code == 204
+    assert not StoredSecret.objects.exists()
+
+
+def test_a_url_that_something_else_refers_to_or_that_was_stored_by_itself_stays():
+    route = edit(name="ops", secret_url=URL)
+    other = edit(name="other", url=route.url)
+    assert "stored secret" not in run("remove", "ops", "--yes")
+    assert read("alert-ops") == URL
+    store("chat", URL)
+    edit(other, url="stored:chat")
+    run("remove", "other", "--yes")
+    assert read("chat") == URL
 
 
 def test_a_test_that_does_not_arrive_says_why(settings):

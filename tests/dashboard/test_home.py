@@ -83,6 +83,23 @@ def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(adm
     assert "/check/" not in text_of(staff("view_source"))
 
 
+def test_buttons_that_mend_name_the_policy_where_several_need_them(admin_client, policy):
+    source = make_source(name="nas")
+    damage = [{"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing"}]
+    under = [make_assignment(each, source, last_backup_at=NOW) for each in (policy, make_policy())]
+    CheckRound.objects.create(assignment=under[0], planned_at=NOW, damage=damage)
+
+    def labels(path: str) -> list[str]:
+        return sorted(re.findall(r">(Check now[^<]*)</a>", text_of(admin_client, path)))
+
+    page = f"/admin/sources/source/{source.pk}/change/"
+    assert labels(page) == ["Check now"]
+    CheckRound.objects.create(assignment=under[1], planned_at=NOW, damage=damage)
+    named = sorted(f"Check now ({each.policy})" for each in under)
+    assert labels(page) == labels(FACTS) == named
+    assert all(f'aria-label="{each}: nas"' in text_of(admin_client, FACTS) for each in named)
+
+
 def test_a_button_is_refused_as_the_admin_refuses_it(policy):
     in_need = make_assignment(policy)
     for person in (staff(), staff("view_source", "view_backlogrecord")):

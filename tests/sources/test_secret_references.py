@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 
+from declarations.problems import validated
+from sources.policy_declaration import Policy
 from sources.secrets_by_reference import LONGEST_SECRET, SecretNotFound, check_reference, read_secret
 
 
@@ -75,3 +78,9 @@ def test_what_is_no_secret_of_a_source_is_refused_in_words_and_never_waited_for(
 def test_a_reference_is_refused_when_it_is_saved(reference: str) -> None:
     with pytest.raises(ValueError, match=r"lies in no|is not for|must say"):
         check_reference(reference)
+
+
+def test_a_refused_url_of_a_ping_is_called_one() -> None:
+    with pytest.raises(ValidationError, match="must say where the URL is found") as refused:
+        validated(Policy, {"ping_url": "https://hc.example/t0ken"})
+    assert "password" not in str(refused.value)

@@ -13,9 +13,11 @@ from alerting import raising
 from jobs import conf
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
+from operations.doctor import Severity
 from sources.models import CheckRound, Source
 from tests.commands import command
 from tests.factories import make_record, make_schedule, make_worker
+from tests.operations.doctor.examining import finding
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 NOW = timezone.now()
@@ -38,6 +40,9 @@ def ends_with_1(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 class TestCommands:
     def test_status_names_who_needs_a_person_and_why(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert "there are no sources. Add a repository" in ends_with_1(capsys)
+        found = finding("protection")
+        assert (found.severity, found.what) == (Severity.WARNING, "Nothing is protected yet: there are no sources")
+        assert found.do.startswith("Add a repository")
         make_assignment(source=make_source(name="fine"), **PROTECTED)
         assert ends_with_1(capsys).startswith("No worker is alive")
         make_worker(queues=dict.fromkeys(conf.queue_rules(), 1))
@@ -78,12 +83,21 @@ class TestCommands:
         make_worker(queues=dict.fromkeys(conf.queue_rules(), 1))
         make_policy()
         assert "there are no sources. Add a repository" in ends_with_1(capsys)
+        found = finding("protection")
+        assert (found.severity, found.what) == (Severity.WARNING, "Nothing is protected yet: there are no sources")
+        assert found.do.startswith("Add a repository")
         assert "! Nothing is protected yet: there are no sources." in backlog()
         assert "there are no sources yet. Add" in sources_refused(code=1)
         make_source(retired_at=NOW)
         assert ends_with_1(capsys).startswith("Nothing is protected: every source is retired. Add")
+        assert finding("protection").severity is Severity.WARNING
         make_schedule()
         assert "Nothing is protected" not in backlog()  # an installation may deliver events alone
+        found = finding("protection")
+        assert (found.severity, found.what) == (
+            Severity.OK,
+            "there is nothing to back up: schedules deliver events alone",
+        )
 
     def test_sources_lists_the_worst_first_and_by_status_and_policy(self) -> None:
         laptops = make_policy()

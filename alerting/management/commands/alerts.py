@@ -67,6 +67,10 @@ class Command(DeclaredCommand):
             raise ValueError(f"--url-file: {file} cannot be read as text: {error}") from None
         return super().sent(options) | {"secret_url": text.strip()}
 
+    def lost(self, row: AlertRoute) -> str:
+        sealed = Routes().sealed_for(row)
+        return f" Its URL, the stored secret {sealed.name}, goes with it." if sealed else ""
+
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         if options["json"]:
             self.stdout.write(as_json(_facts(edit.row)))

@@ -1,6 +1,8 @@
 import json
+import signal
 from argparse import ArgumentParser
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -40,6 +42,13 @@ class Command(TerminalCommand):
         showing.add_options(parser, "the policy")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with _interrupted_by_sigterm():
+                self._restore(options)
+        except (Stopped, KeyboardInterrupt) as error:
+            raise CommandError("stopped; the same command goes on where it was", returncode=1) from error
+
+    def _restore(self, options: dict[str, Any]) -> None:
         assignment = self._assignment(options)
         zone = assignment.policy.schedule.period.tzinfo
         now = database_clock()
@@ -68,8 +77,6 @@ class Command(TerminalCommand):
             raise CommandError(one_line(error), returncode=2) from error
         except StorageFailed as error:
             raise CommandError(f"{one_line(error)}. The same command goes on where it was.", returncode=1) from error
-        except (Stopped, KeyboardInterrupt) as error:
-            raise CommandError("stopped; the same command goes on where it was", returncode=1) from error
         self._report(report, options)
 
     def _report(self, report: Report, options: dict[str, Any]) -> None:
@@ -86,3 +93,13 @@ class Command(TerminalCommand):
             return asking.assignment_of(named(Source.objects, options["source"], "source"), options["policy"])
         except ValueError as error:
             raise CommandError(one_line(error), returncode=2) from error
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,12 +1,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand
 from operations.terminal import columns, table
 from sources.backups import retention
-from sources.management.names import named
 from sources.models import Assignment, Policy, Source
+from sources.unknown import no_such
 
 COLUMNS = columns("source", "policy", "point", "what becomes of it")
 
@@ -38,11 +40,16 @@ class Command(TerminalCommand):
 
 
 def _assignments(name: str) -> list[Assignment]:
+    """Of a policy, or else of a source. Raises: CommandError for the name of neither."""
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     ordered = related.order_by("source__name", "policy__schedule__name")
-    if of_policy := Policy.objects.filter(schedule__name=name.replace("\0", "")).first():
-        return list(ordered.filter(policy=of_policy))
-    return list(ordered.filter(source=named(Source.objects, name, "policy or source")))
+    policies = Policy.objects.values_list("schedule__name", flat=True)
+    sources = Source.objects.values_list("name", flat=True)
+    if name in list(policies):
+        return list(ordered.filter(policy__schedule__name=name))
+    if name in list(sources):
+        return list(ordered.filter(source__name=name))
+    raise CommandError(no_such("policy or source", name, sorted({*policies, *sources})), returncode=2)
 
 
 def _rows(assignment: Assignment) -> list[tuple[str, ...]]:

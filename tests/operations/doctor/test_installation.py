@@ -16,7 +16,7 @@ from jobs.worker.database_threads import THREADS
 from operations import doctor
 from operations.doctor import installation
 from operations.doctor.finding import Finding, ok
-from tests.factories import make_record
+from tests.factories import make_record, make_schedule
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, run, serve, succeed_async
 from tests.threads import another_connection
 
@@ -32,6 +32,7 @@ class TestASystemInOrder:
         call_command("install_schedules")
         serve(default=4)
         make_record(run_after=database_clock())
+        make_schedule()  # there is something to do, without sources
 
     def test_every_finding_is_ok_but_the_test_servers_own_durability(self):
         found = doctor.examine()

@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from jobs.handlers import Run, registry
@@ -258,3 +258,6 @@ def test_people_see_which_points_stay_and_why_before_anything_goes(
     out = StringIO()
     call_command("retention", assignment.source.name, "--json", stdout=out)
     assert json.loads(out.getvalue()) == {"enqueued": 1}
+    for name in (str(assignment.policy), assignment.source.name):
+        with pytest.raises(CommandError, match=f"there is no policy or source '{name}x'; did you mean .*'{name}'"):
+            call_command("retention", f"{name}x")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -84,6 +85,7 @@ def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restor
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
         (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
+        (("--from", "dsik"), "there is no repository 'dsik'; did you mean 'disk'"),
         (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has some under policy"),
     ],
 )
@@ -103,25 +105,54 @@ def test_an_unknown_source_names_similar_ones(built: Built) -> None:
         call_command("restore", "nsa", "--list")
 
 
+def test_a_repository_with_backups_under_another_policy_names_that_one(built: Built) -> None:
+    built.write("a", "")
+    first = Assignment.objects.get()
+    add_backup(first, built.back_up(), 1)
+    Repository.objects.create(name="empty", location="/empty")
+    second = make_assignment(
+        make_policy(repository=Repository.objects.create(name="tape", location="/tape")), first.source, directory="b"
+    )
+
+    def refused(repository: str) -> str:
+        with pytest.raises(CommandError) as error:
+            restore("--policy", second.policy, "--from", repository, "--list")
+        return str(error.value)
+
+    nothing = f"holds neither backups of nas under {second.policy} nor copies of them"
+    assert refused("disk") == f"repository 'disk' {nothing}; it has some under {first.policy}: name that policy"
+    assert refused("empty") == f"repository 'empty' {nothing}"
+
+
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_a_killed_restore_goes_on(built: Built, tmp_path: Path) -> None:
-    for number in range(3):
-        built.write(f"{number}", os.urandom(20_000_000))
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (signal.SIGKILL, -signal.SIGKILL, ""),
+        (signal.SIGTERM, 1, "CommandError: stopped; the same command goes on where it was\n"),
+    ],
+)
+def test_a_killed_restore_goes_on(built: Built, tmp_path: Path, number: int, code: int, message: str) -> None:
+    for name in range(3):
+        built.write(f"{name}", os.urandom(20_000_000))
     to, point = tmp_path / "to", built.back_up()
     command = (sys.executable, "manage.py", "restore", "nas", "--to", str(to), "--json")
     environment = {**os.environ, "DATABASE_URL": database_url(), "BACKUPSCHED_VAR": str(tmp_path / "var")}
-    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    pipe = subprocess.PIPE
 
-    def killed_in_the_middle() -> bool:
+    def killed_in_the_middle() -> tuple[int, str] | None:
         shutil.rmtree(to, ignore_errors=True)  # where it was done before it was killed
-        with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=pipe, stderr=quiet) as killed:
+        with subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=environment, stdout=pipe, stderr=pipe, text=True
+        ) as killed:
             assert killed.stdout
             assert killed.stdout.readline()  # the first step: rclone copies
-            killed.kill()
-        return (to / f".restore-{point}.unfinished").exists()
+            killed.send_signal(number)
+            _, errors = killed.communicate(timeout=PATIENCE)
+        return (killed.returncode, errors) if (to / f".restore-{point}.unfinished").exists() else None
 
-    eventually(killed_in_the_middle)
+    assert eventually(killed_in_the_middle) == (code, message)
 
     done = subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, check=True, timeout=PATIENCE

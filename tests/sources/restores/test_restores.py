@@ -106,7 +106,8 @@ def test_what_cannot_be_restored_is_no_retry(built: Built, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("body", "field", "message"),
     [
-        ({"source": "nsa", "target": "/x"}, "source", "there is no source 'nsa'"),
+        ({"source": "nsa", "target": "/x"}, "source", "there is no source 'nsa'; did you mean 'nas'?"),
+        ({"target": "{tmp}/allowed/to", "repository": "dsik"}, "repository", "there is no repository 'dsik'; did you"),
         ({"target": "/etc"}, "target", "your account may name folders below"),
         ({"target": "{tmp}/built/repository/new"}, "target", "which holds backups"),
         ({"target": "{tmp}/allowed/../../etc"}, "target", "must be the absolute path"),
