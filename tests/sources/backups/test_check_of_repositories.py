@@ -10,11 +10,12 @@ from django.core.management import call_command
 from django.test import Client
 
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Decision
+from jobs.models import BacklogRecord, Breaker, Decision
 from jobs.outcomes import Cancelled, Failed, Outcome, Succeeded
 from jobs.states import Status
 from sources.backups import check
 from sources.models import Assignment, CheckRound, Copy, Repository
+from sources.repository_breaker import guarded_by
 from tests.sources.backups.test_retention import add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy, unfinished
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
@@ -138,6 +139,7 @@ def test_known_damage_is_read_each_day_wherever_the_round_is(
     assert damage() == [where]
     for day, text, known in (1, "longer than it was", [where]), (2, "the same", []):
         break_b(broken, text=text)
+        (broken.current / "a").write_text("its turn will come")
         CheckRound.objects.update(repository=Repository.objects.get(name=other))
         now = database_clock() + timedelta(days=day)
         assert check.plan(now) == 1
@@ -156,6 +158,20 @@ def test_known_damage_in_a_repository_that_is_away_stays_and_holds_nothing_up(
     assert isinstance(done(), Succeeded)
     assert (damage(), read()) == (["offsite"], ["offsite", "office"])
     assert "offsite is no directory here" in Decision.objects.get(what="failed").text
+
+
+def test_asked_for_a_copy_whose_breaker_is_open_it_is_ended_and_keeps_no_other_waiting(assignment: Assignment) -> None:
+    now, copy_to = database_clock(), assignment.policy.copy_to
+    assert copy_to
+    guarded = guarded_by(copy_to)
+    Breaker.objects.create(
+        key=guarded.key, title=guarded.title, failures=3, opened_at=now, last_failure_at=now,
+        probe_at=now + timedelta(days=9),
+    )  # fmt: skip
+    check.check_now([assignment.pk], repository=copy_to)
+    assert isinstance(done(), Cancelled)
+    assert "the breaker of repository offsite is open" in Decision.objects.get(what="cancelled").text
+    assert unfinished() == 0
 
 
 def test_one_that_fails_is_tried_again_and_the_next_day_brings_the_others_their_turn(
