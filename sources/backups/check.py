@@ -183,7 +183,8 @@ def _read(
 
     Raises: StorageFailed, Stopped, Busy.
     """
-    goes_on = repository.pk == row.repository_id
+    in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one of them
+    goes_on = repository.pk == row.repository_id and not in_parts
     answer = repositories.work(
         "check_files",
         repository,
