@@ -268,7 +268,8 @@ def drill(request: HttpRequest, assignment_id: int) -> dict[str, int]:
 
 @assignments.verb(router, "check", operating(), "Check now", answer=MovedAnswer, has=["conflict"])
 def check_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
-    """Read all that its round has left, and compare it with the manifests, whatever its window."""
+    """Read all that its round has left, then its other repositories, and compare that with the manifests, whatever
+    its window."""
     return _asked(request, assignment_id, "check", "checked", check.check_now)
 
 

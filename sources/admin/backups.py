@@ -39,7 +39,8 @@ DRILL_MEANS = "The newest point of each is restored into scratch space and compa
 CHECK = "Check now"
 CHECK_MEANS = (
     "All that the round under way has left is read and compared with the manifests, or all when none is, whatever the "
-    "window. What was found stands on the page of each assignment."
+    "window: in that repository, or one after the other in all that an assignment has. What was found stands on the "
+    "page of each assignment."
 )
 COPY = "Copy now"
 COPY_MEANS = "Points that are not in the second repository of their policy are copied there, whatever its window."

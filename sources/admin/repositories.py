@@ -79,10 +79,12 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, DeclaredAdmin):
         self, request: HttpRequest, rows: QuerySet[Repository], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """For all that lies in a repository."""
-        ids = [each for row in rows for each in check.lying_in(row)]
+        lying = {row: check.lying_in(row) for row in rows}
         if is_confirmed(request):
-            done(self, request, name, verb(ids, by=str(request.user)))
+            by = str(request.user)
+            done(self, request, name, sum(verb(ids, by=by, repository=row) for row, ids in lying.items()))
             return None
+        ids = [each for found in lying.values() for each in found]
         return question(request, name, means, Assignment.objects.filter(pk__in=ids[:SHOWN]))
 
     @action(description="Show key", url_path="key", permissions=["export_key"], icon="key")

@@ -89,28 +89,36 @@ def enqueue(
     *,
     priority: int = 0,
     at_once: bool = False,
+    asked: dict[str, Any] = ASKED_FOR,
     opening: Callable[[Policy, datetime], Opening] = Policy.opening,
 ) -> int:
     """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
 
-    `priority`: added to the policy's. `at_once`: whatever its window, as its payload says; those that waited for it, or
-    for their next try, count as new.
+    `priority`: added to the policy's. `at_once`: whatever its window, with `asked` in its payload; those that waited
+    for it, or for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:
-        return _record(kind, assignment, now, priority, None if at_once else opening(assignment.policy, now))
+        made = _record(kind, assignment, now, priority, None if at_once else opening(assignment.policy, now))
+        made.payload |= asked if at_once else {}
+        return made
 
     records = {planning.subject_of(each.pk): record(each) for each in assignments}
     unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
     waited = unfinished.filter(status=Status.WAITING, waiting_for__in=PASSED_OVER if at_once else ())
-    payload = Func(F("payload"), Value(ASKED_FOR, JSONField()), template="%(expressions)s", arg_joiner=" || ")
+    payload = payload_with(asked)
     moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None, payload=payload)
     BacklogRecord.objects.bulk_create(records.values(), ignore_conflicts=True)
     if records or moved:
         notify(planning.AVAILABILITY)
     return len(records) + moved
+
+
+def payload_with(facts: dict[str, Any]) -> Combinable:
+    """For an update of records: their payload, with these facts."""
+    return Func(F("payload"), Value(facts, JSONField()), template="%(expressions)s", arg_joiner=" || ")
 
 
 def _record(kind: str, assignment: Assignment, now: datetime, priority: int, opening: Opening | None) -> BacklogRecord:
@@ -121,8 +129,7 @@ def _record(kind: str, assignment: Assignment, now: datetime, priority: int, ope
         kind=kind,
         queue=planning.AVAILABILITY,
         subject=planning.subject_of(assignment.pk),
-        payload={"assignment": assignment.pk, "source": source.pk, "title": source.name, "key": source.exclusive_key}
-        | ({} if opening else ASKED_FOR),
+        payload={"assignment": assignment.pk, "source": source.pk, "title": source.name, "key": source.exclusive_key},
         status=Status.READY if opens_at <= now else Status.WAITING,
         waiting_for=None if opens_at <= now else WaitingFor.WINDOW,
         run_after=opens_at,

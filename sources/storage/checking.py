@@ -80,17 +80,18 @@ def check(
     known: Sequence[Damage] = (),
     on_progress: Callable[[int, int], None] = lambda files, size: None,
 ) -> Checked:
-    """Read on for `share` of the bytes of a round, and what is known to be damaged before that.
+    """Read on for `share` of the bytes of a round (0: nothing), and what is known to be damaged before that.
 
     Raises: StorageFailed, Stopped, ProgramMissing, OSError.
     """
-    if not part:
+    if share and not part:
         total = _total(store, folder)
     work = _Check(store, folder, max(LEAST_BYTES, int(total * share)), Checked(part, after, total), on_progress)
     with tempfile.TemporaryDirectory() as scratch:
         work.scratch = Path(scratch)
         work.again(known)
-        work.read_on()
+        if share:
+            work.read_on()
     return work.done
 
 

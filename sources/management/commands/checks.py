@@ -13,7 +13,8 @@ from sources.models import Repository
 class Command(AskingCommand):
     help = (
         "Show what was last read in repositories and compared with the manifests, and what is damaged; with a SOURCE "
-        "or a --repository: read now all that the round under way has left, whatever the window. A worker does it. "
+        "or a --repository: read now all that the round under way has left, whatever the window, in all repositories "
+        "of the source, or in that one. A worker does it. "
         "Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad usage."
     )
     called = "check"
@@ -25,6 +26,7 @@ class Command(AskingCommand):
         "ended_at": "check_round__ended_at",
         "damage": "check_round__damage",
     }
+    repository: Repository | None = None
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -33,11 +35,11 @@ class Command(AskingCommand):
     def named_by(self, options: dict[str, Any]) -> tuple[object, Iterable[int]] | None:
         if options["repository"] is None:
             return super().named_by(options)
-        repository = named(Repository.objects, options["repository"], "repository")
-        return repository, check.lying_in(repository)
+        self.repository = named(Repository.objects, options["repository"], "repository")
+        return self.repository, check.lying_in(self.repository)
 
     def ask(self, ids: Iterable[int]) -> int:
-        return check.check_now(ids, by=BY)
+        return check.check_now(ids, by=BY, repository=self.repository)
 
     def row(self, found: dict[str, Any]) -> tuple[object, ...]:
         source, policy, checked, ended, damage = found.values()

@@ -80,13 +80,14 @@ def _patient(restic: Restic) -> Restic:
 
 
 def check(restic: Restic, part: str, share: float, known: Collection[Damage]) -> Checked:
-    """Read on: `part` is the one to read, as 3/21; empty: the first one of a new round, in parts of `share` of all.
-    What is known to be damaged is read again before that. Raises: StorageFailed for what is out of reach; Busy,
-    Stopped."""
+    """Read on: `part` is the one to read, as 3/21; empty: the first one of a new round, in parts of `share` of all;
+    with 0 none. What is known to be damaged is read again before that. Raises: StorageFailed for what is out of reach;
+    Busy, Stopped."""
     number, _, parts = part.partition("/")
-    current, of = (int(number), int(parts)) if parts else (1, max(1, math.ceil(1 / share)))
+    current, of = (int(number), int(parts)) if parts else (1, max(1, math.ceil(1 / share)) if share else 1)
     done = Checked(f"{current + 1}/{of}" if current < of else "", "", 0)
-    for each in dict.fromkeys([*(damage.path for damage in known), f"{current}/{of}"]):
+    here = [f"{current}/{of}"] if share else []
+    for each in dict.fromkeys([*(damage.path for damage in known), *here]):
         packs, problems = _read(restic, each)
         done.files += packs
         done.damaged += [Damage(ALL_POINTS, each, RESTIC, problem) for problem in problems[:MOST_SHOWN]]

@@ -343,8 +343,8 @@ def test_a_check_reads_the_copy_too_what_is_damaged_there_comes_again_and_a_dril
     settings.VAR_DIR = tmp_path / "var"
     Policy.objects.update(drill_from="copy")
     (there.current / "b").write_text("the sXme")
+    assert check.check_now([waiting.pk]) == 1
     for _ in policy.repository, policy.copy_to:
-        assert check.check_now([waiting.pk]) == 1
         assert isinstance(done(at_work(planning.CHECK)), Succeeded)
     [damage] = CheckRound.objects.get().damage
     assert (damage["path"], damage["repository"]) == ("b", policy.copy_to_id)

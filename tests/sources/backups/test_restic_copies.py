@@ -17,9 +17,9 @@ from delivery import stored_secrets
 from jobs.models import Decision
 from jobs.outcomes import Succeeded
 from sources import planning
-from sources.backups import copies, handler, repositories
+from sources.backups import check, copies, handler, repositories
 from sources.edits import Policies
-from sources.models import Assignment, Backup, Repository
+from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.processes.programs import find_restic
 from sources.repository_edits import Repositories
 from sources.restores import drills
@@ -98,6 +98,25 @@ def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
     target = tmp_path / "back"
     assert recovering.main([there.location, f"--key-file={key}", "--source=anna", f"--to={target}"]) == 0
     assert tree(target) == tree(folder)
+
+
+@pytest.mark.slow
+def test_a_check_that_was_asked_for_in_mid_round_reads_all_of_both(tmp_path: Path, folder: Path, settings: Any) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    anna = make_assignment(make_policy(repository=here, copy_to=there), make_source(name="anna", path=str(folder)))
+    backed_up(anna)
+    copied(anna)
+    CheckRound.objects.create(assignment=anna, planned_at=anna.inserted_at, repository=here, part="2/21")
+    assert check.check_now([anna.pk]) == 1
+    for name in "here", "there":
+        assert isinstance(done(at_work(planning.CHECK)), Succeeded)
+        files = [len(list(each.iterdir())) for each in (tmp_path / name / RESTIC / "data").iterdir()]
+        text = Decision.objects.filter(kind=planning.CHECK, what="checked").latest("pk").text
+        assert f"{sum(files)} file" in text
+        assert f"read in {name}" in text
+    row = CheckRound.objects.get()
+    assert (row.part, row.repository, bool(row.ended_at)) == ("", here, True)
 
 
 @pytest.mark.slow

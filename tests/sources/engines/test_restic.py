@@ -153,6 +153,10 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     last = keeping.check_files(part=first["part"], **facts)
     assert (first["part"], last["part"], first["damaged"] + last["damaged"]) == ("2/2", "", [])
     assert first["files"] + last["files"] > 0
+    known = [{"point": "any point", "path": "1/1", "place": "restic", "why": "a pack was damaged", "repository": 1}]
+    nothing, again = (keeping.check_files(part="", **facts | {"share": 0, "known": each}) for each in ([], known))
+    assert (nothing["files"], again["damaged"]) == (0, [])
+    assert again["files"] > 0, "what was known to be damaged is read again, and is not any more"
 
 
 @pytest.mark.slow
