@@ -21,7 +21,7 @@ from jobs.formatting import several
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Outcome, Succeeded
 from sources import planning, repository_breaker
-from sources.backups import repositories, snapshots, upkeep
+from sources.backups import repositories, retention, snapshots, upkeep
 from sources.models import Assignment, CheckRound, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout
@@ -33,7 +33,6 @@ KIND = planning.CHECK
 EVERY = timedelta(hours=20)
 """A day, less what a window may be later than the last one."""
 DAY = 86_400
-UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 SLACK = 0.75
 """Of the time in which all is to be read: absent repositories and closed windows take their part."""
 
@@ -121,7 +120,7 @@ def _check(work: upkeep.Work) -> Read:
                 total=row.total if goes_on else 0,
                 share=len(homes) / days,
                 known=[each for each in row.damage if each.get("repository") == repository.pk],
-                recorded=repositories.recorded(assignment, repository),
+                recorded=_recorded(assignment, repository),
             )
         except StorageFailed as error:
             failed.append(f"repository {repository}: {error}")
@@ -137,19 +136,10 @@ def _check(work: upkeep.Work) -> Read:
     raise StorageFailed("no repository holds a backup of it")
 
 
-def note_manifests(assignment_id: int, repository_id: int, points: Iterable[str], now: datetime) -> None:
-    """Keep which manifests cannot be read, as a removal of points has found."""
-    row = CheckRound.objects.filter(pk=assignment_id).first() or CheckRound(pk=assignment_id, planned_at=now)
-    found = [
-        asdict(Damage(each, f"{layout.MANIFESTS}/{each}", layout.MANIFESTS, UNREADABLE, repository_id))
-        for each in points
-    ]
-    others = [
-        each for each in row.damage if (each.get("repository"), each["place"]) != (repository_id, layout.MANIFESTS)
-    ]
-    if row.damage != others + found:
-        row.damage = others + found
-        row.save()
+def _recorded(assignment: Assignment, repository: Repository) -> list[str]:
+    """Those points that are to be there: by our rows, without what a removal may have removed, and not noted yet."""
+    going = retention.going(assignment, repository)
+    return [each for each in repositories.recorded(assignment, repository) if each not in going]
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
