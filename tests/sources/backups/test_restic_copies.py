@@ -213,6 +213,26 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_no_check_mis
 
 
 @pytest.mark.slow
+def test_a_copy_that_forgot_points_and_failed_to_prune_names_none_that_is_gone(
+    tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    policy = make_policy(repository=here, copy_to=there, keep={"last": 1})
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    backed_up(anna)
+    copied(anna)
+    for pack in packs_of(there):
+        pack.unlink()
+    change(folder, letter="1")
+    backed_up(anna)
+    row = copied(anna)
+    assert row.error.startswith("what removed points held takes room still: "), row.error
+    assert row.points == points_in(there, anna)
+    assert len(row.points) == 1
+
+
+@pytest.mark.slow
 def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
     tmp_path: Path, folder: Path, settings: Any
 ) -> None:
