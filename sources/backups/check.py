@@ -26,7 +26,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from jobs.states import Status
 from sources import planning, repository_breaker
-from sources.backups import repositories, snapshots, upkeep
+from sources.backups import repositories, retention, snapshots, upkeep
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout
@@ -40,7 +40,6 @@ EVERY = timedelta(hours=20)
 DAY = 86_400
 ONLY = "repositories"
 """In the payload of what a person asked for: the ids of those to read; None: all."""
-UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 SLACK = 0.75
 """Of the time in which all is to be read: absent repositories and closed windows take their part."""
 
@@ -197,7 +196,7 @@ def _read(
         total=row.total if goes_on else 0,
         share=share,
         known=[each for each in row.damage if each.get("repository") == repository.pk],
-        recorded=repositories.recorded(work.assignment, repository),
+        recorded=_recorded(work.assignment, repository),
     )
     unrecorded, damaged = answer.pop("unrecorded"), answer.pop("damaged")
     return Checked(**answer, damaged=[Damage(**each | {"repository": repository.pk}) for each in damaged]), unrecorded
@@ -219,19 +218,10 @@ def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], fa
     return found
 
 
-def note_manifests(assignment_id: int, repository_id: int, points: Iterable[str], now: datetime) -> None:
-    """Keep which manifests cannot be read, as a removal of points has found."""
-    row = CheckRound.objects.filter(pk=assignment_id).first() or CheckRound(pk=assignment_id, planned_at=now)
-    found = [
-        asdict(Damage(each, f"{layout.MANIFESTS}/{each}", layout.MANIFESTS, UNREADABLE, repository_id))
-        for each in points
-    ]
-    others = [
-        each for each in row.damage if (each.get("repository"), each["place"]) != (repository_id, layout.MANIFESTS)
-    ]
-    if row.damage != others + found:
-        row.damage = others + found
-        row.save()
+def _recorded(assignment: Assignment, repository: Repository) -> list[str]:
+    """Those points that are to be there: by our rows, without what a removal may have removed, and not noted yet."""
+    going = retention.going(assignment, repository)
+    return [each for each in repositories.recorded(assignment, repository) if each not in going]
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:

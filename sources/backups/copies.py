@@ -29,7 +29,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import repositories, retention, snapshots, upkeep
+from sources.backups import repositories, retention, snapshots, thinning, upkeep
 from sources.backups.handler import not_writable, note_made
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
@@ -78,15 +78,13 @@ def _enqueue(assignments: list[Assignment], now: datetime, **how: Any) -> int:
 class Brought:
     """What came of a run: into which repository (its id), as of which backup, and the points that are there then.
 
-    `removed`: points that the policy does not keep, and whether their room is free (`pruned`); `trouble`: why some
-    were not removed.
+    `removed`: points that the policy does not keep; `trouble`: why some were not removed, or take room still.
     """
 
     repository: int
     as_of: datetime | None
     done: Copied
     removed: list[str] = field(default_factory=list)
-    pruned: bool = False
     trouble: str = ""
 
 
@@ -199,15 +197,15 @@ def _thin(work: upkeep.Work, target: Repository, found: Brought) -> None:
     if work.assignment.held_back_since:
         return
     try:
-        answer = retention.thin(work, target, retention.decide_of_copy(work.assignment, found.done.points))
+        if answer := thinning.thin(work, target, retention.decide_of_copy(work.assignment, found.done.points)):
+            found.done.points, found.removed = list(answer["present"]), list(answer["points"])
+            thinning.prune(work, target)
     except StorageFailed as error:
-        found.trouble = f"points that its policy does not keep were not removed from the copy: {error}"
+        not_done = "" if found.removed else "points that its policy does not keep were not removed from the copy: "
+        found.trouble = f"{not_done}{error}"
         return
     except repositories.Busy:  # another restic works there: a record of retention waits for its end (`write_down`)
         return
-    if answer:
-        found.done.points, found.removed = list(answer["present"]), list(answer["points"])
-        found.pruned = bool(answer.get("pruned"))
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
@@ -226,8 +224,6 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             rows_of_it = Copy.objects.filter(assignment=assignment, repository=found.repository)
             known = rows_of_it.values_list("error", flat=True).first()
             rows_of_it.update(**facts)
-            if found.pruned:
-                Repository.objects.filter(pk=found.repository, format=Format.RESTIC).update(pruned_at=now)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)

@@ -2,15 +2,15 @@
 
 A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
 repository was busy at its end. It is not held by the repository's breaker: a full repository is what it makes room in.
-What the repository says is there counts, so a removal whose result was lost is noted by the next one. A backup's row
-goes with its point. Where a policy was given another repository, its rules go on for what lies in the earlier ones; one
-of those that fails is named, and holds nothing up.
+What the repository says is there counts, so a removal whose result was lost is noted by the next one; until then no
+check misses what it was to remove (`going`). A backup's row goes with its point. Where a policy was given another
+repository, its rules go on for what lies in the earlier ones; one of those that fails is named, and holds nothing up.
 """
 
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,21 +21,24 @@ from django.template.defaultfilters import filesizeformat
 from jobs.clock import database_clock
 from jobs.formatting import several
 from jobs.handlers import Run
+from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from schedules.cron import Period
 from sources import planning
 from sources.availability.check import not_wanted
-from sources.backups import check, repositories, snapshots, upkeep
+from sources.backups import repositories, thinning, upkeep
 from sources.domain.retention import Keep, Kept, Point
-from sources.models import Assignment, Backup, Copy, Format, Repository
+from sources.models import Assignment, Backup, CheckRound, Copy, Repository
 from sources.storage import layout
+from sources.storage.checking import Damage
 from sources.storage.merging import Removed
-from sources.storage.store import StorageFailed
+from sources.storage.store import Stopped, StorageFailed
 
 log = logging.getLogger(__name__)
 
 KIND = planning.RETENTION
 MINUTES = 24 * 60
+UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
@@ -43,12 +46,12 @@ KEPT_AT_LEAST = timedelta(days=30)
 @dataclass
 class Removal:
     """What was removed, by repository, beside its points that had no row. `failed`: why not elsewhere; `lost`: points
-    that were to stay, and are not there. `pruned`: repositories, by id."""
+    that were to stay, and are not there. `pruned`: bytes that restic freed."""
 
     by_repository: dict[int, tuple[Removed, list[dict[str, Any]]]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    pruned: list[int] = field(default_factory=list)
+    pruned: int = 0
     copies: dict[int, list[str]] = field(default_factory=dict)
     """Of `Copy` rows: the points that are there still."""
 
@@ -161,43 +164,55 @@ def _remove(work: upkeep.Work) -> Removal:
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
         raise upkeep.Refused(Cancelled(text))
-    decided = defaultdict[int, list[Kept]](list)
-    for each in decide(assignment, now=work.record.started_at):
-        decided[each.point.repository].append(each)
     done = Removal()
-    for repository in repositories.holding(assignment):
-        work.repository = repository
-        try:
-            answer = thin(work, repository, decided[repository.pk])
-        except StorageFailed as error:
-            if repository.pk == assignment.policy.repository_id:
-                raise
-            done.failed.append(f"repository {repository}: {error}")
-            continue
-        if answer and answer.get("pruned"):
-            done.pruned.append(repository.pk)
-        if answer:
-            points, present, damaged = (tuple(answer[name]) for name in ("points", "present", "damaged"))
-            done.by_repository[repository.pk] = Removed(points, present, answer["freed"], damaged), answer["unrecorded"]
-            stay = (each.point.name for each in decided[repository.pk] if each.reasons)
-            done.lost += (name for name in stay if name not in present)
-    _thin_copies(work, done)
+    try:
+        _remove_all(work, done)
+    except (StorageFailed, repositories.Busy, Stopped):
+        if done.by_repository:
+            _log(work.record, done, database_clock())
+        raise
     return done
 
 
-def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict[str, Any] | None:
-    """Remove what does not stay of the points that an assignment has in a repository. Returns what came of it; None:
-    all stay. Raises: StorageFailed, Stopped, Busy."""
-    goes = [each.point.name for each in decided if not each.reasons]
-    stays = [each.point.name for each in decided if each.reasons]
-    at: dict[str, Any] = {"grace": work.grace, "on_progress": work.on_progress, "folder": work.assignment.directory}
-    if not goes:
-        return None
-    if work.assignment.source.retired and not stays:
-        return repositories.remove_folder(repository, work, **at)
-    prune = snapshots.prunes_now(repository, work.record.started_at)
-    answer = repositories.work("remove_points", repository, work, **at, points=goes, stay=stays, prune=prune)
-    return answer | {"pruned": prune}
+def _remove_all(work: upkeep.Work, done: Removal) -> None:
+    """Raises: StorageFailed, Stopped, Busy, also after some of it is done."""
+    assignment = work.assignment
+    decided = defaultdict[int, list[Kept]](list)
+    for each in decide(assignment, now=work.record.started_at):
+        decided[each.point.repository].append(each)
+    for repository in repositories.holding(assignment):
+        work.repository = repository
+        is_own = repository.pk == assignment.policy.repository_id
+        try:
+            if answer := thinning.thin(work, repository, decided[repository.pk]):
+                points, present, damaged = (tuple(answer[name]) for name in ("points", "present", "damaged"))
+                removed = Removed(points, present, answer["freed"], damaged)
+                done.by_repository[repository.pk] = removed, answer["unrecorded"]
+                stay = (each.point.name for each in decided[repository.pk] if each.reasons)
+                done.lost += (name for name in stay if name not in present)
+            if answer or is_own:  # an earlier attempt may have removed points, and freed nothing
+                done.pruned += thinning.prune(work, repository)
+        except StorageFailed as error:
+            if is_own:
+                raise
+            done.failed.append(f"repository {repository}: {error}")
+    _thin_copies(work, done)
+
+
+def going(assignment: Assignment, repository: Repository) -> set[str]:
+    """The points in a repository that a removal on the backlog is to remove: one that was killed may have done so."""
+    ours = BacklogRecord.objects.unfinished().filter(subject=planning.subject_of(assignment.pk))
+    kinds = set(ours.filter(kind__in=(KIND, planning.COPY)).values_list("kind", flat=True))
+    if assignment.held_back_since or not kinds:
+        return set()
+    try:
+        decided = decide(assignment) if KIND in kinds else []
+        decided = [each for each in decided if each.point.repository == repository.pk]
+        for copy in _copies(assignment).filter(repository=repository):
+            decided += decide_of_copy(assignment, copy.points)
+    except ValueError:  # rules that cannot be read: none goes
+        return set()
+    return {each.point.name for each in decided if not each.reasons}
 
 
 def _copies(assignment: Assignment) -> QuerySet[Copy]:
@@ -209,11 +224,11 @@ def _copies(assignment: Assignment) -> QuerySet[Copy]:
 def _thin_copies(work: upkeep.Work, done: Removal) -> None:
     for copy in _copies(work.assignment):
         try:
-            if answer := thin(
+            if answer := thinning.thin(
                 work, copy.repository, decide_of_copy(work.assignment, copy.points, work.record.started_at)
             ):
                 done.copies[copy.pk] = list(answer["present"])
-                done.pruned += [copy.repository_id] if answer.get("pruned") else []
+                thinning.prune(work, copy.repository)
         except StorageFailed as error:
             done.failed.append(f"copy in repository {copy.repository}: {error}")
 
@@ -227,7 +242,6 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             assignment_id = record.payload["assignment"]
             if (assignment := Assignment.objects.filter(pk=assignment_id).first()) is None:
                 return
-            Repository.objects.filter(pk__in=done.pruned, format=Format.RESTIC).update(pruned_at=now)
             for repository_id, (removed, unrecorded) in done.by_repository.items():
                 rows = Backup.objects.filter(
                     assignment=assignment_id, repository=repository_id, started_at__lt=record.started_at
@@ -239,7 +253,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 ]
                 Backup.objects.filter(pk__in=gone).delete()
                 upkeep.record_points(assignment_id, repository_id, unrecorded)
-                check.note_manifests(assignment_id, repository_id, removed.damaged, now)
+                note_manifests(assignment_id, repository_id, removed.damaged, now)
             for copy_id, points in done.copies.items():
                 Copy.objects.filter(pk=copy_id).update(points=points)
             if done.by_repository:
@@ -247,11 +261,28 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             _log(record, done, now)
 
 
+def note_manifests(assignment_id: int, repository_id: int, points: Iterable[str], now: datetime) -> None:
+    """Keep which manifests cannot be read, as a removal of points has found."""
+    row = CheckRound.objects.filter(pk=assignment_id).first() or CheckRound(pk=assignment_id, planned_at=now)
+    found = [
+        asdict(Damage(each, f"{layout.MANIFESTS}/{each}", layout.MANIFESTS, UNREADABLE, repository_id))
+        for each in points
+    ]
+    others = [
+        each for each in row.damage if (each.get("repository"), each["place"]) != (repository_id, layout.MANIFESTS)
+    ]
+    if row.damage != others + found:
+        row.damage = others + found
+        row.save()
+
+
 def _log(record: Claimed, done: Removal, now: datetime) -> None:
     removals = [removed for removed, _ in done.by_repository.values()]
     points = [point for removed in removals for point in removed.points]
-    freed, kept = sum(each.freed for each in removals), sum(len(each.present) for each in removals)
-    text = f"{several(len(points), 'point')} removed, {filesizeformat(freed)} freed, {kept} kept"
+    freed = done.pruned + sum(each.freed for each in removals)
+    kept = sum(len(each.present) for each in removals)
+    text = f"{several(len(points), 'point')} removed, {filesizeformat(freed)} freed"
+    text += f", {kept} kept" if removals else ""
     upkeep.log(record, "removed", text, now, points=points[:100], freed=freed)
     if damaged := [point for removed in removals for point in removed.damaged]:
         text = f"the manifest of point {', '.join(damaged[:3])} cannot be read, so the point after it stays"

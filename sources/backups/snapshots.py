@@ -25,6 +25,13 @@ def prunes_now(repository: Repository, now: datetime) -> bool:
     return repository.pruned_at is None or now - repository.pruned_at >= PRUNE_EVERY
 
 
+def note_pruned(repository: Repository, now: datetime) -> None:
+    """Keep when restic last freed room."""
+    if repository.format == Format.RESTIC:
+        repository.pruned_at = now
+        repository.save(update_fields=["pruned_at"])
+
+
 def is_wanted_alone(repository: Repository) -> bool:
     """Whether a backup, or a copy, is to wait, since what needs the repository alone never finds it so."""
     if repository.format != Format.RESTIC:

@@ -56,7 +56,7 @@ def _room(directory: Path | None) -> tuple[int, int] | None:
 _KEEPING, _QUESTIONS = "sources.engines.keeping", "sources.engines.questions"
 ORDERS = {
     "back_up": __name__,
-    **dict.fromkeys(("remove_points", "remove_folder", "check_files", "copy_points"), _KEEPING),
+    **dict.fromkeys(("remove_points", "prune", "remove_folder", "check_files", "copy_points"), _KEEPING),
     **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
 }
 """What can be ordered → the module that has it, as a function of that name."""

@@ -28,24 +28,29 @@ SLOWEST_PACK_SECONDS = 3_600.0
 """For one of restic's files of data, of which a few at a time share a slow link."""
 
 
-def remove_points(
-    location: dict[str, Any], folder: str, points: list[str], stay: list[str], prune: bool = True
-) -> dict[str, Any]:
+def remove_points(location: dict[str, Any], folder: str, points: list[str], stay: list[str]) -> dict[str, Any]:
     """Remove points of an assignment. Returns `merging.Removed` as a dictionary, and the points that are in neither
-    list (`runs.unrecorded`), or why it was not done. `prune`: of a restic repository, also what only they held."""
+    list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune` removes what only they held."""
 
     def on_progress(files: int, freed: int) -> None:
         say_progress(EngineProgress(freed, 0, files))
 
     def remove(store: Store) -> Removed:
         if isinstance(store, ResticStore):
-            return upkeep.remove_points(store.restic, folder, points, stay, prune=prune)
+            return upkeep.remove_points(store.restic, folder, points, stay)
         return merging.remove(store, folder, points, stay=stay, on_progress=on_progress)
 
     return at_work(
         location,
         folder,
         lambda store: asdict(remove(store)) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})},
+    )
+
+
+def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Delete what no snapshot of a restic repository holds. Returns the bytes of it as `freed`, or why not."""
+    return at_work(
+        location, folder, lambda store: {"freed": upkeep.pruned(Restic(store.location, store.stop, grace=store.grace))}
     )
 
 

@@ -29,10 +29,8 @@ PACKS = re.compile(r"read group #\d+ of (\d+) data packs")
 DAMAGED = re.compile(r"pack [0-9a-f]+|blob [0-9a-f]+|tree [0-9a-f]+|does not match|not referenced|error", re.IGNORECASE)
 
 
-def remove_points(
-    restic: Restic, assignment: str, points: Collection[str], stay: Collection[str], *, prune: bool
-) -> Removed:
-    """Remove points of an assignment, as `merging.remove` does; `prune`: also what only they held.
+def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> Removed:
+    """Remove points of an assignment, as `merging.remove` does; what only they held stays until it is pruned.
 
     Raises: StorageFailed, also before anything when no point would stay; Busy, Stopped.
     """
@@ -41,24 +39,23 @@ def remove_points(
     points = points if found and set(stay) <= names else ()
     if not names - set(points):
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether they are there")
-    return _forget(restic, assignment, points, prune=prune)
+    return _forget(restic, assignment, points)
 
 
 def remove_all(restic: Restic, assignment: str) -> Removed:
     """Remove all points of an assignment, and what only they held. Missing is fine. Raises: StorageFailed, Busy,
     Stopped."""
-    return _forget(restic, assignment, None, prune=True)
+    return replace(_forget(restic, assignment, None), freed=pruned(restic))
 
 
-def _forget(restic: Restic, assignment: str, points: Collection[str] | None, *, prune: bool) -> Removed:
+def _forget(restic: Restic, assignment: str, points: Collection[str] | None) -> Removed:
     found, alone = with_marks(restic, assignment)
     gone = [each for each in found if points is None or each.point in points]
     ids = [*alone, *(name for each in gone for name in each.ids[::-1])]
     for number in range(0, len(ids), BATCH):
         restic.run("forget", *ids[number : number + BATCH])
-    freed = pruned(restic) if prune else 0
     names = {each.point for each in gone}
-    return Removed(tuple(sorted(names)), tuple(each.point for each in found if each.point not in names), freed)
+    return Removed(tuple(sorted(names)), tuple(each.point for each in found if each.point not in names), 0)
 
 
 def pruned(restic: Restic) -> int:

@@ -14,23 +14,26 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from delivery import stored_secrets
-from jobs.models import Decision
-from jobs.outcomes import Succeeded
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Failed, Succeeded
+from jobs.states import Status
 from sources import planning
-from sources.backups import check, copies, handler, repositories
+from sources.backups import check, copies, handler, repositories, retention
 from sources.edits import Policies
 from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.processes.programs import find_restic
 from sources.repository_edits import Repositories
 from sources.restores import drills
 from sources.storage import recovering
+from sources.storage.checking import GONE
 from sources.storage.location import RESTIC
 from sources.storage.restic.snapshots import snapshots
 from sources.storage.stores import store_of
 from tests.sources.backups.test_copies import at_work, backed_up, change, copied, done
 from tests.sources.engines.peers import tree
 from tests.sources.engines.restic_keys import make_quick
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import handed_on, make_assignment, make_policy, make_source
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -185,3 +188,111 @@ def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_nam
         facts = {"started_at": at, "ended_at": at, "attempt": 1, "size": 0, "files": 0, "snapshot": f"{name}/1a2b"}
         Backup.objects.create(assignment=anna, repository=row, **facts)
     assert handler._last(anna)["last_snapshot"] == "20300101T000000Z-2/1a2b"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_the_copy", [False, True])
+def test_what_was_forgotten_is_removed_although_the_prune_fails_and_no_check_misses_it(
+    in_the_copy: bool, tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    policy = make_policy(repository=here, copy_to=there, keep={})
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    for number in range(2):
+        change(folder, letter=f"{number}")
+        backed_up(anna)
+        copied(anna)
+    [gone, _] = points_in(here, anna)
+    of = there if in_the_copy else here
+    spoilt = {pack: pack.read_bytes() for pack in packs_of(of)}
+    policy.keep = {"last": 1}
+    policy.save()
+    for pack in spoilt:
+        pack.unlink()
+    assert retention.plan(Assignment.objects.all()) == 1
+    outcome = done(at_work(planning.RETENTION))
+    assert isinstance(outcome, Succeeded if in_the_copy else Failed), outcome
+    assert (len(points_in(of, anna)), gone in repositories.recorded(anna, of)) == (1, False)
+    [said] = Decision.objects.filter(kind=retention.KIND, what="failed")
+    assert f"{of}: what removed points held takes room still: " in said.text
+    assert "packs from index missing in repo" in said.text
+    assert "1 point removed" in Decision.objects.get(kind=retention.KIND, what="removed").text
+    of.refresh_from_db()
+    assert of.pruned_at is None
+    for pack, content in spoilt.items():
+        pack.write_bytes(content)
+    for _ in (here, there):
+        assert missed(anna) == []
+    if not in_the_copy:
+        BacklogRecord.objects.filter(kind=retention.KIND).update(status=Status.READY, waiting_for=None)
+        assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
+        of.refresh_from_db()
+        assert of.pruned_at, "it is tried again, although nothing goes any more"
+
+
+@pytest.mark.slow
+def test_a_copy_that_forgot_points_and_failed_to_prune_names_none_that_is_gone(
+    tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    policy = make_policy(repository=here, copy_to=there, keep={"last": 1})
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    backed_up(anna)
+    copied(anna)
+    for pack in packs_of(there):
+        pack.unlink()
+    change(folder, letter="1")
+    backed_up(anna)
+    row = copied(anna)
+    assert row.error.startswith("what removed points held takes room still: "), row.error
+    assert row.points == points_in(there, anna)
+    assert len(row.points) == 1
+
+
+@pytest.mark.slow
+def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
+    tmp_path: Path, folder: Path, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    here = made("here", tmp_path)
+    policy = make_policy(repository=here, keep={})
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    for number in range(4):
+        change(folder, letter=f"{number}")
+        planning.back_up_now([anna])
+        done(handed_on(anna, database_clock()))
+    anna.refresh_from_db()
+    gone, _, lost, newest = points_in(here, anna)
+    policy.keep = {"last": 2}
+    policy.save()
+    forget(here, anna, gone, lost)
+    assert missed(anna) == [gone, lost], "nothing here removes anything yet"
+    assert retention.plan(Assignment.objects.all()) == 1
+    assert missed(anna) == [lost]
+    Assignment.objects.update(held_back_since=database_clock())
+    assert missed(anna) == [gone, lost], "nothing is removed of one that looks wrong"
+    Assignment.objects.update(held_back_since=None)
+    BacklogRecord.objects.filter(kind=retention.KIND).delete()
+    assert missed(anna) == [gone, lost]
+    Backup.objects.filter(snapshot__startswith=f"{lost}/").delete()
+    policy.keep = {"last": 1}
+    policy.save()
+    assert retention.plan(Assignment.objects.all()) == 1
+    assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
+    assert repositories.recorded(anna, here) == points_in(here, anna) == [newest]
+    assert missed(anna) == []
+
+
+def forget(repository: Repository, assignment: Assignment, *points: str) -> None:
+    restic = store_of(repositories.location_of(repository), threading.Event()).restic  # type: ignore[attr-defined]
+    restic.run("forget", *(each.id for each in snapshots(restic, assignment.directory) if each.point in points))
+
+
+def missed(assignment: Assignment) -> list[str]:
+    """The points that a check calls lost."""
+    check.check_now([assignment.pk])
+    record = at_work(planning.CHECK)
+    assert isinstance(done(record), Succeeded)
+    return [each["point"] for each in CheckRound.objects.get(assignment=assignment).damage if each["why"] == GONE]

@@ -139,11 +139,11 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
     small = fill(tmp_path / "small", 2, 10)
     assert back_up(restic_task(local_folder(small), location)).verdict is Verdict.SUCCEEDED
     stop, busy = threading.Event(), list[Any]()
-    order = {"location": location.as_json(), "folder": FOLDER, "points": [], "stay": ["20261121T065755Z"]}
+    order = {"location": location.as_json(), "folder": FOLDER}
 
     def look(progress: EngineProgress) -> None:
         if not busy:
-            busy.append(keeping.remove_points(**order))
+            busy.append(keeping.prune(**order))
             stop.set()
 
     task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22))
@@ -170,16 +170,16 @@ def test_a_prune_that_is_killed_at_each_step_loses_no_point(tmp_path: Path) -> N
         fill(source, 3, MIB)
         assert back_up(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=day))).snapshot
     restic, data = Restic(location, threading.Event()), tmp_path / "repository/restic"
-    order = {"location": location.as_json(), "folder": FOLDER, "points": []}
+    order = {"location": location.as_json(), "folder": FOLDER}
     restic.run("forget", *(each.id for each in snapshots(restic, FOLDER)[:-1]))
     stay = [f"202611{days[-1]}T065755Z"]
     for at in ("locks", "index", "data"):
         before = set((data / at).rglob("*"))
         with killing("prune", lambda at=at, before=before: set((data / at).rglob("*")) != before):  # type: ignore[misc]
-            answer = keeping.remove_points(**order, stay=stay)
+            answer = keeping.prune(**order)
         assert "failed" in answer or at != "locks"
         assert [each.point for each in snapshots(restic, FOLDER)] == stay
-    assert keeping.remove_points(**order, stay=stay)["present"] == (stay[0],)
+    assert list(keeping.prune(**order)) == ["freed"]
     restic.run("check", "--read-data")
     restores(location, source, tmp_path / "back")
 

@@ -189,6 +189,7 @@ def test_after_any_sequence_each_point_of_the_copy_comes_back(seed: int, pair: P
             order = {"location": location.as_json(), "folder": FOLDER}
             with killed_sometimes("forget", "prune"):
                 keeping.remove_points(points=points[:1], stay=points[1:], **order)
+                keeping.prune(**order)
 
     def copy() -> None:
         with killed_sometimes("copy"):
