@@ -135,11 +135,11 @@ def test_a_round_reads_each_file_once_however_it_is_divided(plain: Backed, monke
     for number in range(4):
         plain.back_up(a=f"{number}", b=f"b{number // 2}", c="c", d="d")
     files = parts = 0
-    done = checking.check(plain.store, FOLDER, part="", after="", total=0, share=0.0)
+    done = checking.check(plain.store, FOLDER, part="", after="", total=0, share=1e-9)
     while True:
         files, parts = files + done.files, parts + 1
         if not done.part:
             break
-        done = checking.check(plain.store, FOLDER, part=done.part, after=done.after, total=done.total, share=0.0)
+        done = checking.check(plain.store, FOLDER, part=done.part, after=done.after, total=done.total, share=1e-9)
     lying = [each for each in (plain.files / FOLDER).glob("*/**/*") if each.is_file() and "manifests" not in each.parts]
     assert (files, parts) == (len(lying), 6)
