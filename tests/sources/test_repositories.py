@@ -186,7 +186,7 @@ class TestOnEverySurface:
 
 @pytest.mark.slow
 class TestOneOfResticThatCannotBeLikeTheFirst:
-    """Equal data lie in both then, which whoever makes it reads."""
+    """Equal data lie in both then, as the person who makes it reads."""
 
     @pytest.fixture(autouse=True)
     def first(self, tmp_path: Path) -> Repository:
