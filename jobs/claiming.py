@@ -30,9 +30,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobs import conf, throttles
+from jobs import conf, order, throttles
 from jobs.clock import ARRIVAL, CLOCK
-from jobs.order import in_claim_order
 from jobs.outcomes import RECORD_COLUMNS, Claimed
 from jobs.prepared import execute
 from jobs.states import Status
@@ -51,8 +50,7 @@ UPDATE jobs_backlogrecord
          FROM jobs_backlogrecord
         WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0
           AND (closes_at IS NULL OR closes_at > {ARRIVAL})
-        ORDER BY priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST,
-                 expected_seconds ASC NULLS FIRST, id
+        ORDER BY {order.IN_SQL}
         LIMIT %(limit)s::int
           FOR UPDATE SKIP LOCKED))
    AND NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)
@@ -115,7 +113,7 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     values = {"queue": queue, "limit": limit, **lease}
     rows = [] if throttles.named_by_ready(queue) else execute(CLAIM, values).fetchall()
     rows = rows or throttles.claim_beside_throttles(values)
-    return in_claim_order([claimed(row, worker_id, token) for row in rows])
+    return order.in_claim_order([claimed(row, worker_id, token) for row in rows])
 
 
 def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> Renewed:

@@ -2,7 +2,7 @@
 
     priority (higher first) → rank_day (none first) → tried_at (none first) → expected_seconds (none first) → id
 
-The claim's SQL, the index `backlog_claim_order` and `CLAIM_ORDER` of the model say the same; a property test holds them
+`IN_SQL`, the index `backlog_claim_order` and `CLAIM_ORDER` of the model say the same; a property test holds them
 together. Source of the order: Retrospect's ProactiveAI; the deviation in `demoted` is docs/decisions/0002.
 """
 
@@ -30,6 +30,9 @@ class Ranked(Protocol):
 
 
 R = TypeVar("R", bound=Ranked)
+
+IN_SQL = "priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST, expected_seconds ASC NULLS FIRST, id"
+"""The claim order, of the statements and of the index `backlog_claim_order`."""
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 

@@ -45,7 +45,7 @@ from typing import Any
 
 from django.db import Error
 
-from jobs import conf, wakeups
+from jobs import conf, order, wakeups
 from jobs.clock import CLOCK
 from jobs.models import Lane
 from jobs.outcomes import RECORD_COLUMNS
@@ -78,8 +78,7 @@ SELECT min(lacking.seconds)
        SELECT
          FROM jobs_backlogrecord b
         WHERE b.status = {Status.READY} AND b.queue = %(queue)s::text AND b.lane = l.id
-        ORDER BY b.priority DESC, b.rank_day ASC NULLS FIRST, b.tried_at ASC NULLS FIRST,
-                 b.expected_seconds ASC NULLS FIRST, b.id
+        ORDER BY {order.IN_SQL}
         LIMIT 1) AS first
  WHERE lacking.seconds > 0
 """

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from jobs import breakers, rescuing
+from jobs import breakers, readying, rescuing
 from jobs.closing import close_windows
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import StepDue, TickStep, registry
 from jobs.prepared import execute
 from jobs.states import Status
-from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +35,8 @@ EMIT_SECONDS_OF_A_TICK_ALONE = 20.0
 MOVE_SECONDS = 0.1
 """Of a worker's tick, for each other step: promoting a million records that are due at once takes ten seconds."""
 
-# Served by `backlog_waiting_until`. The key of a gate that it waited behind is dropped: it asks again.
-PROMOTE = f"""
-UPDATE jobs_backlogrecord
-   SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid
-         FROM jobs_backlogrecord
-        WHERE status = {Status.WAITING} AND run_after <= %(now)s::timestamptz
-        ORDER BY run_after
-        LIMIT {BATCH}
-          FOR UPDATE SKIP LOCKED))
-RETURNING queue
-"""
+# Served by `backlog_waiting_until`.
+PROMOTE = readying.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
 
 # The heads of the partial indexes that the steps are served by, and one probe of `backlog_claim_order` a queue. In
 # order, since with EXISTS the planner may read the whole table for a row that is not there.
@@ -197,9 +185,7 @@ def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
     until = time.monotonic() + seconds
     moved = 0
     while True:
-        queues = [queue for (queue,) in execute(PROMOTE, {"now": now}).fetchall()]
-        for queue in set(queues):
-            notify(queue)
-        moved += len(queues)
-        if len(queues) < BATCH or time.monotonic() >= until:
+        count = len(readying.make_ready(PROMOTE, {"now": now, "limit": BATCH}))
+        moved += count
+        if count < BATCH or time.monotonic() >= until:
             return moved

@@ -7,7 +7,7 @@ CLAIMING = "jobs/claiming.py"
 SETTLING = "jobs/settling.py"
 RESCUING = "jobs/rescuing.py"
 GATE = "jobs/exclusivity.py"
-EMITTER = "jobs/tick.py"
+TICK = "jobs/tick.py"
 HEARTBEAT = "jobs/worker/heartbeat.py"
 SETTLER = "jobs/worker/settler.py"
 PROCESS = "jobs/worker/process.py"
@@ -107,7 +107,7 @@ MUTANTS = [
          "status IN ({Status.READY})"),
     _one("a settle opens no gate", SETTLING, "        exclusivity.open_gates(", "        0 and exclusivity.open_gates("),
     _one("a cancel opens no gate", CANCELLING, "    exclusivity.open_gates(", "    0 and exclusivity.open_gates("),
-    _one("a promoted record keeps its key", EMITTER, "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
+    _one("a promoted record keeps its key", "jobs/readying.py", "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
          "waiting_for = NULL, breaker_id = NULL"),
     # rescue and strays
     _one("a rescue believes the clock", PROCESS, "rescue=bool(unchanged), unchanged=unchanged", ""),
@@ -115,7 +115,7 @@ MUTANTS = [
     _one("claims whose answer was lost are forgotten", PROCESS, "self._was_cut_off = True", "self._was_cut_off = False"),
     _one("known runs are strays", RESCUING, " AND id <> ALL(%(known)s::bigint[])", ""),
     # threads
-    _one("the guard never stops", "jobs/worker/guard.py", "if now - run.renewed_at > deadline:", "if now < 0:"),
+    _one("the guard never stops", HEARTBEAT, "if now - run.renewed_at > deadline:", "if now < 0:"),
     _one("a result is dropped while the database is away", SETTLER, "                self._ended.wait(TRY_AGAIN_AFTER_SECONDS)\n",
          "                self._settled([record for record, _ in batch])\n                return\n"),
     _one("a result beside a locked record is forgotten", SETTLER,
@@ -132,8 +132,8 @@ MUTANTS = [
          "    with transaction.atomic():\n        # no_key", NO_TRANSACTION + "        # no_key"),
     _one("the watermark is not moved", "schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",
          "SET next_trigger_at = s.next_trigger_at"),
-    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s::timestamptz\n        ORDER BY run_after",
-         "AND run_after <= %(now)s::timestamptz + interval '40 s'\n        ORDER BY run_after"),
+    _one("what waits is promoted early", TICK, '"run_after <= %(now)s::timestamptz"',
+         '"run_after <= %(now)s::timestamptz + interval \'40 s\'"'),
     # edits
     _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
     _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',

@@ -27,16 +27,14 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 from django.db.models.expressions import Combinable
 
-from jobs import conf, decisions
-from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
+from jobs import conf, decisions, order
 from jobs.clock import database_clock
 from jobs.formatting import first_line, storable
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
-from jobs.prepared import execute
+from jobs.readying import make_ready, statement
 from jobs.retries import Rule, delay
 from jobs.states import Status, WaitingFor
-from jobs.wakeups import notify
 
 BATCH = 1000
 
@@ -52,6 +50,17 @@ queue for so long tells nothing: one more is let through."""
 
 LONGEST_NAME = 200
 """Of a key or a title, in characters; the name of a host may be longer."""
+
+# All served by `backlog_held`. Everything but a wait for a breaker is left as it is, the window included: a tick closes
+# that right after.
+WAITS = f"waiting_for = {WaitingFor.BREAKER} AND breaker_id = %(breaker)s::bigint"
+IN_ITS_WINDOW = f"{WAITS} AND (closes_at IS NULL OR closes_at > %(now)s::timestamptz)"
+# The index yields the order. Skipped: what was tried since the opening, some dozens, and closed windows.
+UNTRIED = f"{IN_ITS_WINDOW} AND (tried_at IS NULL OR tried_at < %(opened_at)s::timestamptz)"
+FIRST_UNTRIED = statement(UNTRIED, order.IN_SQL)
+# Sorted, but used only when all that wait have been tried since the opening, so they are few.
+TRIED_LONGEST_AGO = statement(IN_ITS_WINDOW, "tried_at, id")
+WHATEVER_WAITS = statement(WAITS, order.IN_SQL)
 
 Results = Sequence[tuple[Claimed, Outcome]]
 
@@ -93,7 +102,7 @@ def tried_at(record: BacklogRecord) -> datetime:
 
 def held_by(breaker: Breaker) -> int:
     """How many records wait for it."""
-    return int(execute(HELD_BY_IT, {"breaker": breaker.pk}).fetchall()[0][0])
+    return BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker=breaker).count()
 
 
 def probe_after(trials: int) -> timedelta:
@@ -110,7 +119,9 @@ def lock(results: Results, leases: Set[tuple[int, UUID]]) -> list[Breaker]:
     held = {o.breaker_id for _, o in owned if isinstance(o, Held)}
     if not (failed or proven or held):
         return []
-    _make_missing(failed)
+    known = set(Breaker.objects.filter(key__in=failed).values_list("key", flat=True))
+    missing = [Breaker(key=key, title=title_of(failed[key])) for key in sorted(failed.keys() - known)]
+    Breaker.objects.bulk_create(missing, ignore_conflicts=True)
     troubled = Q(failures__gt=0) | Q(opened_at__isnull=False)
     wanted = Q(key__in=failed) | Q(pk__in=held) | (Q(key__in=proven) & troubled)
     return list(Breaker.objects.filter(wanted).select_for_update(no_key=True).order_by("pk"))
@@ -139,12 +150,9 @@ def key_of(guarded: Guarded) -> str:
     return storable(guarded.key)[:LONGEST_NAME]
 
 
-def _make_missing(failed: dict[str, Guarded]) -> None:
-    known = set(Breaker.objects.filter(key__in=failed).values_list("key", flat=True))
-    missing = [
-        Breaker(key=key, title=storable(failed[key].title)[:LONGEST_NAME]) for key in sorted(failed.keys() - known)
-    ]
-    Breaker.objects.bulk_create(missing, ignore_conflicts=True)
+def title_of(guarded: Guarded) -> str:
+    """The title that its breaker has."""
+    return storable(guarded.title)[:LONGEST_NAME]
 
 
 def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
@@ -154,7 +162,7 @@ def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datet
                 _count_success(breaker, record, now)
         case Failed(fault_of=Guarded() as guarded):
             if breaker := _of(guarded, locked):
-                breaker.title = storable(guarded.title)[:LONGEST_NAME]
+                breaker.title = title_of(guarded)
                 _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
                     # it keeps its day and its priority, and comes behind what was not tried
@@ -278,16 +286,13 @@ def _let_all_through(breaker: Breaker, now: datetime) -> int:
     return moved
 
 
-def let_through(statement: str, breaker: Breaker, limit: int, now: datetime) -> list[int]:
-    """Make records that wait for it ready: those of a statement of `jobs/breakers/statements.py`. Returns their ids."""
+def let_through(sql: str, breaker: Breaker, limit: int, now: datetime) -> list[int]:
+    """Make records that wait for it ready. Returns their ids."""
     values = {"breaker": breaker.pk, "opened_at": breaker.opened_at, "limit": limit, "now": now}
-    rows = execute(statement, values).fetchall()
-    for queue in {queue for _, queue in rows}:
-        notify(queue)
-    return [record_id for record_id, _ in rows]
+    return make_ready(sql, values)
 
 
 def write(what: str, breaker: Breaker, text: str, now: datetime) -> None:
     """A line of the log about a breaker."""
-    line = decisions.Line(what, text, "breaker", breaker.key, {"failures": breaker.failures, "trials": breaker.trials})
-    decisions.doing_all([line], now)
+    facts = {"failures": breaker.failures, "trials": breaker.trials}
+    decisions.doing(what, text, kind="breaker", subject=breaker.key, facts=facts, now=now)

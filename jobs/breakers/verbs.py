@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from jobs import breakers
-from jobs.breakers.statements import FORGET, WHATEVER_WAITS
 from jobs.clock import database_clock
-from jobs.formatting import storable
-from jobs.models import Breaker
+from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Guarded
-from jobs.prepared import execute
+from jobs.states import WaitingFor
 
 
 @transaction.atomic
@@ -44,8 +43,7 @@ def _locked(breaker_ids: Sequence[int]) -> list[Breaker]:
 
 def rename(guarded: Guarded) -> None:
     """What is guarded has another name."""
-    title = storable(guarded.title)[: breakers.LONGEST_NAME]
-    Breaker.objects.filter(key=breakers.key_of(guarded)).update(title=title)
+    Breaker.objects.filter(key=breakers.key_of(guarded)).update(title=breakers.title_of(guarded))
 
 
 @transaction.atomic
@@ -53,11 +51,18 @@ def forget(guarded: Guarded, *, now: datetime | None = None) -> None:
     """What is guarded is there no more: its breaker goes, and what waits for that looks by itself what to do."""
     instant = now or database_clock()
     for breaker in Breaker.objects.filter(key=breakers.key_of(guarded)).select_for_update():
-        while breakers.let_through(WHATEVER_WAITS, breaker, breakers.BATCH, instant):
+        while breakers.let_through(breakers.WHATEVER_WAITS, breaker, breakers.BATCH, instant):
             pass
         breaker.delete()
 
 
+@transaction.atomic
 def prune(before: datetime) -> int:
-    """Delete the breakers whose last failure was before that instant and for which nothing waits. Returns how many."""
-    return execute(FORGET, {"before": before, "limit": breakers.BATCH}).rowcount
+    """Delete the breakers whose last failure was before that instant and for which nothing waits. Returns how many.
+
+    What it guarded may be gone for good, as the host of an event that named a URL.
+    """
+    waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker=OuterRef("pk"))
+    old = Breaker.objects.filter(~Exists(waiting), last_failure_at__lt=before).order_by("pk")
+    free = old.select_for_update(skip_locked=True)[: breakers.BATCH]  # a settle may hold one
+    return Breaker.objects.filter(pk__in=[each.pk for each in free]).delete()[0]

@@ -24,13 +24,12 @@ from typing import Any
 
 from django.db import transaction
 
-from jobs import conf, decisions
+from jobs import conf, decisions, readying
 from jobs.clock import database_clock
 from jobs.models import Sweep
 from jobs.prepared import execute
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
-from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +41,19 @@ LARGEST = 1_000_000
 
 # A failure from the future is one of a clock that was wrong: it must not hide its record until then. A minute of it is
 # no future, since settles go on between this clock and the statement.
-WANTED = f"""
-       status = {Status.WAITING} AND waiting_for = {WaitingFor.SWEEP}
+WANTED = f"""waiting_for = {WaitingFor.SWEEP}
           AND inserted_at >= %(since)s::timestamptz
           AND (last_failure_at >= %(tried_since)s::timestamptz
                AND last_failure_at < %(now)s::timestamptz + interval '1 minute') IS NOT TRUE"""
 
 # Served by `backlog_swept`.
-SWEEP = f"""
-UPDATE jobs_backlogrecord
-   SET status = {Status.READY}, waiting_for = NULL, exclusive_key = NULL, run_after = %(now)s::timestamptz
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid
-         FROM jobs_backlogrecord
-        WHERE {WANTED}
-        ORDER BY inserted_at DESC
-        LIMIT %(limit)s::int
-          FOR UPDATE SKIP LOCKED))
-RETURNING queue
-"""
+SWEEP = readying.statement(WANTED, "inserted_at DESC", key="ctid")
 
 # Served by `backlog_swept`. In order, since with EXISTS the planner may read the whole table for what is not there.
 ANOTHER = f"""
 SELECT id
   FROM jobs_backlogrecord
- WHERE {WANTED}
+ WHERE status = {Status.WAITING} AND {WANTED}
  ORDER BY inserted_at DESC
  LIMIT 1
 """
@@ -181,12 +168,10 @@ def _limit(max_records: int | None) -> int:
 
 
 def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
-    queues = [queue for (queue,) in execute(SWEEP, {**values, "limit": limit}).fetchall()]
-    for queue in set(queues):
-        notify(queue)
+    ready = len(readying.make_ready(SWEEP, {**values, "limit": limit}))
     more = bool(execute(ANOTHER, dict(values)).fetchall())
-    full = len(queues) >= limit
-    return Swept(max_age_days, len(queues), left_some=more and full, skipped=more and not full)
+    full = ready >= limit
+    return Swept(max_age_days, ready, left_some=more and full, skipped=more and not full)
 
 
 def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:

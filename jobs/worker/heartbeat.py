@@ -1,7 +1,9 @@
-"""Renews all leases of a worker, on a connection of its own, so a busy main loop cannot lose them."""
+"""Renews all leases of a worker, on a connection of its own, so a busy main loop cannot lose them; and the guard, which
+touches no database: it stops what could not be renewed in time, before another worker may start it, and what hangs."""
 
 import logging
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from django.db import connection
@@ -15,7 +17,7 @@ from jobs.handlers import Run, registry
 from jobs.models import Hold, Worker
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import outage
-from jobs.worker.units import CANCELLED, LOST, Units, give_up
+from jobs.worker.units import CANCELLED, LOST, Units
 
 log = logging.getLogger(__name__)
 
@@ -82,13 +84,53 @@ class Heartbeat(threading.Thread):
         for record_id in renewed.owned:
             runs[record_id].renewed_at = sent_at
         for record_id in renewed.cancelled:
-            give_up(self._units, runs[record_id], CANCELLED)
+            self._units.give_up(runs[record_id], CANCELLED)
         busy = set(self._units.busy())
         for record_id in runs.keys() - renewed.owned - renewed.unknown:
             run = runs[record_id]
             if run.began_at is None or run in busy:  # what has ended is settled, or soon will be
-                give_up(self._units, run, LOST)
+                self._units.give_up(run, LOST)
         self._unknown = [runs[record_id] for record_id in renewed.unknown]
+
+
+class Guard(threading.Thread):
+    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what they may take
+    since they began. `beat()` is called after each look."""
+
+    def __init__(self, units: Units, beat: Callable[[], object] = lambda: None) -> None:
+        super().__init__(name="guard", daemon=True)
+        self._units = units
+        self._beat = beat
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(timeout=5)
+
+    def run(self) -> None:
+        while not self._ended.wait(conf.guard_seconds()):
+            self.look(boot_seconds())
+            self._beat()
+
+    def look(self, now: float) -> None:
+        """Stop every run that is past one of its deadlines at `now` (boot seconds)."""
+        deadline = conf.deadline_seconds()
+        for run in self._units.runs():
+            if run.is_stopped:
+                continue
+            record, limit = run.record, run.limit
+            if now - run.renewed_at > deadline:
+                log.error(
+                    "could not renew the lease of %s %s for %.0f s: stopping it before it expires",
+                    record.kind,
+                    record.subject,
+                    now - run.renewed_at,
+                )
+                self._units.stop(run)
+            elif limit is not None and run.began_at is not None and now - run.began_at > limit:
+                log.error("%s %s has run for %.0f s: stopping it", record.kind, record.subject, now - run.began_at)
+                run.ran_out = True
+                self._units.stop(run)
 
 
 def clock_skew() -> float:

@@ -15,7 +15,7 @@ from jobs.prepared import is_ours
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE, ROOM_CHANNEL
 from jobs.worker import outage
 from jobs.worker.hints import Hints
-from jobs.worker.units import CANCELLED, Units, give_up
+from jobs.worker.units import CANCELLED, Units
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +79,11 @@ class Listener(threading.Thread):
         elif payload == EVERY_QUEUE:
             self._units.stop_for_a_hold()
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
-            give_up(self._units, run, CANCELLED)
+            self._units.give_up(run, CANCELLED)
 
     def _look_for_cancels(self) -> None:
         runs = {run.record.id: run for run in self._units.runs()}
         asked = BacklogRecord.objects.filter(pk__in=runs, cancel_requested_at__isnull=False)
         for record_id, lease_token in asked.values_list("pk", "lease_token"):
             if lease_token == runs[record_id].record.lease_token:
-                give_up(self._units, runs[record_id], CANCELLED)
+                self._units.give_up(runs[record_id], CANCELLED)

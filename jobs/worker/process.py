@@ -35,8 +35,8 @@ from jobs.prepared import prepare_in_this_thread
 from jobs.rescuing import LeaseWatch
 from jobs.worker import outage
 from jobs.worker.claimer import Claimer
-from jobs.worker.guard import EXIT_CODE, Guard, LoopWatch
-from jobs.worker.heartbeat import Heartbeat, clock_skew
+from jobs.worker.event_loop import EXIT_CODE, LoopWatch
+from jobs.worker.heartbeat import Guard, Heartbeat, clock_skew
 from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
 from jobs.worker.settler import Settler

@@ -1,4 +1,8 @@
-"""The runs that a worker holds: claimed, under way, or ended and not settled yet. Knows no database."""
+"""The runs that a worker holds: claimed, under way, or ended and not settled yet. Knows no database.
+
+A worker claims of long handlers one record per free place, so that nothing waits in a claimed batch while another
+worker is free; of quick ones as many more as the places will get through in a moment, hundreds of no-ops.
+"""
 
 import logging
 import threading
@@ -9,10 +13,9 @@ from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
 from jobs.worker import database_threads
-from jobs.worker.places import AHEAD_SECONDS, MAX_CLAIM, Pace, Places
+from jobs.worker.event_loop import EventLoop
+from jobs.worker.places import Done, UnitTasks, UnitThreads
 from jobs.worker.sockets import sockets
-from jobs.worker.unit_tasks import EventLoop, UnitTasks
-from jobs.worker.unit_threads import UnitThreads
 
 log = logging.getLogger(__name__)
 
@@ -25,21 +28,53 @@ MAX_UNSETTLED = 4000
 STARVED_SECONDS = 0.5
 """What was claimed and could not begin for this long is given back: something long has taken the places."""
 
+AHEAD_SECONDS = 0.05
+"""Claimed records wait for a place for about this long at most."""
 
-def asks(rule: QueueRule) -> bool:
-    """Whether the handlers of a queue only ask, each in a task, for the sake of the queue that it feeds."""
-    handlers = [handled for handled in registry.handlers() if handled[1] == rule.name]
-    return rule.feeds is not None and bool(handlers) and all(registry.is_async(*handled) for handled in handlers)
+MAX_CLAIM = 1000
+"""Records in one claim: more in one statement gain nothing."""
+
+MAX_AHEAD = 2 * MAX_CLAIM
+"""One batch is claimed while the one before is worked through."""
+
+NEW_WEIGHT = 0.5
+
+
+class Pace:
+    """What one queue's handlers take, learnt from what they took."""
+
+    def __init__(self) -> None:
+        self.mean_seconds: float | None = None
+        self._seen = (0.0, 0)
+
+    def learn(self, seconds: float, count: int) -> None:
+        """Take notice of the time spent and the number of handlers that ended, both since the start."""
+        ended = count - self._seen[1]
+        if ended <= 0:
+            return
+        mean = (seconds - self._seen[0]) / ended
+        known = mean if self.mean_seconds is None else self.mean_seconds
+        self.mean_seconds = NEW_WEIGHT * mean + (1 - NEW_WEIGHT) * known
+        self._seen = (seconds, count)
+
+    def ahead(self, places: int) -> int:
+        """How many records to hold beyond one per place, for `places` that are not stuck in something long."""
+        if self.mean_seconds is None or places <= 0:
+            return 0
+        return min(MAX_AHEAD, int(places * AHEAD_SECONDS / max(self.mean_seconds, 1e-9)))
 
 
 class QueueUnits:
     """The places of one queue: threads for its sync handlers, tasks for its async ones."""
 
-    def __init__(self, rule: QueueRule, threads: Places, tasks: Places) -> None:
+    def __init__(self, rule: QueueRule, loop: EventLoop, done: Done, after_thread: Callable[[], None]) -> None:
         self.rule = rule
-        self.threads, self.tasks = threads, tasks
+        handlers = [where for where in registry.handlers() if where[1] == rule.name]
+        # whether they only ask, each in a task, for the sake of the queue that this one feeds
+        self._asks = rule.feeds is not None and bool(handlers) and all(registry.is_async(*each) for each in handlers)
+        self.tasks = UnitTasks(loop.loop, rule.concurrency, done, grows=self._asks)
+        self.places = UnitThreads(rule.name, rule.concurrency, done, after_thread), self.tasks
         self.pace = Pace()
-        self._asks = asks(rule)
         self._both_kinds = False
         self._enough = 0
         self._wants_more = False
@@ -47,12 +82,12 @@ class QueueUnits:
     def put(self, runs: list[Run]) -> None:
         apart: tuple[list[Run], list[Run]] = ([], [])
         for run in runs:
-            apart[registry.is_async(run.record.kind, run.record.queue)].append(run)
-        for places, some in zip((self.threads, self.tasks), apart, strict=True):
+            apart[_is_async(run)].append(run)
+        for places, some in zip(self.places, apart, strict=True):
             if some:
                 places.put(some)
         # together they must not run more than one of them may
-        self._both_kinds = bool(self.threads.spent()[1] or apart[0]) and bool(self.tasks.spent()[1] or apart[1])
+        self._both_kinds = all(places.spent()[1] or some for places, some in zip(self.places, apart, strict=True))
 
     def room(self) -> int:
         """How many more records to claim now: what keeps the places busy, in batches worth a statement.
@@ -62,8 +97,8 @@ class QueueUnits:
         self._wants_more = True
         if self._asks:
             return self._room_to_ask()
-        (in_threads, threaded), (in_tasks, looped) = self.threads.spent(), self.tasks.spent()
-        self.pace.learn(in_threads + in_tasks, threaded + looped)
+        seconds, counts = zip(*(places.spent() for places in self.places), strict=True)
+        self.pace.learn(sum(seconds), sum(counts))
         lately = boot_seconds() - AHEAD_SECONDS
         stuck = sum(run.began_at is not None and run.began_at < lately for run in self.busy())
         ahead = 0 if self.rule.feeds or self._both_kinds else self.pace.ahead(self.rule.concurrency - stuck)
@@ -90,10 +125,10 @@ class QueueUnits:
         return False
 
     def in_hand(self) -> int:
-        return self.threads.in_hand() + self.tasks.in_hand()
+        return sum(places.in_hand() for places in self.places)
 
     def busy(self) -> list[Run]:
-        return self.threads.busy() + self.tasks.busy()
+        return [run for places in self.places for run in places.busy()]
 
     def starved(self, now: float) -> list[Run]:
         """Take back what has waited for a place for too long at `now` (boot seconds)."""
@@ -105,14 +140,10 @@ class QueueUnits:
         return self.take_back()
 
     def waiting(self) -> int:
-        return self.threads.waiting() + self.tasks.waiting()
+        return sum(places.waiting() for places in self.places)
 
     def take_back(self) -> list[Run]:
-        return self.threads.take_back() + self.tasks.take_back()
-
-    def close(self) -> None:
-        self.threads.close()
-        self.tasks.close()
+        return [run for places in self.places for run in places.take_back()]
 
 
 class Units:
@@ -137,14 +168,7 @@ class Units:
         self._room_made = room_made
         for rule in rules:
             database_threads.open_for(rule.name)
-        self._queues = {
-            rule.name: QueueUnits(
-                rule,
-                UnitThreads(rule.name, rule.concurrency, self._ended, after_thread),
-                UnitTasks(self.loop.loop, rule.concurrency, self._ended, grows=asks(rule)),
-            )
-            for rule in rules
-        }
+        self._queues = {rule.name: QueueUnits(rule, self.loop, self._ended, after_thread) for rule in rules}
 
     def start(self, records: list[Claimed], renewed_at: float) -> None:
         """Take in claimed records of one queue. `renewed_at`: boot seconds from before their claim was sent.
@@ -208,9 +232,13 @@ class Units:
 
     def stop(self, run: Run) -> None:
         """Tell a handler to end now."""
-        queue = self._queues[run.record.queue]
-        places = queue.tasks if self._is_async(run) else queue.threads
-        places.stop(run)
+        self._queues[run.record.queue].places[_is_async(run)].stop(run)
+
+    def give_up(self, run: Run, message: str) -> None:
+        """Stop it and log why, with its kind and subject, unless it has been stopped already or is held no more."""
+        if not run.is_stopped and self.find(run.record.id) is run:
+            log.warning(message, run.record.kind, run.record.subject)
+            self.stop(run)
 
     def stop_waiting_for_answers(self) -> None:
         """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
@@ -218,14 +246,14 @@ class Units:
         What others have under way would be done twice.
         """
         for run in self.runs():
-            if self._feeds(run) and self._is_async(run):
+            if self._feeds(run) and _is_async(run):
                 self.stop(run)
 
     def stop_for_a_hold(self) -> None:
         """Stop what runs, and what was claimed and has not begun; but no async handler that has sent what cannot be
         taken back, as a callback."""
         held = [run for run in self.runs() if not run.is_stopped]
-        held = [run for run in held if run.began_at is None or self._feeds(run) or not self._is_async(run)]
+        held = [run for run in held if run.began_at is None or self._feeds(run) or not _is_async(run)]
         if held:
             log.warning("everything is on hold: stopping what runs here (%d)", len(held))
         for run in held:
@@ -233,9 +261,6 @@ class Units:
 
     def _feeds(self, run: Run) -> bool:
         return bool(self._queues[run.record.queue].rule.feeds)
-
-    def _is_async(self, run: Run) -> bool:
-        return registry.is_async(run.record.kind, run.record.queue)
 
     def stop_all(self) -> None:
         """Tell every handler to end now."""
@@ -252,7 +277,8 @@ class Units:
     def close(self) -> None:
         """End threads and event loop; those still busy are left behind."""
         for name, queue in self._queues.items():
-            queue.close()
+            for places in queue.places:
+                places.close()
             database_threads.close_for(name)
         self.loop.close()
 
@@ -262,8 +288,6 @@ class Units:
             self._room_made()
 
 
-def give_up(units: Units, run: Run, message: str) -> None:
-    """Stop `run` and log why, with its kind and subject, unless it has been stopped already or is held no more."""
-    if not run.is_stopped and units.find(run.record.id) is run:
-        log.warning(message, run.record.kind, run.record.subject)
-        units.stop(run)
+def _is_async(run: Run) -> bool:
+    """Also which of the places of its queue are for it."""
+    return registry.is_async(run.record.kind, run.record.queue)

@@ -66,7 +66,7 @@ def test_errors_that_no_deed_explains_are_complaints(tmp_path):
         "12:00:00 ERROR   jobs.worker.places handler of flaky flaky 1 raised\n"
         "12:00:01 WARNING jobs.worker.settler cannot settle 3 results, trying again: gone\n"
         "12:00:02 ERROR   jobs.worker.settler cannot settle quick quick 3 at all, dropping its result\n"
-        "12:00:03 ERROR   jobs.worker.guard hang hang 1 has run for 1 s: stopping it\n"
+        "12:00:03 ERROR   jobs.worker.heartbeat hang hang 1 has run for 1 s: stopping it\n"
         "Exception in thread settler:\n"
     )
     found = complaints([log])

@@ -1,6 +1,7 @@
 """Stands in for the units of a worker where no handler has to run."""
 
 from jobs.handlers import Run
+from jobs.worker.units import Units
 
 
 class Held:
@@ -29,3 +30,5 @@ class Held:
 
     def stop(self, run: Run) -> None:
         run.stop.set()
+
+    give_up = Units.give_up

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs import wakeups
 from jobs.worker import hints as hints_module
 from jobs.worker.hints import Hints
-from jobs.worker.places import AHEAD_SECONDS, MAX_AHEAD, Pace
+from jobs.worker.units import AHEAD_SECONDS, MAX_AHEAD, Pace
 
 
 def after(mean: float, ended: int = 100) -> Pace:

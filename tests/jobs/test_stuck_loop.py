@@ -24,8 +24,7 @@ GIVES_UP = "two thirds of a lease: this worker ends"
 STAYS_STUCK = """
 import time, django
 django.setup()
-from jobs.worker.guard import LoopWatch
-from jobs.worker.unit_tasks import EventLoop
+from jobs.worker.event_loop import EventLoop, LoopWatch
 
 loop = EventLoop()
 loop.loop.call_soon_threadsafe(time.sleep, 3600)

@@ -15,7 +15,7 @@ from jobs.conf import QueueRule
 from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
-from jobs.worker.guard import Guard
+from jobs.worker.heartbeat import Guard
 from jobs.worker.units import Units
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE, eventually
@@ -333,9 +333,9 @@ class TestQuestions:
     """Of a queue that feeds another, asked by async handlers."""
 
     def test_that_hang_take_no_place_while_there_are_sockets(self, handled, gate, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(registry, "_handlers", {})  # others of this queue do not ask
         handled(gate.asynchronous)
         monkeypatch.setattr(units_module.sockets, "limit", 40)
-        monkeypatch.setattr(units_module, "asks", lambda rule: True)  # other handlers of this queue do not
         asking = Listening(feeds="backups")
         try:
             for _ in range(3):

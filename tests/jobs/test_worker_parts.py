@@ -14,8 +14,7 @@ from jobs.management.commands.worker import _rules
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
 from jobs.states import Status
-from jobs.worker.guard import Guard
-from jobs.worker.heartbeat import Heartbeat
+from jobs.worker.heartbeat import Guard, Heartbeat
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
 

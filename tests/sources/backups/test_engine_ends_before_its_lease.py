@@ -12,7 +12,7 @@ import pytest
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.outcomes import Claimed, Outcome, Released
-from jobs.worker.guard import Guard
+from jobs.worker.heartbeat import Guard
 from jobs.worker.units import Units
 from sources import planning
 from sources.models import Repository

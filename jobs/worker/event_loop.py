@@ -1,22 +1,20 @@
-"""Stops what could not be renewed in time, before another worker may start it, and what hangs; and ends a worker whose
-event loop does not turn. Touches no database.
+"""The worker's one event loop, and the watch that ends a worker whose loop does not turn. Touches no database.
 
 At each beat of the guard the loop is asked for a sign of life, unless it still owes one. Time is counted in unanswered
 beats, not by a clock: while a machine is suspended, or the whole process is, no beats pass.
 """
 
+import asyncio
 import logging
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from jobs import conf
-from jobs.clock import boot_seconds
 from jobs.handlers import Run
-from jobs.worker.unit_tasks import EventLoop
-from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
@@ -29,44 +27,50 @@ NAMED = 10
 FRAMES = 12
 
 
-class Guard(threading.Thread):
-    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what they may take
-    since they began. `beat()` is called after each look."""
+class EventLoop:
+    """In a thread of its own."""
 
-    def __init__(self, units: Units, beat: Callable[[], object] = lambda: None) -> None:
-        super().__init__(name="guard", daemon=True)
-        self._units = units
-        self._beat = beat
-        self._ended = threading.Event()
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="event-loop", daemon=True)
+        self._thread.start()
+        self._owes_an_answer = False
+        self._unanswered = 0
 
-    def end(self) -> None:
-        self._ended.set()
-        self.join(timeout=5)
+    def unanswered(self) -> int:
+        """Ask the loop for a sign of life, unless it still owes one: then, how often in a row that was so."""
+        if self._owes_an_answer:
+            self._unanswered += 1
+        else:
+            self._owes_an_answer, self._unanswered = True, 0
+            self.loop.call_soon_threadsafe(self._answer)
+        return self._unanswered
 
-    def run(self) -> None:
-        while not self._ended.wait(conf.guard_seconds()):
-            self.look(boot_seconds())
-            self._beat()
+    def _answer(self) -> None:
+        self._owes_an_answer = False
 
-    def look(self, now: float) -> None:
-        """Stop every run that is past one of its deadlines at `now` (boot seconds)."""
-        deadline = conf.deadline_seconds()
-        for run in self._units.runs():
-            if run.is_stopped:
-                continue
-            record, limit = run.record, run.limit
-            if now - run.renewed_at > deadline:
-                log.error(
-                    "could not renew the lease of %s %s for %.0f s: stopping it before it expires",
-                    record.kind,
-                    record.subject,
-                    now - run.renewed_at,
-                )
-                self._units.stop(run)
-            elif limit is not None and run.began_at is not None and now - run.began_at > limit:
-                log.error("%s %s has run for %.0f s: stopping it", record.kind, record.subject, now - run.began_at)
-                run.ran_out = True
-                self._units.stop(run)
+    def current_task(self) -> "asyncio.Task[Any] | None":
+        """What it executes now, seen from another thread."""
+        return asyncio.current_task(self.loop)
+
+    def stack(self) -> str:
+        """Where its thread is now."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "".join(traceback.format_stack(frame, limit=FRAMES)) if frame else ""
+
+    def close(self) -> None:
+        """End the tasks and the thread. A handler that blocks the loop is left behind."""
+        self.loop.call_soon_threadsafe(lambda: self.loop.create_task(self._end()))
+        self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self.loop.close()
+
+    async def _end(self) -> None:
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=2)
+        self.loop.stop()
 
 
 class LoopWatch:
@@ -101,9 +105,7 @@ class LoopWatch:
     def _description(self) -> str:
         held = [f"{run.record.kind} {run.record.subject}" for run in self._busy()]
         more = f" and {len(held) - NAMED} more" if len(held) > NAMED else ""
-        frame = sys._current_frames().get(self._loop.thread_id)
-        stack = "".join(traceback.format_stack(frame, limit=FRAMES)) if frame else ""
         return (
             f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered "
-            f"meanwhile; it runs {', '.join(held[:NAMED]) or 'no handler'}{more}, at\n{stack}"
+            f"meanwhile; it runs {', '.join(held[:NAMED]) or 'no handler'}{more}, at\n{self._loop.stack()}"
         )
