@@ -140,8 +140,8 @@ class Backlog:
         now = instant(self.now)
         self._settle()
         # nothing but that settle has changed since the last look
-        steps = tuple(StepDue(is_due=self._trigger_at <= self.now) for _ in self._due.steps)
-        tick.act_on(replace(self._due, now=now, steps=steps), now=now, rescue=False)
+        step = StepDue(is_due=self._trigger_at <= self.now)
+        tick.act_on(replace(self._due, now=now, step=step), now=now, rescue=False)
         if self._trigger_at <= self.now:
             self._see_triggers()
         if self.sweeps and self.now % tiers.SHORTEST == 0:

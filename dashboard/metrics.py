@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 from alerting import undelivered
 from alerting.models import Alert, AlertKind
-from jobs.backlog.holding import held
+from jobs.backlog.pausing import held
 from jobs.clock import database_clock
 from jobs.states import AttemptOutcome
 from operations import throttles

@@ -6,10 +6,10 @@ set aside: it waits for an hour, says why in `last_error`, and holds up no other
 left to the workers that know it, as in mid-upgrade.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from django.db import transaction
@@ -17,9 +17,10 @@ from django.db import transaction
 from jobs import decisions, exclusivity
 from jobs.formatting import storable
 from jobs.handlers import Kind, NextOpening, registry
+from jobs.models import BacklogRecord
 from jobs.outcomes import MAX_ERROR_LENGTH
-from jobs.prepared import execute
-from jobs.set_aside import Isolated
+from jobs.prepared import execute, until_done
+from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 
 BATCH = 500
@@ -35,7 +36,7 @@ SET_ASIDE = "set aside: "
 
 # Served by `backlog_ready_closes`.
 CLOSED = f"""
-SELECT id, kind, subject, exclusive_key, last_error
+SELECT id, kind, subject, exclusive_key, closes_at, last_error
   FROM jobs_backlogrecord
  WHERE status = {Status.READY} AND closes_at <= %(now)s::timestamptz AND kind = ANY(%(kinds)s::text[])
  ORDER BY closes_at
@@ -43,32 +44,15 @@ SELECT id, kind, subject, exclusive_key, last_error
    FOR UPDATE SKIP LOCKED
 """
 
-REOPEN = f"""
+PUT_OFF = f"""
 UPDATE jobs_backlogrecord b
-   SET run_after = r.opens_at, closes_at = r.closes_at, queue = r.queue, exclusive_key = NULL,
+   SET run_after = r.opens_at, closes_at = r.closes_at, queue = %(queue)s::text, exclusive_key = NULL,
+       last_error = COALESCE(r.error, b.last_error),
        status = CASE WHEN r.opens_at <= %(now)s::timestamptz THEN {Status.READY} ELSE {Status.WAITING} END,
        waiting_for = CASE WHEN r.opens_at <= %(now)s::timestamptz THEN NULL ELSE {WaitingFor.WINDOW} END
-  FROM unnest(%(id)s::bigint[], %(queue)s::text[], %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[])
-       AS r(id, queue, opens_at, closes_at)
+  FROM unnest(%(ids)s::bigint[], %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(errors)s::text[])
+       AS r(id, opens_at, closes_at, error)
  WHERE b.id = r.id
-"""
-
-
-# It keeps `closes_at`, which has passed: nothing claims it when it comes back, and this step looks at it again.
-PUT_ASIDE = f"""
-UPDATE jobs_backlogrecord b
-   SET status = {Status.WAITING}, waiting_for = {WaitingFor.WINDOW}, run_after = %(until)s::timestamptz,
-       queue = %(queue)s, exclusive_key = NULL, last_error = r.error
-  FROM unnest(%(id)s::bigint[], %(error)s::text[]) AS r(id, error)
- WHERE b.id = r.id
-"""
-
-
-DROP = f"""
-UPDATE jobs_backlogrecord
-   SET status = {Status.FAILED}, waiting_for = NULL, finished_at = %(now)s::timestamptz, last_error = %(error)s,
-       exclusive_key = NULL, breaker_id = NULL
- WHERE id = ANY(%(ids)s::bigint[])
 """
 
 WINDOW_CLOSED = "window closed"
@@ -81,6 +65,7 @@ class Closed(NamedTuple):
     kind: str
     subject: str
     exclusive_key: str | None
+    closes_at: datetime
     last_error: str
 
 
@@ -89,13 +74,7 @@ def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
 
     For some `seconds`; the next tick does the rest. Returns how many.
     """
-    until = time.monotonic() + seconds
-    moved = 0
-    while True:
-        count = _close_batch(now)
-        moved += count
-        if count < BATCH or time.monotonic() >= until:
-            return moved
+    return until_done(lambda: _close_batch(now), BATCH, seconds)
 
 
 @transaction.atomic
@@ -110,39 +89,35 @@ def _close_batch(now: datetime) -> int:
         if kind.next_opening is None:
             _drop(name, records, now)
         else:
-            isolated = Isolated(
-                records, lambda record: f"cannot tell when the window of {record.kind} {record.subject} opens"
-            )
-            for some in isolated:
-                with isolated:
-                    _reopen(some, kind.next_opening, kind.home_queue, now)
-            _put_aside(kind, isolated.bad, now)
+            bad = isolate(records, partial(_reopen, kind, kind.next_opening, now=now), _cannot_tell)
+            _put_aside(kind, bad, now)
     return len(found)
 
 
-@transaction.atomic
-def _reopen(records: Sequence[Closed], next_opening: NextOpening, queue: str, now: datetime) -> None:
+def _cannot_tell(record: Closed) -> str:
+    return f"cannot tell when the window of {record.kind} {record.subject} opens"
+
+
+def _reopen(kind: Kind, next_opening: NextOpening, records: Sequence[Closed], *, now: datetime) -> None:
     openings = next_opening([(record.id, record.subject) for record in records], now)
-    chosen = [openings.get(record.id, (now, None)) for record in records]
-    values = {
-        "now": now,
-        "id": [record.id for record in records],
-        "queue": [queue] * len(records),
-        "opens_at": [opens_at for opens_at, _ in chosen],
-        "closes_at": [closes_at for _, closes_at in chosen],
-    }
-    execute(REOPEN, values)
+    _put_off(kind, [(record, *openings.get(record.id, (now, None)), None) for record in records], now)
+
+
+def _put_off(
+    kind: Kind, changes: Sequence[tuple[Closed, datetime, datetime | None, str | None]], now: datetime
+) -> None:
+    """`changes`: each record, when its window opens and closes next, and an error, if it has a new one."""
+    records, opens_at, closes_at, errors = (list(column) for column in zip(*changes, strict=True))
+    values = {"ids": [record.id for record in records], "opens_at": opens_at, "closes_at": closes_at, "errors": errors}
+    execute(PUT_OFF, {**values, "queue": kind.home_queue, "now": now})
 
 
 def _put_aside(kind: Kind, bad: dict[Closed, str], now: datetime) -> None:
-    if not bad:
-        return
-    errors = {record: storable(SET_ASIDE + message)[:MAX_ERROR_LENGTH] for record, message in bad.items()}
-    values = {
-        "id": [record.id for record in errors], "error": list(errors.values()), "queue": kind.home_queue,
-        "until": now + LOOK_AGAIN_AFTER,
-    }  # fmt: skip
-    execute(PUT_ASIDE, values)
+    """They keep `closes_at`, which has passed: nothing claims them when they come back, and this step looks again."""
+    errors = {record: storable(SET_ASIDE + message, MAX_ERROR_LENGTH) for record, message in bad.items()}
+    if errors:
+        until = now + LOOK_AGAIN_AFTER
+        _put_off(kind, [(record, until, record.closes_at, error) for record, error in errors.items()], now)
     news = [(record, error) for record, error in errors.items() if error != record.last_error]
     decisions.doing_all([decisions.Line("set aside", error, kind.name, record.subject) for record, error in news], now)
 
@@ -156,4 +131,4 @@ def _drop(kind: str, records: Sequence[Closed], now: datetime) -> None:
 
 def drop(record_ids: list[int], now: datetime) -> None:
     """End these records, which are locked and idle, as failed: their window has closed."""
-    execute(DROP, {"ids": record_ids, "now": now, "error": WINDOW_CLOSED})
+    BacklogRecord.objects.filter(pk__in=record_ids).end(Status.FAILED, now, last_error=WINDOW_CLOSED)

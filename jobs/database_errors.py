@@ -5,6 +5,7 @@ The codes are those of appendix A of PostgreSQL's manual. They decide, and not t
 that became read-only says `InternalError`, and so does one that ended an idle transaction.
 """
 
+import logging
 import re
 from enum import Enum
 
@@ -77,6 +78,19 @@ def is_away(error: BaseException) -> bool:
 def is_busy(error: BaseException) -> bool:
     """Whether the same statement may go through when it is tried again."""
     return trouble_of(error) is Trouble.BUSY
+
+
+def log_unless_away(log: logging.Logger, failed: str, error: Exception) -> None:
+    """Log what failed, to be called where `error` is caught: of a busy database in a line, else with the traceback.
+
+    Raises: `error` when the database is away.
+    """
+    if is_away(error):
+        raise error
+    if is_busy(error):
+        log.warning("%s: %s", failed, str(error).strip())
+    else:
+        log.exception("%s", failed)
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -56,13 +56,9 @@ def doing(
     if record is not None:
         about = {name: getattr(record, name) for name in ("kind", "queue", "subject", "worker_id")}
         about["record_id"] = record.id
-    at, text = now or database_clock(), _bounded(text)
+    at, text = now or database_clock(), storable(text, MAX_ERROR_LENGTH)
     row = Decision.objects.create(what=what, text=text, facts=facts or {}, at=at, **about)
     log_line(row, record.payload if record else {})
-
-
-def _bounded(text: str) -> str:
-    return storable(text)[:MAX_ERROR_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,9 @@ class Line:
 
 def doing_all(lines: Iterable[Line], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
-    rows = [Decision(level=Level.DOING, at=now, **(asdict(line) | {"text": _bounded(line.text)})) for line in lines]
+    rows = [Decision(at=now, **asdict(line)) for line in lines]
+    for row in rows:
+        row.text = storable(row.text, MAX_ERROR_LENGTH)
     for row in Decision.objects.bulk_create(rows, batch_size=1000):
         log_line(row)
 

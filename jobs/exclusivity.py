@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from jobs.outcomes import Claimed, Handoff, Outcome
 from jobs.prepared import execute
-from jobs.states import AttemptOutcome, Status, WaitingFor
-from jobs.transitions import Transition
+from jobs.states import Status, WaitingFor
+from jobs.transitions import Changes, waiting
 
 LOOK_AGAIN_AFTER = timedelta(seconds=60)
 """Only if the opening of the gate was missed, as after a restored database."""
@@ -67,7 +67,7 @@ def lock_keys(results: Sequence[tuple[Claimed, Outcome]], *, skip_locked: bool =
     return {row[0] for row in rows} if skip_locked else set()
 
 
-def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple[Claimed, Transition]]:
+def gate(changes: Changes, now: datetime) -> Changes:
     """Turn handoffs under a key that is taken into waits. The first of a batch under one key goes through."""
     keys = [change.exclusive_key for _, change in changes if change.exclusive_key is not None]
     if not keys:
@@ -77,23 +77,14 @@ def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple
     gated = []
     for record, change in changes:
         if change.exclusive_key in taken:
-            change = _behind(record, change, now)
+            behind = replace(
+                change, queue=record.queue, error="another record of the same exclusive key is ready or running"
+            )
+            change = waiting(behind, WaitingFor.THROTTLE, now + LOOK_AGAIN_AFTER)
         elif change.exclusive_key is not None:
             taken.add(change.exclusive_key)
         gated.append((record, change))
     return gated
-
-
-def _behind(record: Claimed, change: Transition, now: datetime) -> Transition:
-    return replace(
-        change,
-        status=Status.WAITING,
-        waiting_for=WaitingFor.THROTTLE,
-        queue=record.queue,
-        run_after=now + LOOK_AGAIN_AFTER,
-        attempt_outcome=AttemptOutcome.HANDOFF,
-        error="another record of the same exclusive key is ready or running",
-    )
 
 
 def open_gates(keys: Iterable[str | None], now: datetime) -> None:

@@ -23,9 +23,10 @@ def first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "no reason was given")
 
 
-def storable(text: str) -> str:
-    """`text` as PostgreSQL can keep it: programs quote file names with NUL or half of a surrogate pair."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "�")
+def storable(text: str, most: int | None = None) -> str:
+    """`text` as PostgreSQL can keep it, its first `most` characters: programs quote file names with NUL or half of a
+    surrogate pair."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")[:most]
 
 
 def facts_as_json(facts: dict[str, Any] | None) -> str | None:

@@ -114,6 +114,9 @@ class TickStep:
     do: Callable[[datetime, float], int]
 
 
+NO_STEP = TickStep("do nothing", (), lambda now: {}, lambda now, row: StepDue(), lambda now, seconds: 0)
+
+
 class Batches(Protocol):
     """What hears of records that are opened again, since what they belong to may have been seen to end."""
 
@@ -149,7 +152,7 @@ def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:
 class Registry:
     """Kinds, their handlers by queue, and what other apps do with the queue at its own moments.
 
-    `steps`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
+    `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
     every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim.
     `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now). `batches`:
     what hears of records that are opened again.
@@ -157,7 +160,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = {}
-        self.steps: list[TickStep] = []
+        self.step = NO_STEP
         self.at_start: list[Callable[[datetime], int]] = []
         self.periodic: list[Callable[[], int]] = []
         self.prunes: list[Callable[[datetime], int]] = []

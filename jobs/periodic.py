@@ -7,12 +7,11 @@ from datetime import datetime
 from jobs import breakers, conf, decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
-from jobs.database_errors import is_away
+from jobs.database_errors import log_unless_away
 from jobs.handlers import registry
-from jobs.models import Worker
-from jobs.prepared import execute, execute_in_batches
+from jobs.models import BacklogRecord, Worker
+from jobs.prepared import execute_in_batches
 from jobs.retries import sweeps
-from jobs.states import UNFINISHED
 from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)
@@ -36,15 +35,6 @@ DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
 
 KEPT_ATTEMPTS = 1000
 """Of a record that is tried for ever. At one a day that is the history of three years."""
-
-# An attempt is counted at each claim, so only what was claimed more often can have more of them. Unfinished ones alone:
-# what has ended gains none any more and goes when its retention is over. Served by `one_unfinished_record_per_subject`.
-CLAIMED_MORE_OFTEN = f"""
-SELECT id
-  FROM jobs_backlogrecord
- WHERE status IN {tuple(map(int, UNFINISHED))} AND attempt > %(times)s
- ORDER BY id
-"""
 
 # Served by the key of the attempts: (record, number). Numbers may have gaps, so they are counted, not computed.
 PRUNE_ATTEMPTS = """
@@ -97,11 +87,8 @@ def _done_or_logged(task: Callable[[], int]) -> int:
     try:
         return task()
     except Exception as error:
-        # a lock that is not had in time is an OperationalError as well, and no reason to leave the others undone
-        if is_away(error):
-            raise
         name = f"{getattr(task, '__module__', '')}.{getattr(task, '__qualname__', task)}"
-        log.exception("the periodic task %s failed; it is tried again in a minute", name)
+        log_unless_away(log, f"the periodic task {name} failed, trying it again in a minute", error)
         return 0
 
 
@@ -137,7 +124,7 @@ def prune(now: datetime | None = None) -> int:
 def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
     """Delete what each unfinished record has beyond its `kept` latest attempts, in small batches. Returns how many.
 
-    A settle that is tried again looks for its own attempt in the history (`settling._without_history`): that is one of
+    A settle that is tried again looks for its own attempt in the history (`settling._lost_among`): that is one of
     the latest.
     """
     return sum(
@@ -147,5 +134,10 @@ def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
 
 
 def claimed_more_often_than(times: int) -> list[int]:
-    """The ids of unfinished records, ascending."""
-    return [record_id for (record_id,) in execute(CLAIMED_MORE_OFTEN, {"times": times}).fetchall()]
+    """The ids of unfinished records, ascending.
+
+    An attempt is counted at each claim, so only what was claimed more often can have more of them. What has ended gains
+    none any more and goes when its retention is over. Served by `one_unfinished_record_per_subject`.
+    """
+    often = BacklogRecord.objects.unfinished().filter(attempt__gt=times)
+    return list(often.order_by("pk").values_list("pk", flat=True))

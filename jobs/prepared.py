@@ -4,7 +4,9 @@ They run on Django's own connection and inside its transactions; only its cursor
 client, prepares nothing, and decodes instants in Python.
 """
 
-from collections.abc import Iterable
+import math
+import time
+from collections.abc import Callable, Iterable
 from threading import get_ident, local
 from typing import Any
 
@@ -41,12 +43,18 @@ def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psyc
 def execute_in_batches(sql: str, values: dict[str, Any], limit: int) -> int:
     """Run a statement that changes up to `limit` rows, each time in a transaction of its own, until there are no more.
     Returns how many."""
-    changed = 0
-    while True:
-        count = execute(sql, {**values, "limit": limit}).rowcount
+    return until_done(lambda: execute(sql, {**values, "limit": limit}).rowcount, limit)
+
+
+def until_done(step: Callable[[], int], batch: int, seconds: float = math.inf) -> int:
+    """Do `step`, which returns how many rows it changed, until these are fewer than `batch`, for so many seconds.
+    Returns how many altogether."""
+    until = time.monotonic() + seconds
+    changed = count = step()
+    while count >= batch and time.monotonic() < until:
+        count = step()
         changed += count
-        if count < limit:
-            return changed
+    return changed
 
 
 def array(numbers: Iterable[object]) -> str:
@@ -74,8 +82,13 @@ def prepare_in_this_thread() -> None:
     Not for the threads of handlers, which may have reasons to hold a lock or a transaction for longer. Does nothing in
     an installation that polls: a pooler hands each transaction to another session.
     """
-    _thread.prepares = conf.listens()
-    connection_created.connect(_prepare, dispatch_uid="jobs.prepared")
+
+    def prepare(opened: "psycopg.Connection[Any]") -> None:
+        opened.execute(session_settings(conf.lease_seconds()))
+        opened.prepare_threshold = PREPARE_AT_ONCE
+        _backends[get_ident()] = opened.info.backend_pid
+
+    _set_up_in_this_thread(prepare)
     connection.close()
 
 
@@ -84,8 +97,7 @@ def limit_lock_waits_in_this_thread(seconds: float) -> None:
 
     Does nothing in an installation that polls, either.
     """
-    _thread.lock_seconds = seconds if conf.listens() else None
-    connection_created.connect(_prepare, dispatch_uid="jobs.prepared")
+    _set_up_in_this_thread(lambda opened: opened.execute(f"SET lock_timeout = {int(seconds * 1000)}"))
 
 
 def is_ours(backend_pid: int) -> bool:
@@ -94,15 +106,17 @@ def is_ours(backend_pid: int) -> bool:
 
 
 _thread = local()
+"""`set_up`: what its connections begin with."""
 
 _backends: dict[int, int] = {}
 """By thread: the process id of its session's server."""
 
 
-def _prepare(sender: object, connection: Any, **_: object) -> None:
-    if getattr(_thread, "prepares", False):
-        connection.connection.execute(session_settings(conf.lease_seconds()))
-        connection.connection.prepare_threshold = PREPARE_AT_ONCE
-        _backends[get_ident()] = connection.connection.info.backend_pid
-    elif seconds := getattr(_thread, "lock_seconds", None):
-        connection.connection.execute(f"SET lock_timeout = {int(seconds * 1000)}")
+def _set_up_in_this_thread(set_up: "Callable[[psycopg.Connection[Any]], object]") -> None:
+    _thread.set_up = set_up if conf.listens() else None
+    connection_created.connect(_set_up, dispatch_uid="jobs.prepared")
+
+
+def _set_up(sender: object, connection: Any, **_: object) -> None:
+    if set_up := getattr(_thread, "set_up", None):
+        set_up(connection.connection)

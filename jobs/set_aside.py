@@ -5,9 +5,11 @@ process, left alone for a minute at a time, and the doctor shows it for as long 
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import TypeVar
+
+from django.db import transaction
 
 from jobs.database_errors import Trouble, trouble_of
 
@@ -47,39 +49,24 @@ class SetAside:
         return [each for each, until in self._until.items() if until > now]
 
 
-class Isolated(Generic[Item]):
-    """Does the same for all of `items`, or else for each half, down to those alone for which it raises.
+def isolate(
+    items: Sequence[Item], do: Callable[[Sequence[Item]], object], name: Callable[[Item], str]
+) -> dict[Item, str]:
+    """Do the same for all of `items` in a transaction, or else for each half, down to those alone for which it raises.
 
-        isolated = Isolated(items, name)
-        for some in isolated:
-            with isolated:
-                ...  # leaves nothing half done when it raises
-
-    `bad` has these then, each with what was wrong; `name` says for the log what could not be done. A database that is
-    away or busy is no fault of an item: its error is raised.
+    Returns these, each with what was wrong; `name` says for the log what could not be done. Raises: what is no fault of
+    an item, the error of a database that is away or busy.
     """
-
-    def __init__(self, items: Sequence[Item], name: Callable[[Item], str]) -> None:
-        self._left, self._name = [items], name
-        self._some: Sequence[Item] = ()
-        self.bad: dict[Item, str] = {}
-
-    def __iter__(self) -> Iterator[Sequence[Item]]:
-        while self._left:
-            self._some = self._left.pop()
-            yield self._some
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if not isinstance(error, Exception) or trouble_of(error) is not Trouble.OURS:
-            return False
-        if len(self._some) == 1:
-            message = f"{self._name(self._some[0])}: {type(error).__name__}: {error}"
-            name_once(message, error)
-            self.bad[self._some[0]] = message
-        else:
-            middle = len(self._some) // 2
-            self._left += [self._some[middle:], self._some[:middle]]
-        return True
+    try:
+        with transaction.atomic():
+            do(items)
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
+        if len(items) > 1:
+            middle = len(items) // 2
+            return isolate(items[:middle], do, name) | isolate(items[middle:], do, name)
+        message = f"{name(items[0])}: {type(error).__name__}: {error}"
+        name_once(message, error)
+        return {items[0]: message}
+    return {}

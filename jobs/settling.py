@@ -166,13 +166,13 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
             if hook := registry.kind(record.kind).after_settle:
                 hook(record, outcome, instant)
         exclusivity.open_gates([record.exclusive_key for record, _ in written], instant)
-        lost = _without_history(missing)
+        lost = _lost_among(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)
     for ended in {change.attempt_outcome for _, change in changes}:
         alike = [record for record, change in changes if change.attempt_outcome is ended]
         registry.ended([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
-    return Settled(frozenset(record.id for record, _ in written), frozenset(_dropped(lost)), locked)
+    return Settled(frozenset(record.id for record, _ in written), lost, locked)
 
 
 def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
@@ -184,8 +184,11 @@ def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
     return frozenset(held | {result[0].id for result in results if keys & exclusivity.keys_of(*result)})
 
 
-def settle_in_parts(results: Results, *, now: datetime | None = None, until: float | None = None) -> Settled:
-    """Settle what can be settled now, in halves if need be. What is isolated and cannot be written becomes a failure.
+def settle_in_parts(
+    results: Results, *, now: datetime | None = None, until: float | None = None, is_last_try: bool = False
+) -> Settled:
+    """Settle what can be settled now, in halves if need be. What is isolated and cannot be written becomes a failure;
+    of `is_last_try`, nothing.
 
     `locked` is what has to be settled again; from `until` on (boot seconds; by default in IN_PARTS_SECONDS) nothing is
     halved any further that the database is too busy for. Raises: django.db.Error when the database is away.
@@ -198,27 +201,19 @@ def settle_in_parts(results: Results, *, now: datetime | None = None, until: flo
             raise
         if is_busy(error) and (len(results) == 1 or boot_seconds() >= until):
             return Settled(locked=frozenset(record.id for record, _ in results))
-        if len(results) == 1:
-            return _settle_as_failed(results[0][0], error, now)
-        half = len(results) // 2
-        halves = (settle_in_parts(part, now=now, until=until) for part in (results[:half], results[half:]))
-        return next(halves) | next(halves)
-
-
-def _settle_as_failed(record: Claimed, error: Exception, now: datetime | None) -> Settled:
-    attempt = f"attempt {record.attempt} of {record.kind} {record.subject}"
-    name_once(f"cannot settle {attempt}: {error}", error)
-    try:
+        if len(results) > 1:
+            half = len(results) // 2
+            halves = (settle_in_parts(part, now=now, until=until) for part in (results[:half], results[half:]))
+            return next(halves) | next(halves)
+        record = results[0][0]
+        attempt = f"attempt {record.attempt} of {record.kind} {record.subject}"
+        if is_last_try:
+            # one record that cannot be settled must not end every worker that claims it; its lease runs out
+            name_once(f"cannot settle {attempt} at all, dropping its result", error)
+            return Settled()
+        name_once(f"cannot settle {attempt}: {error}", error)
         failed = Failed(f"its result could not be written: {error}")
-        return settle([(record, failed)], now=now, skip_locked=True)
-    except Exception as another:
-        if is_away(another):
-            raise
-        if is_busy(another):
-            return Settled(locked=frozenset({record.id}))
-        # one record that cannot be settled must not end every worker that claims it; its lease runs out
-        name_once(f"cannot settle {attempt} at all, dropping its result", another)
-        return Settled()
+        return settle_in_parts([(record, failed)], now=now, until=until, is_last_try=True)
 
 
 def _is_plain(record: Claimed, outcome: Outcome) -> bool:
@@ -244,9 +239,7 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
         "now": now,
     }
     ids = frozenset(record.id for record in records)
-    lost = frozenset[int]()
-    if execute(SETTLE_SUCCEEDED, values).rowcount != len(records):
-        lost = frozenset(_dropped(_without_history(records)))
+    lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else frozenset()
     registry.ended([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
     return Settled(ids - lost, lost)
 
@@ -268,17 +261,14 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
     ]
 
 
-def _dropped(lost: list[Claimed]) -> list[int]:
+def _lost_among(unwritten: list[Claimed]) -> frozenset[int]:
+    """The ids of those whose lease was lost: their results are dropped. The others' very attempt is in the history, so
+    an earlier try of this settle went through. What a rescue wrote there is no such try."""
+    if not unwritten:
+        return frozenset()
+    history = Attempt.objects.filter(record_id__in=[record.id for record in unwritten])
+    known = set(history.exclude(outcome=AttemptOutcome.RESCUED).values_list("record_id", "number", "worker_id"))
+    lost = [record for record in unwritten if (record.id, record.attempt, record.worker_id) not in known]
     for record in lost:
         log.warning("dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt)
-    return [record.id for record in lost]
-
-
-def _without_history(missing: list[Claimed]) -> list[Claimed]:
-    """Those of the unwritten whose lease was lost: the others' very attempt is in the history, so an earlier try of
-    this settle went through. What a rescue wrote there is no such try."""
-    if not missing:
-        return []
-    history = Attempt.objects.filter(record_id__in=[record.id for record in missing])
-    known = set(history.exclude(outcome=AttemptOutcome.RESCUED).values_list("record_id", "number", "worker_id"))
-    return [record for record in missing if (record.id, record.attempt, record.worker_id) not in known]
+    return frozenset(record.id for record in lost)

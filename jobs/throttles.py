@@ -84,14 +84,8 @@ SELECT min(lacking.seconds)
 """
 
 # A claim locks throttles FOR UPDATE, so what puts thousands of records into a lane holds the lane, which no claim does.
-HOLD_LANES = """
-SELECT id FROM jobs_lane WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
-"""
-
-# Only by who makes a lane, once in its life: claims of its throttles wait for that.
-HOLD_THROTTLES = """
-SELECT id FROM jobs_throttle WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
-"""
+# Throttles are held only by who makes a lane, once in its life: claims of them wait for that.
+HOLD = "SELECT id FROM {table} WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE"
 
 AHEAD_SECONDS = 30.0
 """Tokens that come within this time let questions begin: half of the time for which an answer holds."""
@@ -122,7 +116,8 @@ def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     lanes = {(): 0, **_found(wanted)}
     if missing := wanted - set(lanes):
         # throttles before lanes, as who removes them
-        execute(HOLD_THROTTLES, {"ids": sorted({throttle_id for key in missing for throttle_id in key})})
+        throttle_ids = sorted({throttle_id for key in missing for throttle_id in key})
+        execute(HOLD.format(table="jobs_throttle"), {"ids": throttle_ids})
         Lane.objects.bulk_create([Lane(throttle_ids=list(key)) for key in sorted(missing)], ignore_conflicts=True)
         lanes |= _found(missing)
     hold(lanes.values())
@@ -132,7 +127,7 @@ def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
 def hold(lanes: Iterable[int]) -> None:
     """Keep the throttles of these lanes from being removed until the transaction ends."""
     if ids := sorted(set(lanes) - {0}):
-        execute(HOLD_LANES, {"ids": ids})
+        execute(HOLD.format(table="jobs_lane"), {"ids": ids})
 
 
 def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:

@@ -1,6 +1,6 @@
 """The tick: everything that time alone moves. Idempotent, and safe on any number of hosts at once.
 
-    steps of other apps → promote what is due → let trials of breakers through → close windows
+    the step of another app → promote what is due → let trials of breakers through → close windows
     → rescue expired leases
 
 Each step is a batched statement on its own partial index that skips what others hold locked. Every worker ticks once
@@ -8,20 +8,18 @@ a second by itself; a clock beside the workers ticks every minute, for the case 
 """
 
 import logging
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.utils import timezone
 
 from jobs import breakers, readying, rescuing
 from jobs.closing import close_windows
-from jobs.database_errors import Trouble, trouble_of
-from jobs.handlers import StepDue, TickStep, registry
-from jobs.prepared import execute
+from jobs.database_errors import log_unless_away
+from jobs.handlers import StepDue, registry
+from jobs.prepared import execute, until_done
 from jobs.states import Status
 
 log = logging.getLogger(__name__)
@@ -66,7 +64,7 @@ SELECT clock.now,
                     FROM jobs_backlogrecord
                    WHERE status = {Status.READY} AND queue = asked.name
                    ORDER BY lane
-                   LIMIT 1) AS first){{steps}}
+                   LIMIT 1) AS first){{step}}
   FROM (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
 """
 
@@ -75,7 +73,7 @@ SELECT clock.now,
 class Due:
     """What a look found at `now`: the first instant at which a waiting record may run, a ready one's window closes, a
     lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
-    records; and what the registered `steps` found, in their order."""
+    records; and what the registered `step` found."""
 
     now: datetime
     run_after: datetime | None
@@ -83,20 +81,19 @@ class Due:
     lease_expires_at: datetime | None
     probe_at: datetime | None
     ready: frozenset[str]
-    steps: tuple[StepDue, ...] = ()
+    step: StepDue
 
     def has_come(self, instant: datetime | None) -> bool:
         return instant is not None and instant <= self.now
 
     def seconds_until_next(self) -> float:
-        """How long until the first waiting record may run or a step is due; infinity when neither lies ahead.
+        """How long until the first waiting record may run or the step is due; infinity when neither lies ahead.
 
-        0 when a step is under way: its first record may be due in a moment.
+        0 when the step is under way: its first record may be due in a moment.
         """
-        if any(step.under_way for step in self.steps):
+        if self.step.under_way:
             return 0.0
-        instants = [self.run_after, *(step.next_at for step in self.steps)]
-        ahead = [instant for instant in instants if instant and not self.has_come(instant)]
+        ahead = [instant for instant in (self.run_after, self.step.next_at) if instant and not self.has_come(instant)]
         return (min(ahead) - self.now).total_seconds() if ahead else float("inf")
 
 
@@ -111,21 +108,13 @@ class Ticked(NamedTuple):
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
-    steps = registry.steps
-    values: dict[str, Any] = {"queues": list(queues), "now": now}
-    for step in steps:
-        values |= step.values(now or timezone.now())
-    columns = "".join(f",\n       {column}" for step in steps for column in step.columns)
-    row = execute(LOOK.format(steps=columns), values).fetchall()[0]
+    step = registry.step
+    values = {"queues": list(queues), "now": now, **step.values(now or timezone.now())}
+    columns = "".join(f",\n       {column}" for column in step.columns)
+    row = execute(LOOK.format(step=columns), values).fetchall()[0]
     instant, run_after, closes_at, lease_expires_at, probe_at, ready, *rest = row
-    return Due(
-        instant, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), _found(steps, instant, rest)
-    )
-
-
-def _found(steps: Sequence[TickStep], now: datetime, rest: Sequence[Any]) -> tuple[StepDue, ...]:
-    columns = iter(rest)
-    return tuple(step.found(now, tuple(next(columns) for _ in step.columns)) for step in steps)
+    found = step.found(instant, tuple(rest))
+    return Due(instant, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), found)
 
 
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
@@ -146,46 +135,26 @@ def act_on(
     tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
-
-    def done(what: str, step: Callable[[], int], if_due: object) -> int:
-        return _or_complain(what, step) if if_due else 0
-
-    def rescue_others() -> int:
-        return rescuing.rescue(unchanged=unchanged, now=now)
-
-    emitted = sum(
-        done(step.name, partial(step.do, due.now, emit_for), found.is_due)
-        for step, found in zip(registry.steps, due.steps, strict=True)
-    )
-    promoted = done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
-    promoted += done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
+    emitted = _done(registry.step.name, lambda: registry.step.do(due.now, emit_for), due.step.is_due)
+    promoted = _done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
+    promoted += _done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
     # what was promoted just now may be past its window
-    closed = done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
-    rescued = done("rescue", rescue_others, rescue and due.has_come(due.lease_expires_at))
+    closed = _done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
+    is_rescuing = rescue and due.has_come(due.lease_expires_at)
+    rescued = _done("rescue", lambda: rescuing.rescue(unchanged=unchanged, now=now), is_rescuing)
     return Ticked(emitted, promoted, closed, rescued)
 
 
-def _or_complain(what: str, step: Callable[[], int]) -> int:
-    """Do a step; when it raises, the other steps must go on. Raises: django.db.Error when the database is away."""
+def _done(what: str, step: Callable[[], int], if_due: object) -> int:
+    """Do a step if it is due; when it raises, the other steps must go on. Raises: django.db.Error when the database is
+    away."""
     try:
-        return step()
+        return step() if if_due else 0
     except Exception as error:
-        trouble = trouble_of(error)
-        if trouble is Trouble.AWAY:
-            raise
-        if trouble is Trouble.BUSY:
-            log.warning("cannot %s, trying again at the next tick: %s", what, str(error).strip())
-        else:
-            log.exception("cannot %s; trying again at the next tick", what)
+        log_unless_away(log, f"cannot {what}, trying again at the next tick", error)
         return 0
 
 
 def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
     """Move waiting records whose time has come to ready, for some `seconds`. Returns how many."""
-    until = time.monotonic() + seconds
-    moved = 0
-    while True:
-        count = len(readying.make_ready(PROMOTE, {"now": now, "limit": BATCH}))
-        moved += count
-        if count < BATCH or time.monotonic() >= until:
-            return moved
+    return until_done(lambda: len(readying.make_ready(PROMOTE, {"now": now, "limit": BATCH})), BATCH, seconds)

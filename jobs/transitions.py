@@ -73,23 +73,22 @@ def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, d
     """
     policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
     rules: dict[int | None, retries.Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
-    origins = Origin.objects.in_bulk({r.origin_id for r, _ in results} - {None})
-    return [
-        (
+    origins: dict[int | None, Origin] = {**Origin.objects.in_bulk({r.origin_id for r, _ in results} - {None})}
+    changes: Changes = []
+    for record, outcome in results:
+        origin = origins.get(record.origin_id)
+        change = transition(
             record,
-            transition(
-                record,
-                outcome,
-                home_queue=registry.home_of(record.kind, record.queue),
-                rule=rules.get(record.retry_policy_id) or retries.DEFAULT,
-                zone=origins[record.origin_id].zone if record.origin_id in origins else "UTC",
-                usual_priority=origins[record.origin_id].priority if record.origin_id in origins else None,
-                inserted_at=inserted.get(record.id),
-                now=now,
-            ),
+            outcome,
+            home_queue=registry.home_of(record.kind, record.queue),
+            rule=rules.get(record.retry_policy_id) or retries.DEFAULT,
+            zone=origin.zone if origin else "UTC",
+            usual_priority=origin.priority if origin else None,
+            inserted_at=inserted.get(record.id),
+            now=now,
         )
-        for record, outcome in results
-    ]
+        changes.append((record, change))
+    return changes
 
 
 def columns_of(changes: Changes) -> dict[str, list[Any]]:
@@ -133,143 +132,84 @@ def transition(
         first_failure_at=record.first_failure_at,
         last_failure_at=record.last_failure_at,
         attempt_outcome=AttemptOutcome.RELEASED,
+        error=storable(
+            outcome.error if isinstance(outcome, Failed) else getattr(outcome, "reason", ""), MAX_ERROR_LENGTH
+        ),
+        facts=facts_as_json(getattr(outcome, "facts", None)),
     )
     match outcome:
         case Succeeded():
-            return replace(
-                kept,
-                status=Status.SUCCEEDED,
-                finished_at=now,
-                attempt_outcome=AttemptOutcome.SUCCEEDED,
-                facts=facts_as_json(outcome.facts),
-            )
+            return replace(kept, status=Status.SUCCEEDED, finished_at=now, attempt_outcome=AttemptOutcome.SUCCEEDED)
         case Cancelled():
-            return replace(
-                kept,
-                status=Status.CANCELLED,
-                finished_at=now,
-                attempt_outcome=AttemptOutcome.CANCELLED,
-                error=_describe(outcome.reason),
-            )
+            return replace(kept, status=Status.CANCELLED, finished_at=now, attempt_outcome=AttemptOutcome.CANCELLED)
         case Released():
-            return replace(
-                kept, priority=record.priority, error=_describe(outcome.reason)
-            )  # that it is first in line is not forgotten
+            return replace(kept, priority=record.priority)  # that it is first in line is not forgotten
         case Postponed():
-            return replace(
-                kept,
-                status=Status.WAITING,
-                waiting_for=outcome.waiting_for,
-                run_after=max(outcome.until, now),
-                error=_describe(outcome.reason),
-            )
+            return waiting(kept, outcome.waiting_for, outcome.until)
         case Held():
-            return replace(
-                kept,
-                status=Status.WAITING,
-                waiting_for=WaitingFor.BREAKER,
-                breaker_id=outcome.breaker_id,
-                run_after=now + LOOKED_AT_AGAIN_AFTER,
-                attempt_outcome=AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED,
-                error=_describe(outcome.reason),
-                facts=facts_as_json(outcome.facts),
-            )
+            ended = AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED
+            held = replace(kept, breaker_id=outcome.breaker_id, attempt_outcome=ended)
+            return waiting(held, WaitingFor.BREAKER, now + LOOKED_AT_AGAIN_AFTER)
         case Handoff():
-            return _after_handoff(record, kept, outcome, zone, inserted_at, now)
+            rank_day, tried_at = order.place_after_an_answer(
+                record.due_day, record.failures, record.last_failure_at, inserted_at, zone=zone, now=now
+            )
+            answered = replace(kept, rank_day=rank_day, tried_at=tried_at, attempt_outcome=AttemptOutcome.HANDOFF)
+            return replace(answered, queue=outcome.queue, exclusive_key=outcome.exclusive_key)
         case Unavailable():
-            return _after_silence(record, kept, outcome, today, now)
+            silent = replace(kept, attempt_outcome=AttemptOutcome.UNAVAILABLE)
+            silent = waiting(silent, WaitingFor.RECHECK, now + timedelta(seconds=outcome.recheck_after))
+            if outcome.first_in_line:
+                return replace(silent, priority=priorities.first_in_line(kept.priority))
+            return replace(silent, rank_day=order.demoted(record.rank_day, today), tried_at=now)
         case Failed():
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)
-            failure = _failure(record, inserted_at, now)
-            return _after_failure(record, kept, outcome, failure, rule, today, now, rng)
+            return _after_failure(record, kept, outcome, rule, inserted_at, today, rng)
 
 
-def _describe(text: str) -> str:
-    return storable(text)[:MAX_ERROR_LENGTH]
-
-
-def _after_handoff(
-    record: Claimed, kept: Transition, outcome: Handoff, zone: str, inserted_at: datetime | None, now: datetime
-) -> Transition:
-    rank_day, tried_at = order.place_after_an_answer(
-        record.due_day, record.failures, record.last_failure_at, inserted_at, zone=zone, now=now
-    )
-    return replace(
-        kept,
-        queue=outcome.queue,
-        exclusive_key=outcome.exclusive_key,
-        attempt_outcome=AttemptOutcome.HANDOFF,
-        rank_day=rank_day,
-        tried_at=tried_at,
-    )
-
-
-def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, today: date, now: datetime) -> Transition:
-    waiting = replace(
-        kept,
-        status=Status.WAITING,
-        waiting_for=WaitingFor.RECHECK,
-        run_after=now + timedelta(seconds=outcome.recheck_after),
-        attempt_outcome=AttemptOutcome.UNAVAILABLE,
-        error=_describe(outcome.reason),
-    )
-    if outcome.first_in_line:
-        return replace(waiting, priority=priorities.first_in_line(kept.priority))
-    return replace(waiting, rank_day=order.demoted(record.rank_day, today), tried_at=now)
-
-
-def _failure(record: Claimed, inserted_at: datetime | None, now: datetime) -> retries.Failure:
-    return retries.Failure(
-        number=record.failures + 1,
-        at=now.timestamp(),
-        first_at=_first_failure_at(record, now).timestamp() if record.first_failure_at or not record.failures else None,
-        inserted_at=inserted_at.timestamp() if inserted_at else None,
-        record_id=record.id,
-    )
-
-
-def _first_failure_at(record: Claimed, now: datetime) -> datetime:
-    """One in the future was dated by a clock that was wrong, and would hold up what counts from it."""
-    return min(record.first_failure_at or now, now)
+def waiting(change: Transition, waiting_for: WaitingFor, until: datetime) -> Transition:
+    """The same, but that it waits for `waiting_for` until `until` (aware); not before what it was to run after."""
+    return replace(change, status=Status.WAITING, waiting_for=waiting_for, run_after=max(until, change.run_after))
 
 
 def _after_failure(
     record: Claimed,
     kept: Transition,
     outcome: Failed,
-    failure: retries.Failure,
     rule: retries.Rule,
+    inserted_at: datetime | None,
     today: date,
-    now: datetime,
     rng: retries.Rng,
 ) -> Transition:
+    now = kept.run_after
+    # one in the future was dated by a clock that was wrong, and would hold up what counts from it
+    first_at = min(record.first_failure_at or now, now)
+    failure = retries.Failure(
+        number=record.failures + 1,
+        at=now.timestamp(),
+        first_at=first_at.timestamp() if record.first_failure_at or not record.failures else None,
+        inserted_at=inserted_at.timestamp() if inserted_at else None,
+        record_id=record.id,
+    )
     failed = replace(
         kept,
         failures=failure.number,
-        first_failure_at=_first_failure_at(record, now),
+        first_failure_at=first_at,
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
-        error=_describe(outcome.error),
-        facts=_facts_of(outcome),
+        facts=_with_what_it_asked_for(kept.facts, outcome),
     )
     if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
-    waiting_for, run_after = wait_after(failure, rule, rng, retry_after=outcome.retry_after)
-    return replace(
-        failed,
-        status=Status.WAITING,
-        waiting_for=waiting_for,
-        run_after=max(run_after, now),
-        rank_day=order.demoted_by_failure(record.due_day, today, failure.number),
-        tried_at=now,
-    )
+    demoted = replace(failed, rank_day=order.demoted_by_failure(record.due_day, today, failure.number), tried_at=now)
+    return waiting(demoted, *wait_after(failure, rule, rng, retry_after=outcome.retry_after))
 
 
-def _facts_of(outcome: Failed) -> str | None:
-    """With what it asked for, even if its own could not be kept: an edit of the retry policy reads that again."""
-    text, asked = facts_as_json(outcome.facts), honoured(outcome.retry_after)
-    return json.dumps({**json.loads(text or "{}"), RETRY_AFTER: round(asked, 3)}) if asked else text
+def _with_what_it_asked_for(facts: str | None, outcome: Failed) -> str | None:
+    """Even if its own facts could not be kept: an edit of the retry policy reads that again."""
+    asked = honoured(outcome.retry_after)
+    return json.dumps({**json.loads(facts or "{}"), RETRY_AFTER: round(asked, 3)}) if asked else facts
 
 
 def honoured(retry_after: float) -> float:

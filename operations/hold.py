@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from jobs.backlog.holding import held
+from jobs.backlog.pausing import held
 from jobs.models import Hold
 
 __all__ = ["held", "in_pages", "sentence"]

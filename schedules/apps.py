@@ -16,7 +16,7 @@ class SchedulesConfig(AppConfig):
             rollouts,
         )
 
-        registry.steps[:] = [emitter.EMIT]
+        registry.step = emitter.EMIT
         registry.at_start.append(emitter.correct_watermarks)
         registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]
         registry.batches[:] = [finishing]

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from jobs.handlers import registry
 from jobs.prepared import execute
-from jobs.set_aside import Isolated
+from jobs.set_aside import isolate
 from schedules.chunks import Emitted, Unemitted, failing, locked, schedules_of, skip
 from schedules.events import beginning
 from schedules.models import Schedule, Stagger
@@ -57,12 +57,14 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
         skip(dict.fromkeys(triggers, reason), schedules, now)
         return Emitted(0, len(triggers))
     records = 0
-    isolated = Isolated(triggers, lambda trigger: f"cannot emit a trigger of {schedules[trigger.schedule_id]}")
-    for some in isolated:
-        with isolated, transaction.atomic():
-            records += known[name]([(schedules[each.schedule_id], each.trigger_at) for each in some], now)
-    failing.put([trigger.id for trigger in isolated.bad], now)
-    emitted = [trigger for trigger in triggers if trigger not in isolated.bad]
+
+    def provide(some: Sequence[Unemitted]) -> None:
+        nonlocal records
+        records += known[name]([(schedules[each.schedule_id], each.trigger_at) for each in some], now)
+
+    bad = isolate(triggers, provide, lambda trigger: f"cannot emit a trigger of {schedules[trigger.schedule_id]}")
+    failing.put([trigger.id for trigger in bad], now)
+    emitted = [trigger for trigger in triggers if trigger not in bad]
     if emitted:
         _complete(emitted, schedules, now)
     return Emitted(records, len(emitted))

@@ -70,7 +70,7 @@ def _tick_until_done(now: datetime) -> int:
     records = 0
     while True:
         due = tick.look(now=now)
-        if not any(step.is_due for step in due.steps):
+        if not due.step.is_due:
             return records
         records += tick.act_on(due, now=now, rescue=False).emitted
 

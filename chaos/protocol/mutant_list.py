@@ -135,7 +135,7 @@ MUTANTS = [
     _one("what waits is promoted early", TICK, '"run_after <= %(now)s::timestamptz"',
          '"run_after <= %(now)s::timestamptz + interval \'40 s\'"'),
     # edits
-    _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
+    _one("a cancel does not lock", "jobs/backlog/rows.py", ".select_for_update()", ""),
     _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',
          '.order_by("-pk").only(*FACTS)'),
 ]  # fmt: skip

@@ -5,8 +5,7 @@ Each verb is one transaction and safe beside running workers.
 
 from jobs.backlog.cancelling import CancelResult, cancel
 from jobs.backlog.enqueueing import NewRecord, enqueue
-from jobs.backlog.holding import held, hold, release
-from jobs.backlog.pausing import pause_queue, resume_queue
+from jobs.backlog.pausing import held, hold, pause_queue, release, resume_queue
 from jobs.backlog.retrying import RetryResult, retry
 from jobs.backlog.rows import in_batches
 

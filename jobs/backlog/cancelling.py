@@ -7,25 +7,11 @@ from datetime import datetime
 from django.db import transaction
 
 from jobs import exclusivity
-from jobs.backlog.rows import LockedRow, lock
+from jobs.backlog.rows import lock
 from jobs.clock import database_clock
-from jobs.prepared import execute
+from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status
 from jobs.wakeups import notify_cancelled
-
-CANCEL = f"""
-UPDATE jobs_backlogrecord
-   SET status = {Status.CANCELLED}, finished_at = %(now)s::timestamptz, waiting_for = NULL, exclusive_key = NULL,
-       breaker_id = NULL
- WHERE id = ANY(%(ids)s::bigint[])
-"""
-
-# The first cancel of a run is the one that counts.
-ASK_TO_STOP = """
-UPDATE jobs_backlogrecord
-   SET cancel_requested_at = COALESCE(cancel_requested_at, %(now)s::timestamptz)
- WHERE id = ANY(%(ids)s::bigint[])
-"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +38,9 @@ def cancel(ids: Iterable[int], *, now: datetime | None = None) -> CancelResult:
     idle = [row for row in rows if row.status in (Status.WAITING, Status.READY)]
     running = _ids(row for row in rows if row.status == Status.RUNNING)
     exclusivity.open_gates([row.exclusive_key for row in idle if row.status == Status.READY], instant)
-    execute(CANCEL, {"ids": _ids(idle), "now": instant})
-    execute(ASK_TO_STOP, {"ids": running, "now": instant})
+    BacklogRecord.objects.filter(pk__in=_ids(idle)).end(Status.CANCELLED, instant)
+    # the first cancel of a run is the one that counts
+    BacklogRecord.objects.filter(pk__in=running, cancel_requested_at=None).update(cancel_requested_at=instant)
     for record_id in running:
         notify_cancelled(record_id)
     return CancelResult(
@@ -64,5 +51,5 @@ def cancel(ids: Iterable[int], *, now: datetime | None = None) -> CancelResult:
     )
 
 
-def _ids(rows: Iterable[LockedRow]) -> list[int]:
+def _ids(rows: Iterable[BacklogRecord]) -> list[int]:
     return [row.id for row in rows]

@@ -21,6 +21,7 @@ from jobs.wakeups import notify
 ROWS_A_STATEMENT = 2000
 MAX_SUBJECT = 200
 MAX_NAME = 50
+NOT_JSON = (TypeError, ValueError, RecursionError)
 
 # Subjects and payloads come as one JSON array each: the server takes them apart in a fraction of the time that
 # adapting the elements of an array one by one takes here. The order of insertion is the claim's "prior order".
@@ -98,17 +99,17 @@ def _batches(items: Iterator[Item]) -> Iterator[list[NewRecord]]:
 def _insert(records: list[NewRecord], facts: dict[str, Any]) -> int:
     for record in records:
         _check(record)
-    columns = {
-        "subjects": json.dumps([record.subject for record in records]),
-        "payloads": _payloads(records),
-        "run_after": _column(records, "run_after"),
-        "closes_at": _column(records, "closes_at"),
-        "priorities": _column(records, "priority"),
-    }
     try:
+        columns = {
+            "subjects": json.dumps([record.subject for record in records]),
+            "payloads": json.dumps([record.payload for record in records], allow_nan=False),
+            "run_after": _column(records, "run_after"),
+            "closes_at": _column(records, "closes_at"),
+            "priorities": _column(records, "priority"),
+        }
         with transaction.atomic():
             return execute(INSERT, {**facts, **columns}).rowcount
-    except DataError as error:
+    except (DataError, *NOT_JSON) as error:
         raise _named(records, error) from error
 
 
@@ -118,28 +119,17 @@ def _column(records: Sequence[NewRecord], name: str) -> list[Any]:
     return values if any(value is not None for value in values) else []
 
 
-def _payloads(records: list[NewRecord]) -> str:
-    try:
-        return json.dumps([record.payload for record in records], allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        for record in records:
-            try:
-                json.dumps(record.payload, allow_nan=False)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise ValueError(f"the payload of {record.subject!r} is not JSON: {error}") from error
-        raise
-
-
-def _named(records: list[NewRecord], error: DataError) -> ValueError:
-    """What PostgreSQL refused, with the subject: JSON that Python can write may hold a NUL or half a character."""
+def _named(records: list[NewRecord], error: Exception) -> ValueError:
+    """What was refused, with the subject: JSON that Python can write may hold a NUL or half a character."""
     for record in records:
         try:
+            values = {"subject": json.dumps(record.subject), "payload": json.dumps(record.payload, allow_nan=False)}
             with transaction.atomic():
-                values = {"subject": json.dumps(record.subject), "payload": json.dumps(record.payload)}
                 execute("SELECT %(subject)s::jsonb #>> '{}', %(payload)s::jsonb", values)
+        except NOT_JSON as refused:
+            return ValueError(f"the payload of {record.subject!r} is not JSON: {refused}")
         except DataError as refused:
-            reason = str(refused).splitlines()[0]
-            return ValueError(f"the record {record.subject!r} cannot be stored: {reason}")
+            return ValueError(f"the record {record.subject!r} cannot be stored: {str(refused).splitlines()[0]}")
     return ValueError(f"these records cannot be stored: {error}")
 
 

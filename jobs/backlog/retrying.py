@@ -14,9 +14,10 @@ from django.db.utils import OperationalError
 from psycopg.errors import DeadlockDetected
 
 from jobs import throttles
-from jobs.backlog.rows import LockedRow, lock
+from jobs.backlog.rows import lock
 from jobs.clock import database_clock
 from jobs.handlers import registry
+from jobs.models import BacklogRecord
 from jobs.prepared import execute
 from jobs.priorities import USUAL
 from jobs.states import UNFINISHED, Status
@@ -118,7 +119,8 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
         STOP_WAITING,
         {"ids": [row.id for row in waiting], "now": instant, "without_windows": registry.without_windows()},
     )
-    _let_trials_through([row for row in waiting if row.breaker_id is not None])
+    if held := [row for row in waiting if row.breaker_id is not None]:
+        execute(LET_ONE_BE_A_TRIAL, {"breakers": [row.breaker_id for row in held], "ids": [row.id for row in held]})
     opened, superseded = _open_again(ended, instant)
     for queue in {row.queue for row in waiting} | {registry.home_of(row.kind, row.queue) for row in opened}:
         notify(queue)
@@ -132,12 +134,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     )
 
 
-def _let_trials_through(held: list[LockedRow]) -> None:
-    if held:
-        execute(LET_ONE_BE_A_TRIAL, {"breakers": [row.breaker_id for row in held], "ids": [row.id for row in held]})
-
-
-def _open_again(ended: list[LockedRow], now: datetime) -> tuple[list[LockedRow], dict[int, int]]:
+def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[BacklogRecord], dict[int, int]]:
     """Open what nothing supersedes. Returns that, and record id → superseding id."""
     latest = {(row.kind, row.subject): row for row in ended}
     for _ in range(MAX_CONTESTS):
@@ -152,7 +149,7 @@ def _open_again(ended: list[LockedRow], now: datetime) -> tuple[list[LockedRow],
     return opened, {record_id: other for record_id, other in superseded.items() if record_id != other}
 
 
-def _superseding(rows: list[LockedRow]) -> dict[int, int]:
+def _superseding(rows: list[BacklogRecord]) -> dict[int, int]:
     if not rows:
         return {}
     columns = {
@@ -163,7 +160,7 @@ def _superseding(rows: list[LockedRow]) -> dict[int, int]:
     return dict(execute(SUPERSEDING, columns).fetchall())
 
 
-def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
+def _try_to_open(rows: list[BacklogRecord], now: datetime) -> bool:
     """Returns False, with nothing changed, when a record of one of the subjects was put there meanwhile."""
     if not rows:
         return True

@@ -18,7 +18,6 @@ after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each i
 breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
-import time
 from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -32,6 +31,7 @@ from jobs.clock import database_clock
 from jobs.formatting import first_line, storable
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
+from jobs.prepared import until_done
 from jobs.readying import make_ready, statement
 from jobs.retries import Rule, delay
 from jobs.states import Status, WaitingFor
@@ -147,12 +147,12 @@ def judge(
 
 def key_of(guarded: Guarded) -> str:
     """The key under which its breaker is kept."""
-    return storable(guarded.key)[:LONGEST_NAME]
+    return storable(guarded.key, LONGEST_NAME)
 
 
 def title_of(guarded: Guarded) -> str:
     """The title that its breaker has."""
-    return storable(guarded.title)[:LONGEST_NAME]
+    return storable(guarded.title, LONGEST_NAME)
 
 
 def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
@@ -180,7 +180,7 @@ def _of(guarded: Guarded, locked: list[Breaker]) -> Breaker | None:
 def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime) -> None:
     breaker.failures += 1
     breaker.last_failure_at = now
-    breaker.last_error = storable(error)[:MAX_ERROR_LENGTH]
+    breaker.last_error = storable(error, MAX_ERROR_LENGTH)
     if breaker.opened_at is None:
         if breaker.failures >= conf.breaker_after():
             breaker.opened_at, breaker.trials, breaker.trial_id = now, 0, None
@@ -220,12 +220,7 @@ def look(now: datetime, seconds: float = LOOK_SECONDS) -> int:
 
     For some `seconds`; the next tick does the rest. Returns how many records are ready by that.
     """
-    until = time.monotonic() + seconds
-    moved = batch = _look_once(now)
-    while batch and time.monotonic() < until:
-        batch = _look_once(now)
-        moved += batch
-    return moved
+    return until_done(lambda: _look_once(now), 1, seconds)
 
 
 @transaction.atomic

@@ -1,5 +1,5 @@
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from django.db import models
 from django.db.models import F, Q
@@ -42,6 +42,10 @@ class BacklogRecordQuerySet(models.QuerySet["BacklogRecord"]):
     def open_at(self, now: datetime) -> Self:
         """Those whose window has not closed by `now`."""
         return self.filter(Q(closes_at=None) | Q(closes_at__gt=now))
+
+    def end(self, status: Status, now: datetime, **also: Any) -> int:
+        """Finish these, which are locked and do not run. Returns how many."""
+        return self.update(status=status, finished_at=now, waiting_for=None, exclusive_key=None, breaker=None, **also)
 
     def in_claim_order(self) -> Self:
         """ProactiveAI order, as `jobs/claiming.py` claims."""

@@ -9,24 +9,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from jobs.retries import phases, tiers, waits
-from jobs.retries.waits import RNG, Failure, Rng, Wait
-
-__all__ = [
-    "ALGORITHMS",
-    "DECIDING",
-    "DEFAULT",
-    "LARGEST",
-    "LONGEST",
-    "RNG",
-    "SHORTEST",
-    "Algorithm",
-    "Failure",
-    "Rng",
-    "Rule",
-    "delay",
-    "problems",
-    "validate",
-]  # fmt: skip
+from jobs.retries.waits import RNG as RNG
+from jobs.retries.waits import Failure as Failure
+from jobs.retries.waits import Rng as Rng
+from jobs.retries.waits import Wait
 
 LONGEST = 10**9
 """Seconds, about 32 years: no parameter is larger. A number without bounds would overflow at a settle."""

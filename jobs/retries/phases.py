@@ -20,6 +20,7 @@ On time, failure k comes soon after place k − 1 and place k follows. Else a re
 docs/decisions/0027-phased-retries-keep-their-places.md has the figures.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,26 +97,13 @@ class Line:
         on_time = self.gap(k, u)
         if elapsed is None:
             return on_time
-        place = self.place(self._next_place(k, elapsed, elapsed + on_time + GRAIN, u), u)
+        place = self.place(self._next_place(elapsed, elapsed + on_time + GRAIN, u), u)
         return min(place - elapsed, self.cap)
 
-    def _next_place(self, k: int, elapsed: float, furthest: float, u: float) -> int:
+    def _next_place(self, elapsed: float, furthest: float, u: float) -> int:
         """The last place up to `furthest`, if that is after `elapsed`; else the first one after. On time: k."""
-        last = self._last_place_until(furthest, u, min(k, LAST_PLACE))
+        last = bisect_right(range(LAST_PLACE), furthest, key=lambda k: self.place(k, u)) - 1
         return last if self.place(last, u) > elapsed else last + 1
-
-    def _last_place_until(self, instant: float, u: float, guess: int) -> int:
-        """By doubling from a guess of at least 1, then by halving."""
-        low, high, step = 0, guess, 1
-        while high < LAST_PLACE and self.place(high, u) <= instant:
-            low, high, step = high, high + step, step * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.place(middle, u) <= instant:
-                low = middle
-            else:
-                high = middle
-        return low
 
     @cached_property
     def _last_uncapped(self) -> int:

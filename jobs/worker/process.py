@@ -174,21 +174,11 @@ class WorkerProcess:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
             periodic.run_minutely()  # it logs what fails, and must not starve for a tick that always fails
-        try:
-            unchanged = self.lease_watch.unchanged()
-            ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
-            if any(ticked):  # what it had no time for is due now, and what follows may be in a moment
-                self._look_at = now + SHORTEST_SLEEP_SECONDS
-            return any(ticked)
-        except Exception as error:
-            # one origin that cannot be emitted must not stop what is ready
-            if is_away(error):
-                raise
-            if is_busy(error):
-                log.warning("the tick was cut short, the next one follows in a second: %s", str(error).strip())
-            else:
-                log.exception("the tick failed; the next one follows in a second")
-            return False
+        unchanged = self.lease_watch.unchanged()
+        ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
+        if any(ticked):  # what it had no time for is due now, and what follows may be in a moment
+            self._look_at = now + SHORTEST_SLEEP_SECONDS
+        return any(ticked)
 
     def _notice_migrations(self) -> None:
         if self._migrated and _last_migration() != self._migrated:

@@ -15,7 +15,7 @@ from django.db.utils import Error
 
 from jobs import settling
 from jobs.clock import boot_seconds
-from jobs.database_errors import is_away, is_busy
+from jobs.database_errors import log_unless_away
 from jobs.outcomes import Claimed, Outcome
 from jobs.prepared import prepare_in_this_thread
 from jobs.settling import Settled
@@ -101,10 +101,5 @@ def settle_one_way_or_another(batch: list[Result]) -> Settled:
     try:
         return settling.settle(batch)
     except Exception as error:
-        if is_away(error):
-            raise
-        if is_busy(error):
-            log.warning("a batch of %s results has to wait, settling it in parts: %s", len(batch), str(error).strip())
-        else:
-            log.exception("a batch of %s results cannot be settled, settling it in parts", len(batch))
+        log_unless_away(log, f"a batch of {len(batch)} results cannot be settled at once, settling it in parts", error)
         return settling.settle_in_parts(batch)

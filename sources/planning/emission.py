@@ -16,7 +16,7 @@ from jobs.clock import database_clock
 from jobs.formatting import several
 from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.prepared import execute
-from jobs.set_aside import Isolated
+from jobs.set_aside import isolate
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import notify
 from schedules.models import Schedule
@@ -136,17 +136,18 @@ def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> 
     ids = sorted(row[0] for row in execute(HAVE_DUE, {"now": instant}).fetchall())
     ids = [each for each in ids if each >= _first] + [each for each in ids if each < _first]
     emitted = 0
+
+    def emit(policies: Sequence[Policy]) -> None:
+        nonlocal emitted
+        emitted += _emit([(policy, policy.schedule.period.around(instant)[1]) for policy in policies], instant, None)
+
     for start in range(0, len(ids), AT_ONCE):
         if start and time.monotonic() >= until:
             _first = ids[start]
             break
         chosen = Policy.objects.filter(pk__in=ids[start : start + AT_ONCE], schedule__enabled=True)
         readable = [policy for policy in chosen.select_related("schedule") if can_emit(policy.schedule)]
-        isolated = Isolated(readable, lambda policy: f"cannot emit what is due of {policy}")
-        for policies in isolated:
-            with isolated:
-                due = [(policy, policy.schedule.period.around(instant)[1]) for policy in policies]
-                emitted += _emit(due, instant, None)
+        isolate(readable, emit, lambda policy: f"cannot emit what is due of {policy}")
     return emitted
 
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api import tokens
 from backupsched import monitoring
 from dashboard import metrics
-from jobs.backlog import holding
+from jobs import backlog
 from jobs.states import AttemptOutcome, Status
 from operations.models import AttemptTotal
 from sources.models import Repository
@@ -67,7 +67,7 @@ def test_they_say_what_there_is():
         make_record(status, queue="backups", worker=worker if status is Status.RUNNING else None)
     make_throttle(3)
     Repository.objects.update(room_free=2, room_total=10)
-    holding.hold("maintenance", by="anna")
+    backlog.hold("maintenance", by="anna")
     for up_to, number in ((10.0, 3), (600.0, 2)):
         facts = {"kind": "backup", "queue": "backups", "outcome": AttemptOutcome.SUCCEEDED, "up_to": up_to}
         for sort in ("sftp", "s3"):  # of one engine

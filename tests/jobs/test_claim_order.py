@@ -128,7 +128,7 @@ SCANS = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE reln
 
 SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token": None, "facts": None, "now": None}
 
-LOOK = tick.LOOK.format(steps="".join(f", {each}" for each in emitter.COLUMNS))
+LOOK = tick.LOOK.format(step="".join(f", {each}" for each in emitter.COLUMNS))
 LOOKED = {"queues": ["default", "backups"], "now": None, "unreadable": []}
 RESCUED = {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []}
 

@@ -54,7 +54,7 @@ def race(directory: Path, shift: float, seconds: float, speed: float) -> None:
         emitter.correct_watermarks(now)
         emitter.emit_triggers(now, seconds=0)
         found = tick.look(now=now)
-        is_left = any(step.is_due for step in found.steps)
+        is_left = found.step.is_due
 
 
 def die_before_statement(doomed: int) -> None:

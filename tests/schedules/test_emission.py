@@ -178,14 +178,14 @@ class TestAHugeBatch:
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.emitted_at, numbers()) == (4, None, [1, 2, 3, 4])
         due = tick.look(now=NINE + SECOND)
-        assert due.steps[0].under_way
+        assert due.step.under_way
         assert due.seconds_until_next() == 0
         tick.act_on(due, now=NINE + SECOND, rescue=False, emit_for=0)
         assert numbers() == list(range(1, 9))
         tick.act_on(tick.look(now=NINE + 2 * SECOND), now=NINE + 2 * SECOND, rescue=False, emit_for=0)
         trigger.refresh_from_db()
         assert (trigger.events, trigger.emitted_at, numbers()) == (10, NINE + 2 * SECOND, list(range(1, 11)))
-        assert tick.look(now=NINE + 3 * SECOND).steps[0].is_due is False
+        assert tick.look(now=NINE + 3 * SECOND).step.is_due is False
         assert "already" not in caplog.text
 
     def test_takes_turns_with_the_small_ones(self):

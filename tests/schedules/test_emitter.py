@@ -219,4 +219,4 @@ class TestTick:
     def test_a_disabled_schedule_is_nothing_to_wake_up_for(self):
         make_schedule(enabled=False, next_trigger_at=NOON)
         assert tick.look(now=NOON).seconds_until_next() == float("inf")
-        assert not tick.look(now=NOON).steps[0].is_due
+        assert not tick.look(now=NOON).step.is_due

@@ -272,7 +272,7 @@ class TestABatchThatCannotGoOn:
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.skipped_for, trigger.frozen_config) == (CHUNK, "", None)
         assert (trigger.emitted_at, trigger.finished_at) == (NINE + SECOND, None)
-        assert not tick.look(now=NINE + SECOND).steps[0].is_due
+        assert not tick.look(now=NINE + SECOND).step.is_due
         [text] = Decision.objects.filter(what="cut short").values_list("text", flat=True)
         assert text.endswith("ended after 4 events: its events cannot be stored: too large")
         BacklogRecord.objects.update(status=Status.SUCCEEDED, finished_at=NINE + 2 * SECOND)

@@ -84,7 +84,7 @@ class TestQueue:
         make_hourly("queue")
         emitter.emit_triggers(NOON + HOUR)
         due = tick.look(now=NOON + HOUR + SECOND)
-        assert (due.steps[0].is_due, due.steps[0].under_way) == (True, False)
+        assert (due.step.is_due, due.step.under_way) == (True, False)
         assert due.seconds_until_next() > 1000
         end_the_batch_of(12)
         assert tick.act_on(due, now=NOON + HOUR + SECOND, rescue=False).emitted == 2

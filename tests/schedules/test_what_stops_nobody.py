@@ -91,5 +91,5 @@ class TestAZoneThatThisHostDoesNotKnow:
         for seconds in (0, 1, 59):
             emitter.emit_triggers(NINE + seconds * SECOND)
         assert len(asked) == 1
-        assert not tick.look(now=NINE + SECOND).steps[0].is_due
-        assert tick.look(now=NINE + 61 * SECOND).steps[0].is_due
+        assert not tick.look(now=NINE + SECOND).step.is_due
+        assert tick.look(now=NINE + 61 * SECOND).step.is_due

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs.backlog import holding
+from jobs import backlog
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
 from operations import silences
@@ -162,9 +162,9 @@ def test_a_hold_and_a_policy_that_was_disabled_are_remembered_when_they_are_over
     policy = make_policy(cron="0 0 * * *", window=[{"start": "09:00", "end": "17:00"}])
     assignment = make_assignment(policy, inserted_at=MONDAY)
     eight = MONDAY + timedelta(hours=8)
-    holding.hold("the flood", by="kim", now=eight)
+    backlog.hold("the flood", by="kim", now=eight)
     held = ledger.days_of([assignment], DATES[:1], eight + timedelta(hours=2))[assignment.pk]
-    holding.release(by="kim", now=eight + timedelta(hours=12))  # too late for the window of that day
+    backlog.release(by="kim", now=eight + timedelta(hours=12))  # too late for the window of that day
     for day, enabled in ((2, False), (3, True), (4, False)):
         policy.schedule.enabled = enabled
         ledger.note_enabled(policy, eight + timedelta(days=day))
