@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
 from django.db import transaction
 
@@ -34,16 +33,6 @@ LOOK_AGAIN_AFTER = timedelta(hours=1)
 SET_ASIDE = "set aside: "
 """What its `last_error` begins with."""
 
-# Served by `backlog_ready_closes`.
-CLOSED = f"""
-SELECT id, kind, subject, exclusive_key, closes_at, last_error
-  FROM jobs_backlogrecord
- WHERE status = {Status.READY} AND closes_at <= %(now)s::timestamptz AND kind = ANY(%(kinds)s::text[])
- ORDER BY closes_at
- LIMIT {BATCH}
-   FOR UPDATE SKIP LOCKED
-"""
-
 PUT_OFF = f"""
 UPDATE jobs_backlogrecord b
    SET run_after = r.opens_at, closes_at = r.closes_at, queue = %(queue)s::text, exclusive_key = NULL,
@@ -58,17 +47,6 @@ UPDATE jobs_backlogrecord b
 WINDOW_CLOSED = "window closed"
 
 
-class Closed(NamedTuple):
-    """A ready record, locked, whose window has closed."""
-
-    id: int
-    kind: str
-    subject: str
-    exclusive_key: str | None
-    closes_at: datetime
-    last_error: str
-
-
 def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
     """Put ready records whose window has closed off to its next opening; of kinds without one, drop them: they fail.
 
@@ -79,9 +57,11 @@ def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
 
 @transaction.atomic
 def _close_batch(now: datetime) -> int:
-    found = [Closed(*row) for row in execute(CLOSED, {"now": now, "kinds": list(registry.kinds)}).fetchall()]
+    closed = BacklogRecord.objects.ready().filter(closes_at__lte=now, kind__in=registry.kinds)
+    # served by `backlog_ready_closes`
+    found = list(closed.defer("payload").order_by("closes_at").select_for_update(skip_locked=True)[:BATCH])
     exclusivity.open_gates([record.exclusive_key for record in found], now)
-    by_kind: dict[str, list[Closed]] = defaultdict(list)
+    by_kind: dict[str, list[BacklogRecord]] = defaultdict(list)
     for record in found:
         by_kind[record.kind].append(record)
     for name, records in by_kind.items():
@@ -94,17 +74,17 @@ def _close_batch(now: datetime) -> int:
     return len(found)
 
 
-def _cannot_tell(record: Closed) -> str:
+def _cannot_tell(record: BacklogRecord) -> str:
     return f"cannot tell when the window of {record.kind} {record.subject} opens"
 
 
-def _reopen(kind: Kind, next_opening: NextOpening, records: Sequence[Closed], *, now: datetime) -> None:
+def _reopen(kind: Kind, next_opening: NextOpening, records: Sequence[BacklogRecord], *, now: datetime) -> None:
     openings = next_opening([(record.id, record.subject) for record in records], now)
     _put_off(kind, [(record, *openings.get(record.id, (now, None)), None) for record in records], now)
 
 
 def _put_off(
-    kind: Kind, changes: Sequence[tuple[Closed, datetime, datetime | None, str | None]], now: datetime
+    kind: Kind, changes: Sequence[tuple[BacklogRecord, datetime, datetime | None, str | None]], now: datetime
 ) -> None:
     """`changes`: each record, when its window opens and closes next, and an error, if it has a new one."""
     records, opens_at, closes_at, errors = (list(column) for column in zip(*changes, strict=True))
@@ -112,7 +92,7 @@ def _put_off(
     execute(PUT_OFF, {**values, "queue": kind.home_queue, "now": now})
 
 
-def _put_aside(kind: Kind, bad: dict[Closed, str], now: datetime) -> None:
+def _put_aside(kind: Kind, bad: dict[BacklogRecord, str], now: datetime) -> None:
     """They keep `closes_at`, which has passed: nothing claims them when they come back, and this step looks again."""
     errors = {record: storable(SET_ASIDE + message, MAX_ERROR_LENGTH) for record, message in bad.items()}
     if errors:
@@ -122,7 +102,7 @@ def _put_aside(kind: Kind, bad: dict[Closed, str], now: datetime) -> None:
     decisions.doing_all([decisions.Line("set aside", error, kind.name, record.subject) for record, error in news], now)
 
 
-def _drop(kind: str, records: Sequence[Closed], now: datetime) -> None:
+def _drop(kind: str, records: Sequence[BacklogRecord], now: datetime) -> None:
     drop([record.id for record in records], now)
     first, others = records[0].subject, len(records) - 1
     more = f" and {others} others" if others else ""

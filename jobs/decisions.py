@@ -18,7 +18,7 @@ from jobs.formatting import storable
 from jobs.log_fields import OF_PAYLOAD
 from jobs.models import Decision, Level
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
-from jobs.prepared import execute, execute_in_batches
+from jobs.prepared import execute_in_batches
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
@@ -32,9 +32,6 @@ DELETE FROM jobs_decision
  WHERE ctid = ANY(ARRAY(
        SELECT ctid FROM jobs_decision WHERE level = %(level)s AND at < %(before)s ORDER BY at LIMIT %(limit)s))
 """
-
-# Served by `decision_level_at`.
-FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %(level)s ORDER BY at DESC OFFSET %(most)s LIMIT 1"
 
 
 def doing(
@@ -95,6 +92,7 @@ def prune(now: datetime | None = None) -> int:
 
 
 def _prune(level: Level, before: datetime) -> int:
-    if row := execute(FIRST_TOO_OLD, {"level": level, "most": MAX_ROWS[level]}).fetchone():
-        before = max(before, row[0] + timedelta(microseconds=1))
+    newest_first = Decision.objects.filter(level=level).order_by("-at").values_list("at", flat=True)
+    if first_too_many := newest_first[MAX_ROWS[level] :].first():
+        before = max(before, first_too_many + timedelta(microseconds=1))
     return execute_in_batches(PRUNE, {"level": level, "before": before}, PRUNE_BATCH)

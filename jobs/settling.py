@@ -13,7 +13,7 @@ from jobs.clock import ARRIVAL, CLOCK, boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
 from jobs.formatting import facts_as_json
 from jobs.handlers import registry
-from jobs.models import Attempt
+from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Succeeded
 from jobs.prepared import array, execute
 from jobs.set_aside import name_once
@@ -37,8 +37,6 @@ SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
 """
 
 LOCK_WHAT_IS_FREE = f"{LOCK_IN_ID_ORDER}  SKIP LOCKED"
-
-EXISTING = "SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[])"
 
 HURRY = "SELECT set_config('lock_timeout', '200', true)"
 
@@ -179,7 +177,7 @@ def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
     """Of these results, those whose record was not `obtained` although it is there, or whose key others hold locked."""
     execute(HURRY, {})
     skipped = [record.id for record, _ in results if record.id not in obtained]
-    held = {row[0] for row in execute(EXISTING, {"ids": skipped}).fetchall()} if skipped else set()
+    held = set(BacklogRecord.objects.filter(pk__in=skipped).values_list("pk", flat=True))
     keys = exclusivity.lock_keys([result for result in results if result[0].id not in held], skip_locked=True)
     return frozenset(held | {result[0].id for result in results if keys & exclusivity.keys_of(*result)})
 

@@ -186,7 +186,7 @@ STILL_UNFINISHED = f"""
 SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]) AND status IN ({_UNFINISHED})
 """
 
-# What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.closing.CLOSED`).
+# What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.closing`).
 LATE = f"""
 SELECT b.id, t.id
   FROM schedules_trigger t

@@ -15,12 +15,13 @@ from psycopg.errors import DeadlockDetected
 
 from jobs import throttles
 from jobs.backlog.rows import lock
+from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.prepared import execute
 from jobs.priorities import USUAL
-from jobs.states import UNFINISHED, Status
+from jobs.states import Status
 from jobs.wakeups import notify
 
 MAX_CONTESTS = 20
@@ -36,37 +37,6 @@ UPDATE jobs_backlogrecord
    SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL,
        run_after = %(now)s::timestamptz,{WITHOUT_A_CLOSED_WINDOW}
  WHERE id = ANY(%(ids)s::bigint[])
-"""
-
-# What a person wants tried is the trial: any other record would be refused by its handler and wait again. In the order
-# of ids, as a settle locks breakers.
-# A trial that is under way stays it.
-LET_ONE_BE_A_TRIAL = f"""
-UPDATE jobs_breaker b
-   SET trial_id = wanted.record_id
-  FROM (SELECT breaker.id, min(asked.record_id) AS record_id
-          FROM unnest(%(breakers)s::bigint[], %(ids)s::bigint[]) AS asked(breaker_id, record_id)
-          JOIN (SELECT id FROM jobs_breaker
-                 WHERE id = ANY(%(breakers)s::bigint[]) AND opened_at IS NOT NULL
-                 ORDER BY id
-                   FOR NO KEY UPDATE) AS breaker ON breaker.id = asked.breaker_id
-         GROUP BY breaker.id) AS wanted
- WHERE b.id = wanted.id
-   AND NOT EXISTS (
-       SELECT
-         FROM jobs_backlogrecord r
-        WHERE r.id = b.trial_id AND r.status IN ({Status.READY}, {Status.RUNNING}))
-"""
-
-# Served by `one_unfinished_record_per_subject`: one probe a row.
-SUPERSEDING = f"""
-SELECT wanted.id, other.id
-  FROM unnest(%(ids)s::bigint[], %(kinds)s::text[], %(subjects)s::text[]) AS wanted(id, kind, subject)
- CROSS JOIN LATERAL (
-       SELECT id
-         FROM jobs_backlogrecord
-        WHERE kind = wanted.kind AND subject = wanted.subject AND status IN {tuple(map(int, UNFINISHED))}
-        LIMIT 1) AS other
 """
 
 # It stands where it would have stood. That it was first in line for one re-check is over.
@@ -119,8 +89,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
         STOP_WAITING,
         {"ids": [row.id for row in waiting], "now": instant, "without_windows": registry.without_windows()},
     )
-    if held := [row for row in waiting if row.breaker_id is not None]:
-        execute(LET_ONE_BE_A_TRIAL, {"breakers": [row.breaker_id for row in held], "ids": [row.id for row in held]})
+    verbs.try_first(waiting)
     opened, superseded = _open_again(ended, instant)
     for queue in {row.queue for row in waiting} | {registry.home_of(row.kind, row.queue) for row in opened}:
         notify(queue)
@@ -150,14 +119,11 @@ def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[Backlog
 
 
 def _superseding(rows: list[BacklogRecord]) -> dict[int, int]:
-    if not rows:
-        return {}
-    columns = {
-        "ids": [row.id for row in rows],
-        "kinds": [row.kind for row in rows],
-        "subjects": [row.subject for row in rows],
-    }
-    return dict(execute(SUPERSEDING, columns).fetchall())
+    alike = BacklogRecord.objects.unfinished().filter(
+        kind__in={row.kind for row in rows}, subject__in={row.subject for row in rows}
+    )
+    others = {(kind, subject): pk for pk, kind, subject in alike.values_list("pk", "kind", "subject")}
+    return {row.id: others[row.kind, row.subject] for row in rows if (row.kind, row.subject) in others}
 
 
 def _try_to_open(rows: list[BacklogRecord], now: datetime) -> bool:

@@ -156,12 +156,13 @@ def title_of(guarded: Guarded) -> str:
 
 
 def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
+    by_key = {breaker.key: breaker for breaker in locked}
     match outcome:
         case Succeeded(proves=Guarded() as guarded):
-            if breaker := _of(guarded, locked):
+            if breaker := by_key.get(key_of(guarded)):
                 _count_success(breaker, record, now)
         case Failed(fault_of=Guarded() as guarded):
-            if breaker := _of(guarded, locked):
+            if breaker := by_key.get(key_of(guarded)):
                 breaker.title = title_of(guarded)
                 _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
@@ -171,10 +172,6 @@ def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datet
         case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):
             return record, Released("the breaker that it waited for has closed meanwhile")
     return record, outcome
-
-
-def _of(guarded: Guarded, locked: list[Breaker]) -> Breaker | None:
-    return next((each for each in locked if each.key == key_of(guarded)), None)
 
 
 def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime) -> None:
@@ -235,9 +232,11 @@ def _look_once(now: datetime) -> int:
 
 
 def _let_one_through(breaker: Breaker, now: datetime) -> int:
-    breaker.probe_at = now + _look_again_after()
-    if _is_under_way(breaker.trial_id, now):
-        return 0
+    breaker.probe_at = now + LOOK_AFTER
+    since = now - TRIAL_PATIENCE
+    soon = Q(status=Status.READY, run_after__gt=since) | Q(status=Status.RUNNING, started_at__gt=since)
+    if BacklogRecord.objects.filter(soon, pk=breaker.trial_id or 0).exists():
+        return 0  # it will tell something; one that ended otherwise, as unavailable, told nothing
     chosen = let_through(FIRST_UNTRIED, breaker, 1, now) or let_through(TRIED_LONGEST_AGO, breaker, 1, now)
     breaker.trial_id = chosen[0] if chosen else None
     if chosen:
@@ -250,10 +249,6 @@ def _let_one_through(breaker: Breaker, now: datetime) -> int:
     return moved
 
 
-def _look_again_after() -> timedelta:
-    return min(LOOK_AFTER, probe_after(0))
-
-
 def correct_clocks(now: datetime | None = None) -> int:
     """Bring back instants of breakers that a clock which was wrong dated ahead. Returns how many."""
     instant = now or database_clock()
@@ -262,22 +257,11 @@ def correct_clocks(now: datetime | None = None) -> int:
     return corrected + Breaker.objects.filter(probe_at__gt=furthest).update(probe_at=instant)
 
 
-def _is_under_way(record_id: int | None, now: datetime) -> bool:
-    """Whether a trial will still tell something soon. One that ended otherwise (as unavailable) tells nothing."""
-    if record_id is None:
-        return False
-    trial = BacklogRecord.objects.filter(pk=record_id, status__in=[Status.READY, Status.RUNNING]).first()
-    if trial is None:
-        return False
-    since = trial.started_at if trial.status == Status.RUNNING else trial.run_after
-    return since is None or now - since < TRIAL_PATIENCE
-
-
 def _let_all_through(breaker: Breaker, now: datetime) -> int:
     moved = len(let_through(WHATEVER_WAITS, breaker, BATCH, now))
     if moved < BATCH:
         # what another transaction holds locked just now is found by a later look
-        breaker.probe_at = now + _look_again_after() if held_by(breaker) else None
+        breaker.probe_at = now + LOOK_AFTER if held_by(breaker) else None
     return moved
 
 

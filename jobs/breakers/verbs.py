@@ -10,7 +10,7 @@ from jobs import breakers
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Guarded
-from jobs.states import WaitingFor
+from jobs.states import Status, WaitingFor
 
 
 @transaction.atomic
@@ -39,6 +39,18 @@ def probe_now(breaker_ids: Sequence[int], *, now: datetime | None = None, by: st
 def _locked(breaker_ids: Sequence[int]) -> list[Breaker]:
     opened = Breaker.objects.filter(pk__in=breaker_ids, opened_at__isnull=False)
     return list(opened.select_for_update(no_key=True).order_by("pk"))
+
+
+def try_first(records: Sequence[BacklogRecord]) -> None:
+    """Make the first of these, which a person wants tried, the trial of the open breaker that it waits for.
+
+    Any other record would be refused by its handler and wait again. A trial that is under way stays it.
+    """
+    for breaker in _locked([record.breaker_id for record in records if record.breaker_id is not None]):
+        under_way = BacklogRecord.objects.filter(pk=breaker.trial_id or 0, status__in=[Status.READY, Status.RUNNING])
+        if not under_way.exists():
+            breaker.trial_id = min(record.pk for record in records if record.breaker_id == breaker.pk)
+            breaker.save(update_fields=["trial_id"])
 
 
 def rename(guarded: Guarded) -> None:

@@ -6,8 +6,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs import priorities
-from jobs.models.retry_policy import Origin, RetryPolicy
-from jobs.models.throttle import Breaker
+from jobs.models.policies import Breaker, Origin, RetryPolicy
 from jobs.models.worker import Worker
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 

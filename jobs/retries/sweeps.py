@@ -83,7 +83,10 @@ def process_backlog(max_age_days: int, *, max_records: int | None = None, now: d
     `max_records`: at most so many, by default SWEEP_MAX_RECORDS. `now` (aware) replaces the database's clock in tests.
     Raises: ValueError for an age that no tier has, or a number below 1 or beyond LARGEST.
     """
-    tier = _tier(max_age_days)
+    known = {tier.max_age_days: tier for tier in tiers.TIERS}
+    if max_age_days not in known:
+        raise ValueError(f"there is no tier of {max_age_days} days; there are {', '.join(map(str, known))}")
+    tier = known[max_age_days]
     limit = _limit(max_records)
     with transaction.atomic():
         if not execute(ALONE, {"max_age_days": max_age_days}).fetchall()[0][0]:
@@ -150,14 +153,6 @@ def wanted(tier: tiers.Tier, now: datetime) -> dict[str, Any]:
     """The values of WANTED for the tier's sweep in the slot of `now`: ages are those at the slot's beginning."""
     began = slot(tier, now)
     return {"since": began - timedelta(days=tier.max_age_days), "tried_since": began, "now": now}
-
-
-def _tier(max_age_days: int) -> tiers.Tier:
-    for tier in tiers.TIERS:
-        if tier.max_age_days == max_age_days:
-            return tier
-    ages = [str(tier.max_age_days) for tier in tiers.TIERS]
-    raise ValueError(f"there is no tier of {max_age_days} days; there are {', '.join(ages)}")
 
 
 def _limit(max_records: int | None) -> int:

@@ -2,8 +2,7 @@ from django.db import models
 from django.db.models import Q
 
 from delivery.models import Endpoint
-from jobs.models.retry_policy import Origin
-from jobs.models.throttle import Throttle
+from jobs.models.policies import Origin, Throttle
 from schedules.cron import Period
 
 

@@ -166,7 +166,6 @@ class TestClosing:
         for _ in range(5):
             make_record(closes_at=NOON)
         monkeypatch.setattr(closing, "BATCH", 2)
-        monkeypatch.setattr(closing, "CLOSED", closing.CLOSED.replace("LIMIT 1000", "LIMIT 2"))
         assert closing.close_windows(NOON) == 5
 
 

@@ -67,7 +67,6 @@ class TestTheClosingOfWindows:
             return {record_id: (now + HOUR * int(subject), None) for record_id, subject in records}
 
         registry.add(Kind("test", next_opening=next_opening))
-        monkeypatch.setattr(closing, "CLOSED", closing.CLOSED.replace("LIMIT 500", "LIMIT 2"))
         monkeypatch.setattr(closing, "BATCH", 2)
         for number in range(5):
             make_record(subject=f"bad {number}", closes_at=NOON - MINUTE)
