@@ -25,7 +25,6 @@ from operations.doctor.finding import (
     rows,
     warning,
 )  # fmt: skip
-from operations.doctor.queues import ready_in
 from operations.doctor.sweep_facts import TierFacts, tier_facts
 from schedules.cron import Period
 from schedules.models import Overlap
@@ -36,17 +35,6 @@ LATELY = timedelta(minutes=15)
 """A worker writes at most once a minute that it ran out of sockets."""
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
-
-
-@condition("")
-def workers(cursor: CursorWrapper, now: datetime) -> Answer:
-    """Whether a worker lives."""
-    if alive := Worker.alive(now).count():
-        return ok(f"{several(alive, 'worker')} alive", alive=alive)
-    ready, do = ready_in(cursor), f"start one: {conf.PROGRAM} worker (make run starts one of each process)"
-    if ready:
-        return problem(f"no worker is alive; records that are ready: {counted(ready)}", do, alive=0, ready=ready)
-    return warning("no worker is alive; nothing is ready now", do, alive=0, ready=0)
 
 
 # Served by `worker_alive`.

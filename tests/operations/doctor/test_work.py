@@ -1,6 +1,8 @@
 """The doctor on the work: workers, queues, periodic tasks and sweeps."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -9,29 +11,25 @@ from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, PausedQueue, Sweep, Worker
+from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
-from operations.doctor.finding import COUNT_TO, Finding
-from tests.factories import make_record, make_worker
-from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, ready_rows, serve
+from operations.backlog.attention import attention
+from operations.backlog.summary import summary
+from operations.doctor.finding import Finding, Severity
+from tests.factories import NOON, make_record, make_worker
+from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, serve
 
 
 @pytest.mark.django_db
 class TestWorkers:
-    def test_none_alive_is_a_warning_while_nothing_is_ready(self):
+    def test_none_alive_is_a_warning_and_a_problem_when_records_are_ready(self):
         make_record(Status.WAITING)
         assert finding("workers").severity is WARNING
-
-    def test_none_alive_is_a_problem_when_records_are_ready(self):
         make_record()
         make_worker(heartbeat_at=in_time(seconds=-61))
-        make_worker(heartbeat_at=database_clock(), stopped_at=database_clock())
         found = finding("workers")
         assert (found.severity, found.numbers) == (PROBLEM, {"alive": 0, "ready": 1})
-
-    def test_a_heartbeat_within_the_last_lease_is_alive(self):
         make_worker(heartbeat_at=in_time(seconds=-30))
-        make_record()
         assert finding("workers").numbers == {"alive": 1}
 
     @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (86_500, OK)])
@@ -69,47 +67,51 @@ class TestWorkers:
         assert finding("expired_leases", now=started_at + 2.1 * LEASE).severity is PROBLEM
 
 
+def a_strange_kind() -> None:
+    make_record(kind="strange")
+
+
+def a_queue_without_a_worker() -> None:
+    make_record(Status.WAITING, queue="backups")
+
+
+def a_queue_that_no_settings_know() -> None:
+    make_record(Status.RUNNING, queue="elsewhere")
+
+
+def a_pause() -> None:
+    PausedQueue.objects.create(name="default", reason="moving")
+    make_record()
+
+
+def an_open_breaker() -> None:
+    Breaker.objects.create(key="k:1", title="nas", failures=3, opened_at=NOON, probe_at=NOON)
+
+
 @pytest.mark.django_db
-class TestQueues:
-    @pytest.mark.parametrize("status", [Status.READY, Status.WAITING, Status.RUNNING])
-    def test_a_queue_that_no_living_worker_serves_is_a_problem(self, status):
-        serve(availability=1)
-        make_record(status, queue="backups", worker=make_worker(queues={"backups": 1}, heartbeat_at=in_time(hours=-1)))
-        found = finding("unserved_queues")
-        assert found.severity is PROBLEM
-        assert found.numbers["unserved"] == {"backups": int(status == Status.READY)}
-        assert "serves backups" in found.do
-
-    def test_a_queue_that_no_settings_know_is_named_as_such(self):
-        serve(default=1)
-        for queue in ("elsewhere", "backups", "default", "a"):
-            make_record(queue=queue)
-        found = finding("unserved_queues")
-        assert set(found.numbers["unserved"]) == {"a", "backups", "elsewhere"}
-        assert found.numbers["unknown"] == ["a", "elsewhere"]
-        assert "JOBS['QUEUES']" in found.do
-
-    def test_a_count_stops_at_ten_thousand(self):
-        ready_rows(COUNT_TO + 10)
-        found = finding("unserved_queues")
-        assert found.numbers["unserved"] == {"default": COUNT_TO + 1}
-        assert f"over {COUNT_TO:,} ready" in found.what
-
-    def test_a_paused_queue_is_a_warning_with_its_reason_and_what_is_ready(self):
-        PausedQueue.objects.create(name="default", reason="moving the repository")
-        make_record()
-        make_record(Status.WAITING)
-        found = finding("paused_queues")
-        assert (found.severity, found.numbers["paused"]) == (WARNING, {"default": 1})
-        assert "moving the repository" in found.what
-        assert "manage.py backlog resume default" in found.do
-
-    def test_a_kind_without_a_handler_is_a_problem(self):
-        for kind in ("a", "test", "z"):
-            make_record(kind=kind)
-        make_record(Status.FAILED, kind="old")
-        found = finding("unknown_kinds")
-        assert (found.severity, found.numbers["unknown"]) == (PROBLEM, ["a", "z"])
+@pytest.mark.parametrize(
+    ("make", "name", "severity", "numbers"),
+    [
+        (a_queue_without_a_worker, "unserved_queues", PROBLEM, {"unserved": {"backups": 0}, "unknown": []}),
+        (a_queue_that_no_settings_know, "unserved_queues", PROBLEM,
+         {"unserved": {"elsewhere": 0}, "unknown": ["elsewhere"]}),
+        (a_pause, "paused_queues", WARNING, {"paused": {"default": 1}}),
+        (a_strange_kind, "unknown_kinds", PROBLEM, {"unknown": ["strange"]}),
+        (an_open_breaker, "open_breakers", WARNING,
+         {"open": [{"key": "k:1", "title": "nas", "open_for": 3600.0, "waiting": 0, "last_error": "", "failures": 3,
+                    "trials": 0}]}),
+    ],
+)  # fmt: skip
+def test_what_needs_a_person_is_a_finding_in_the_words_of_the_summary(
+    make: Callable[[], None], name: str, severity: Severity, numbers: dict[str, Any]
+) -> None:
+    now = NOON + timedelta(hours=1)
+    make_worker(queues={"default": 1}, heartbeat_at=now)
+    assert finding(name, now).severity is OK
+    make()
+    found = finding(name, now)
+    assert (found.severity, found.numbers) == (severity, numbers)
+    assert f"{found.what}: {found.do}." in attention(summary(now))
 
 
 @pytest.mark.django_db
