@@ -1,7 +1,7 @@
 """`manage.py doctor`: looks at the running system, changes nothing, and says what is wrong and what to do.
 
 Each condition is examined in a transaction of its own that is read-only, bounded in time, and rolled back. They are
-declared in `installation.py`, `schema.py`, `tables.py`, `queues.py` and `work.py`, those of other apps in theirs.
+declared in the modules of this package, those of other apps in their `doctor.py`.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from django.utils.module_loading import autodiscover_modules
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
-from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
+from operations.doctor import installation, periodic, queues, schema, tables, work  # noqa: F401 - declare their conditions
 from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Look, Severity, listed
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]

@@ -10,7 +10,6 @@ from django.core.management import call_command
 from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 
-from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import attention
