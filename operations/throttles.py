@@ -12,6 +12,7 @@ from django.db.models.deletion import Collector
 from declarations import InUse, uses
 from jobs import conf
 from jobs.clock import CLOCK
+from jobs.durations import span
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
@@ -107,6 +108,29 @@ class Live:
     def describe(self, name: str) -> str:
         """The number of that name for people, as `10,001+`."""
         return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
+
+    @property
+    def state(self) -> str:
+        """In a word, why its next record would not begin, or `open`."""
+        if self.throttle.max_in_flight == 0:
+            return "paused"
+        if self.in_flight >= self.throttle.max_in_flight:
+            return "full"
+        return "no token" if self.next_token_in else "open"
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """All of it for people, by its headings in lists; a text is empty where it has no rate."""
+        throttle, next_in = self.throttle, self.next_token_in
+        return {
+            "state": self.state,
+            "in flight": f"{self.in_flight:,} of {throttle.max_in_flight:,}",
+            "ready": self.describe("ready"),
+            "waiting": self.describe("waiting"),
+            "rate": f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if throttle.rate else "",
+            "tokens": "" if self.tokens is None else f"{self.tokens:.1f}",
+            "next token": "" if next_in is None else f"in {span(next_in)}" if next_in else "now",
+        }
 
 
 def remove(asked: Iterable[Throttle]) -> None:

@@ -133,6 +133,9 @@ def anchor(url: str, text: object) -> SafeString:
     return format_html('<a href="{}" class="text-link">{}</a>', url, text)
 
 
+IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
+
+
 def foldable(text: object) -> SafeString:
     """What may be one long word, as a URL: it breaks where it must."""
     return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', text)

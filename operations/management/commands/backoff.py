@@ -11,7 +11,7 @@ from rich.text import Text
 from jobs import retries
 from jobs.durations import duration
 from jobs.models import RetryPolicy
-from operations.backoff import FORMATS, SCALES, THEMES
+from operations.backoff import FORMATS, LIMITS, SCALES, THEMES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
 from operations.backoff.views import missing
 from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
@@ -19,7 +19,6 @@ from operations.declarations import in_seconds
 from operations.management.base import TerminalCommand
 from operations.terminal import Column, plain, table, text_of
 
-LIMITS = ("max_delay", "max_failures", "give_up_after")
 SHOWN_NAMES = 20
 WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
