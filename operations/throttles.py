@@ -16,6 +16,7 @@ from jobs.durations import span
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
+from operations.backlog.summary_statements import skip_scan
 
 SHOWN_NAMES = 5
 
@@ -27,20 +28,7 @@ BOUND = 10_000
 # its order, or a bitmap of all of them would be made; what waits by `backlog_waiting_until`, the first to be due.
 # Materialized, or a join might count once for each of its rows.
 LIVE = f"""
-WITH RECURSIVE queue(name) AS (
-    (SELECT queue
-       FROM jobs_backlogrecord
-      WHERE status = {Status.READY}
-      ORDER BY queue
-      LIMIT 1)
- UNION ALL
-    SELECT (SELECT b.queue
-              FROM jobs_backlogrecord b
-             WHERE b.status = {Status.READY} AND b.queue > queue.name
-             ORDER BY b.queue
-             LIMIT 1)
-      FROM queue
-     WHERE queue.name IS NOT NULL
+WITH queue(name) AS MATERIALIZED ({skip_scan("queue", f"status = {Status.READY}")}
 ), running AS MATERIALIZED (
     SELECT lane, count(*) AS count
       FROM jobs_backlogrecord
