@@ -19,7 +19,7 @@ from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, moment, shortened
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
-from operations.admin.retry_policy_form import ParametersField
+from operations.admin.with_presets import ParametersField
 
 TEST_MEANS = "A test message is sent to it now, from this process. The page waits until it has been taken, or refused."
 

@@ -12,9 +12,11 @@ from django.db.models.deletion import Collector
 from declarations import InUse, uses
 from jobs import conf
 from jobs.clock import CLOCK
+from jobs.durations import span
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
+from operations.backlog.summary_statements import skip_scan
 
 SHOWN_NAMES = 5
 
@@ -26,20 +28,7 @@ BOUND = 10_000
 # its order, or a bitmap of all of them would be made; what waits by `backlog_waiting_until`, the first to be due.
 # Materialized, or a join might count once for each of its rows.
 LIVE = f"""
-WITH RECURSIVE queue(name) AS (
-    (SELECT queue
-       FROM jobs_backlogrecord
-      WHERE status = {Status.READY}
-      ORDER BY queue
-      LIMIT 1)
- UNION ALL
-    SELECT (SELECT b.queue
-              FROM jobs_backlogrecord b
-             WHERE b.status = {Status.READY} AND b.queue > queue.name
-             ORDER BY b.queue
-             LIMIT 1)
-      FROM queue
-     WHERE queue.name IS NOT NULL
+WITH queue(name) AS MATERIALIZED ({skip_scan("queue", f"status = {Status.READY}")}
 ), running AS MATERIALIZED (
     SELECT lane, count(*) AS count
       FROM jobs_backlogrecord
@@ -107,6 +96,29 @@ class Live:
     def describe(self, name: str) -> str:
         """The number of that name for people, as `10,001+`."""
         return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
+
+    @property
+    def state(self) -> str:
+        """In a word, why its next record would not begin, or `open`."""
+        if self.throttle.max_in_flight == 0:
+            return "paused"
+        if self.in_flight >= self.throttle.max_in_flight:
+            return "full"
+        return "no token" if self.next_token_in else "open"
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """All of it for people, by its headings in lists; a text is empty where it has no rate."""
+        throttle, next_in = self.throttle, self.next_token_in
+        return {
+            "state": self.state,
+            "in flight": f"{self.in_flight:,} of {throttle.max_in_flight:,}",
+            "ready": self.describe("ready"),
+            "waiting": self.describe("waiting"),
+            "rate": f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if throttle.rate else "",
+            "tokens": "" if self.tokens is None else f"{self.tokens:.1f}",
+            "next token": "" if next_in is None else f"in {span(next_in)}" if next_in else "now",
+        }
 
 
 def remove(asked: Iterable[Throttle]) -> None:

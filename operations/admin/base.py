@@ -4,7 +4,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db import models
 from django.http import HttpRequest
@@ -13,6 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -71,6 +71,26 @@ class WholePage(ChangeList):
         self.model_admin.complete(self.result_list)
 
 
+class Completing(ModelAdmin):
+    """A model admin whose lists have such pages."""
+
+    adds: str
+    """What `complete` gives each row."""
+
+    def complete(self, rows: list[Any]) -> None:
+        """Give each of these rows what their columns show besides, or leave out what has none."""
+        raise NotImplementedError
+
+    def added(self, row: Any) -> Any:
+        """That of one row: as the list has found it out for all of its page, or for this one."""
+        if not hasattr(row, self.adds):
+            self.complete([row])
+        return getattr(row, self.adds)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return WholePage
+
+
 SHOWN_LENGTH = 80
 
 
@@ -78,13 +98,22 @@ def shortened(text: str, length: int = SHOWN_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def column(field: str, words: str, shown: Callable[[Any], object] = str, *, ordered: bool = True) -> Any:
-    """A column of a list, or a line of a page: a field of its rows as `shown` writes it, empty where it has none."""
-    read = attrgetter(field.replace("__", "."))
+def column(
+    read: str | Callable[[Any], object],
+    words: str,
+    shown: Callable[[Any], object] = lambda value: value if isinstance(value, SafeString) else str(value),
+    *,
+    ordered: bool | str = True,
+    label: dict[str, str] | None = None,
+) -> Any:
+    """A column of a list, or a line of a page: a field of its rows, or what a function makes of one, as `shown` writes
+    it, empty for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
+    field = read if isinstance(read, str) else None
+    value_of = attrgetter(read.replace("__", ".")) if isinstance(read, str) else read
 
-    @admin.display(description=words, ordering=field if ordered else None)
+    @display(description=words, ordering=field if ordered is True else ordered or None, label=label)
     def show(self: Any, row: Any) -> object:
-        return "" if (value := read(row)) is None else shown(value)
+        return "" if (value := value_of(row)) is None else shown(value)
 
     return show
 
@@ -97,7 +126,19 @@ class ShortError:
 
 def link(view: str, row_id: Any, text: object) -> SafeString:
     """To the page of a row of the admin, by the name of its view, as `jobs_breaker_change`."""
-    return format_html('<a href="{}" class="text-link">{}</a>', reverse(f"admin:{view}", args=[row_id]), text)
+    return anchor(reverse(f"admin:{view}", args=[row_id]), text)
+
+
+def anchor(url: str, text: object) -> SafeString:
+    return format_html('<a href="{}" class="text-link">{}</a>', url, text)
+
+
+IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
+
+
+def foldable(text: object) -> SafeString:
+    """What may be one long word, as a URL: it breaks where it must."""
+    return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', text)
 
 
 def ago(instant: datetime | None) -> str:

@@ -8,9 +8,7 @@ from django.contrib import admin, messages
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from jobs import breakers
 from jobs.breakers import state_of, verbs
@@ -18,7 +16,7 @@ from jobs.formatting import several
 from jobs.models import Breaker
 from jobs.states import WaitingFor
 from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ShortError, ago, link
+from operations.admin.base import ReadOnlyAdmin, ShortError, ago, anchor, column, foldable, link
 from operations.web.permissions import may_look
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
@@ -35,6 +33,11 @@ Verb = Callable[..., int]
 def link_to(breaker: Breaker | None) -> SafeString | str:
     """Its state, as a link to its page; what never failed has none."""
     return link("jobs_breaker_change", breaker.pk, state_of(breaker)) if breaker else "closed"
+
+
+def _waiting(breaker: Breaker) -> SafeString:
+    query = urlencode({"waiting_for__exact": WaitingFor.BREAKER.value, "breaker__id__exact": breaker.pk})
+    return anchor(f"{reverse('admin:jobs_backlogrecord_changelist')}?{query}", f"{breakers.held_by(breaker):,}")
 
 
 @admin.register(Breaker)
@@ -68,6 +71,13 @@ class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
     close_now, close_this = asked("close_now", "Close now", CLOSE_MEANS, verbs.close, "lock_open")
     probe_now, probe_this = asked("probe_now", "Probe now", PROBE_MEANS, verbs.probe_now, "science")
 
+    state = column(state_of, "state", label=STATE_LABELS)
+    since = column("opened_at", "open for", lambda at: ago(at).removesuffix(" ago"))
+    on_trial = column("trial_id", "on trial", lambda pk: link("jobs_backlogrecord_change", pk, f"record {pk}"),
+                      ordered=False)  # fmt: skip
+    records_waiting = column(_waiting, "records waiting")
+    guarded = column(foldable, "breaker", ordered="title")
+
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
@@ -82,29 +92,3 @@ class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
         text = several(changed, "open breaker") if changed else "none of them is open"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
         return None
-
-    @display(description="state", label=STATE_LABELS)
-    def state(self, breaker: Breaker) -> str:
-        return state_of(breaker)
-
-    @admin.display(description="open for", ordering="opened_at")
-    def since(self, breaker: Breaker) -> str:
-        return ago(breaker.opened_at).removesuffix(" ago")
-
-    @admin.display(description="on trial")
-    def on_trial(self, breaker: Breaker) -> SafeString | str:
-        return (
-            link("jobs_backlogrecord_change", breaker.trial_id, f"record {breaker.trial_id}")
-            if breaker.trial_id
-            else ""
-        )
-
-    @admin.display(description="records waiting")
-    def records_waiting(self, breaker: Breaker) -> SafeString | str:
-        query = urlencode({"waiting_for__exact": WaitingFor.BREAKER.value, "breaker__id__exact": breaker.pk})
-        url = f"{reverse('admin:jobs_backlogrecord_changelist')}?{query}"
-        return format_html('<a href="{}" class="text-link">{}</a>', url, f"{breakers.held_by(breaker):,}")
-
-    @admin.display(description="breaker", ordering="title")
-    def guarded(self, breaker: Breaker) -> SafeString:
-        return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', breaker)

@@ -10,13 +10,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
 from jobs.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, column, link, moment
+from operations.admin.base import ReadOnlyAdmin, anchor, column, link, moment
 from operations.admin.filters import KindFilter, OneOf
 from operations.admin.tables import table
 
@@ -75,24 +74,12 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     shown_at = column("at", "at (UTC)", moment)
 
-    @display(description="level", label=LEVEL_LABELS)
-    def shown_level(self, decision: Decision) -> str:
-        return str(Level(decision.level).label)
-
-    @admin.display(description="record")
-    def shown_record(self, decision: Decision) -> str:
-        return link("jobs_backlogrecord_change", decision.record_id, decision.record_id) if decision.record_id else ""
-
-    @admin.display(description="subject")
-    def shown_subject(self, decision: Decision) -> str:
-        if not decision.subject:
-            return ""
-        address = log_url([decision.subject], decision.kind)
-        return format_html('<a href="{}" class="text-link">{}</a>', address, decision.subject)
-
-    @admin.display(description="facts")
-    def shown_facts(self, decision: Decision) -> SafeString | str:
-        return facts_as_lines(decision.facts)
+    shown_level = column("level", "level", lambda level: str(Level(level).label), ordered=False, label=LEVEL_LABELS)
+    shown_record = column("record_id", "record", lambda pk: link("jobs_backlogrecord_change", pk, pk), ordered=False)
+    shown_subject = column(
+        lambda line: anchor(log_url([line.subject], line.kind), line.subject) if line.subject else "", "subject"
+    )
+    shown_facts = column(lambda line: facts_as_lines(line.facts), "facts")
 
 
 def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:

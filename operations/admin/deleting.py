@@ -9,18 +9,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.admin import ModelAdmin
 
 
-class ToldWhyNot:
-    """Pages that ask before they delete: in place of the question, what stands against it."""
+class ToldObstacles(ModelAdmin):
+    """The admin of rows that the database protects while they are in use: in place of the question whether to delete
+    them, its pages say what stands against it. Django would list each row that uses one, and there may be millions."""
 
     delete_confirmation_template = "operations/delete_confirmation.html"
     delete_selected_confirmation_template = "operations/delete_selected_confirmation.html"
-
-
-class ToldObstacles(ToldWhyNot, ModelAdmin):
-    """The admin of rows that the database protects while they are in use.
-
-    Django would list each row that uses one, and there may be millions.
-    """
 
     in_use: type[Exception] | tuple[type[Exception], ...] = IntegrityError
     """What deleting raises for rows that have come into use since the page was looked at: by Django's look, which is a

@@ -47,28 +47,17 @@ def one_of(parameter: str, heading: str, choices: Callable[[], Iterable[str]], *
     return type(f"{parameter.title()}Filter", (OneOf,), facts)
 
 
-class YesOrNo(OneOf):
-    """By whether something holds."""
-
-    def names(self) -> Iterable[str]:
-        return ("yes", "no")
-
-    def read(self, value: str) -> bool:
-        return value == "yes"
+def yes_or_no(parameter: str, heading: str) -> type[OneOf]:
+    """The filter of that name, by whether something holds."""
+    return one_of(parameter, heading, lambda: ("yes", "no"), read=lambda self, value: value == "yes")
 
 
 StatusFilter = one_of("status", "status", lambda: STATUSES)
 QueueFilter = one_of("queue", "queue", conf.queue_rules, has_others=True)
 KindFilter = one_of("kind", "kind", lambda: sorted(registry.kinds), has_others=True)
 AnswerFilter = one_of("answer", "response code", lambda: ANSWERS)
-
-
-class EventsFilter(YesOrNo):
-    title, parameter_name = "event", "events"
-
-
-class PausedFilter(YesOrNo):
-    title, parameter_name = "queue is paused", "paused"
+EventsFilter = yes_or_no("events", "event")
+PausedFilter = yes_or_no("paused", "queue is paused")
 
 
 class ScheduleFilter(admin.SimpleListFilter):

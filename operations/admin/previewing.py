@@ -1,5 +1,6 @@
 """Forms of the admin that show, while they are edited, what comes of them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -10,11 +11,16 @@ from unfold.admin import ModelAdmin
 ONCE_RIGHT = "What comes of it is shown here once the fields are right."
 
 
+def problems_of(form: Any, names: Iterable[str]) -> list[str]:
+    """What is wrong with these fields of a form, a line each."""
+    return [f"{name.replace('_', ' ')}: {text}" for name in names for text in form.errors.get(name, [])]
+
+
 class PreviewedForm(ModelAdmin):
     """A model admin whose form has a preview, of what is saved and then of what is typed. Nothing is saved for it.
 
-    What to do for one: say in `preview_of_form` what a form comes to, and include `jobs/live_preview.html` where the
-    preview is to stand in `admin/<app>/<model>/change_form.html`. Who may not change the row sees what is saved.
+    What to do for one: say in `preview_of_form` what a form comes to, and include `operations/live_preview.html` where
+    the preview is to stand in `admin/<app>/<model>/change_form.html`. Who may not change the row sees what is saved.
     """
 
     def preview_of_form(self, form: Any) -> str:

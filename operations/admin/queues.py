@@ -1,4 +1,4 @@
-"""All queues on one page: what lies in them, who serves them, and a button to pause or resume each."""
+"""All queues on one page, with a button to pause or resume each; who serves them; and the sweeps that refill them."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,6 +7,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
@@ -14,9 +15,9 @@ from unfold.widgets import INPUT_CLASSES
 from jobs import backlog
 from jobs.backlog.pausing import MAX_REASON
 from jobs.durations import span
-from jobs.models import PausedQueue
+from jobs.models import PausedQueue, Sweep, Worker
 from operations.admin.asking import button, posting
-from operations.admin.base import ReadOnlyAdmin, moment
+from operations.admin.base import ReadOnlyAdmin, ago, column, moment
 from operations.admin.tables import table
 from operations.backlog.attention import attention
 from operations.backlog.summary import QueueSummary, Summary, summary
@@ -112,3 +113,33 @@ def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
 def _reason(required: str = "") -> SafeString:
     field = '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}" {}>'
     return format_html(field, MAX_REASON, " ".join(INPUT_CLASSES), required)
+
+
+def _life(worker: Worker) -> str:
+    return "stopped" if worker.stopped_at else "alive" if worker.is_alive(timezone.now()) else "silent"
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Who serves which queues, and whether they are alive."""
+
+    when_empty = "A worker is a process that makes backups and delivers events. Start one on the host that does it."
+    list_display = ("__str__", "life", "shown_queues", "started_at", "heartbeat", "stopped_at")
+    list_filter = ("hostname", ("stopped_at", admin.EmptyFieldListFilter))
+    ordering = ("-id",)
+
+    life = column(_life, "life", label={"alive": "success", "silent": "danger", "stopped": ""})
+    shown_queues = column(
+        lambda worker: ", ".join(f"{name} {concurrency}" for name, concurrency in worker.queues.items()), "queues"
+    )
+    heartbeat = column("heartbeat_at", "heartbeat", ago)
+
+
+@admin.register(Sweep)
+class SweepAdmin(ReadOnlyAdmin):
+    """A line a tier that has been swept. What waits for a sweep that does not come, the doctor says."""
+
+    when_empty = "Each tier of the progressive schedule is listed here once it has been swept."
+    list_display = ("__str__", "swept_at", "swept", "left")
+
+    left = column("left_some", "left some", lambda some: "yes" if some else "", label={"yes": "warning"})

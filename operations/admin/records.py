@@ -12,23 +12,23 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
-from unfold.decorators import display
-from unfold.views import ChangeList
 
 from jobs.durations import span
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import (
+    IN_ONE_LINE,
     MOST_LISTED,
+    Completing,
     FirstPages,
     ReadOnlyAdmin,
     ReadOnlyRows,
-    WholePage,
+    anchor,
+    column,
     link,
     moment,
     shortened,
 )
-from operations.admin.dead_letters import DeadLetterPage
 from operations.admin.decisions import log_url_of_record
 from operations.admin.filters import (
     AnswerFilter,
@@ -41,7 +41,7 @@ from operations.admin.filters import (
     StatusFilter,
     TriggerFilter,
 )
-from operations.admin.operating import RecordActions
+from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.deliveries import deliveries, is_event, shown_payload
 from operations.backlog.facts import standing_error, took
 from operations.backlog.reasons import reasons
@@ -59,7 +59,6 @@ ENDED = {"succeeded", "failed", "cancelled"}
 ABOUT_EVENTS = ("events", "answer", "trigger_at")
 """Filters of a list that shows events as such."""
 
-IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
 ANSWER_STYLE = "min-width: 8rem; overflow-wrap: anywhere"
 """What receivers say may be one long word, and breaks where it must: the columns beside it do not."""
 
@@ -84,30 +83,38 @@ class AttemptInline(ReadOnlyRows, TabularInline):
         """Who may look at a record may look at its attempts."""
         return True
 
-    @display(description="outcome", label=OUTCOME_LABELS)
-    def shown_outcome(self, attempt: AttemptEntry) -> str:
-        return str(AttemptOutcome(attempt.outcome).label)
+    shown_outcome = column(
+        "outcome", "outcome", lambda outcome: str(AttemptOutcome(outcome).label), ordered=False, label=OUTCOME_LABELS
+    )
+    took = column(took, "took")
+    found = column(lambda attempt: facts_in_words(attempt.facts), "found")
+    shown_error = column("error", "error", lambda error: format_html('<div style="{}">{}</div>', ANSWER_STYLE, error))
 
-    @admin.display(description="took")
-    def took(self, attempt: AttemptEntry) -> str:
-        return took(attempt)
 
-    @admin.display(description="found")
-    def found(self, attempt: AttemptEntry) -> str:
-        return facts_in_words(attempt.facts)
+def _why(record: BacklogRecord) -> str:
+    return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, timezone.now()))) or "-"
 
-    @admin.display(description="error")
-    def shown_error(self, attempt: AttemptEntry) -> SafeString:
-        return format_html('<div style="{}">{}</div>', ANSWER_STYLE, attempt.error)
+
+def _came_from(record: BacklogRecord) -> str:
+    """Each origin is a schedule; of one that is gone its events carry the name."""
+    if record.origin is None:
+        return str(record.payload.get("schedule") or "-")
+    return link("schedules_schedule_change", record.origin_id, record.origin)
+
+
+def _sent(record: BacklogRecord) -> SafeString:
+    written = json.dumps(shown_payload(record), indent=2, ensure_ascii=False)
+    return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
 
 
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmin):
     """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
 
     when_empty = (
         "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
     )
+    adds = "delivery"
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",
         "short_error",
@@ -142,13 +149,10 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[BacklogRecord]:
         return with_answers(super().get_queryset(request))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return WholePage
-
-    def complete(self, records: list[Any]) -> None:
+    def complete(self, rows: list[Any]) -> None:
         """Give each event its delivery."""
-        found = deliveries(records)
-        for record in records:
+        found = deliveries(rows)
+        for record in rows:
             record.delivery = found.get(record.pk, {})
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
@@ -180,56 +184,32 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
             self.message_user(request, text, messages.INFO)
         return answer
 
-    @admin.display(description="why it does not run now")
-    def why(self, record: BacklogRecord) -> str:
-        return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, timezone.now()))) or "-"
-
-    @admin.display(description="its log")
-    def log(self, record: BacklogRecord) -> str:
-        return format_html('<a href="{}" class="text-link">what was done to it</a>', log_url_of_record(record))
-
-    @admin.display(description="schedule")
-    def came_from(self, record: BacklogRecord) -> str:
-        """Each origin is a schedule; of one that is gone its events carry the name."""
-        if record.origin is None:
-            return str(record.payload.get("schedule") or "-")
-        return link("schedules_schedule_change", record.origin_id, record.origin)
-
-    @display(description="status", label=STATUS_LABELS, ordering="status")
-    def shown_status(self, record: BacklogRecord) -> str:
-        return str(Status(record.status).label)
-
-    @admin.display(description="event")
-    def subject_in_one_line(self, record: BacklogRecord) -> SafeString:
-        return format_html('<span class="whitespace-nowrap text-xs">{}</span>', record.subject)
+    why = column(_why, "why it does not run now")
+    log = column(lambda record: anchor(log_url_of_record(record), "what was done to it"), "its log")
+    came_from = column(_came_from, "schedule")
+    shown_status = column("status", "status", lambda status: str(Status(status).label), label=STATUS_LABELS)
+    subject_in_one_line = column(
+        "subject", "event", lambda subject: format_html('<span class="whitespace-nowrap text-xs">{}</span>', subject),
+        ordered=False,
+    )  # fmt: skip
+    due = column("run_after", "run after", lambda at: format_html(IN_ONE_LINE, moment(at)))
+    ended = column(lambda record: format_html(IN_ONE_LINE, moment(record.finished_at) or "-"), "ended",
+                   ordered="finished_at")  # fmt: skip
+    short_error = column(lambda record: shortened(standing_error(record)), "last error")
+    shown_error = column(standing_error, "last error")
+    sent = column(_sent, "payload")
 
     @admin.display(description="launch, lag")
     def launch_and_lag(self, record: BacklogRecord) -> SafeString:
-        delivery = self._delivery(record)
+        delivery = self.added(record)
         lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
         launch = moment(delivery.get("launch_at")) or "-"
         return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
 
-    @admin.display(description="run after", ordering="run_after")
-    def due(self, record: BacklogRecord) -> SafeString:
-        return format_html(IN_ONE_LINE, moment(record.run_after))
-
-    @admin.display(description="last error")
-    def short_error(self, record: BacklogRecord) -> str:
-        return shortened(standing_error(record))
-
-    @admin.display(description="last error")
-    def shown_error(self, record: BacklogRecord) -> str:
-        return standing_error(record)
-
-    @admin.display(description="ended", ordering="finished_at")
-    def ended(self, record: BacklogRecord) -> SafeString:
-        return format_html(IN_ONE_LINE, moment(record.finished_at) or "-")
-
     @admin.display(description="response")
     def answer(self, record: BacklogRecord) -> SafeString:
         """The code and after how long it came, or how long was waited for one; below it the error, whole as a hint."""
-        code, seconds = (self._delivery(record).get(name) for name in ("code", "seconds"))
+        code, seconds = (self.added(record).get(name) for name in ("code", "seconds"))
         words = str(code or "-") if seconds is None else f"{code or 'none'} in {span(seconds)}"
         error = standing_error(record)
         page = '<div style="{}" title="{}">{}<br>{}</div>'
@@ -237,22 +217,10 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
 
     @admin.display(description="endpoint")
     def goes_to(self, record: BacklogRecord) -> SafeString | str:
-        delivery = self._delivery(record)
+        delivery = self.added(record)
         if (pk := delivery.get("endpoint")) is None:
             return shown_payload(record).get("url") or "-"
         return link("delivery_endpoint_change", pk, delivery["endpoint_name"] or f"endpoint {pk}")
-
-    @admin.display(description="payload")
-    def sent(self, record: BacklogRecord) -> SafeString:
-        written = json.dumps(shown_payload(record), indent=2, ensure_ascii=False)
-        return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
-
-    def _delivery(self, record: Any) -> dict[str, Any]:
-        """As the list has found it out for all its rows, or for this one."""
-        if not hasattr(record, "delivery"):
-            self.complete([record])
-        found: dict[str, Any] = record.delivery
-        return found
 
 
 def url_of_batch(trigger: Trigger) -> str:

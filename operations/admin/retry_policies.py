@@ -1,22 +1,77 @@
 """Retry policies: a list with their waits, and a page with their picture, live while they are edited."""
 
+import json
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
 
 from jobs import retries
 from jobs.durations import span
 from jobs.models import RetryPolicy
-from operations.admin.base import SMALL_TEXT_AREAS
-from operations.admin.declared import DeclaredAdmin
-from operations.admin.previewing import PreviewedForm
-from operations.admin.retry_policy_form import RetryPolicyForm
-from operations.admin.retry_policy_preview import preview_of, preview_of_form
-from operations.backoff.waits import describe_limits, describe_waits, first_waits
+from jobs.retries import ALGORITHMS, DECIDING, Rule
+from operations.admin.base import SMALL_TEXT_AREAS, column
+from operations.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from operations.admin.previewing import PreviewedForm, problems_of
+from operations.admin.with_presets import LinesWithPresets, ParametersField
+from operations.backoff import LIMITS
+from operations.backoff.study import study
+from operations.backoff.views import image
+from operations.backoff.waits import describe_giving_up, describe_limits, describe_waits, first_waits
+from operations.declarations import RetryPolicies
 
 RANGES_IN_THE_LIST = 5
 """A range takes the place of two waits."""
+
+USUAL = [(name, algorithm.formula, json.dumps(algorithm.defaults)) for name, algorithm in sorted(ALGORITHMS.items())]
+"""A button for each algorithm, which chooses that and writes its defaults."""
+
+
+class RetryPolicyForm(DeclaredForm):
+    service = RetryPolicies
+
+    class Meta:
+        model = RetryPolicy
+        fields = tuple(RetryPolicies.declaration.model_fields)
+        field_classes = {"parameters": ParametersField, **duration_fields(RetryPolicies.declaration)}
+        widgets = {"parameters": LinesWithPresets(USUAL, attrs={"rows": 3}, chooses="id_algorithm")}
+
+
+def _is_valid(policy: RetryPolicy) -> bool:
+    """Whether the pure functions take it: it may have been stored past its form."""
+    try:
+        retries.validate(policy.as_rule())
+    except ValidationError:
+        return False
+    return True
+
+
+def _cap(policy: RetryPolicy) -> str:
+    return "" if _is_valid(policy) and policy.as_rule().waits_for_sweeps else span(policy.max_delay)
+
+
+def _giving_up(policy: RetryPolicy) -> str:
+    return describe_limits(policy.as_rule()) if _is_valid(policy) else ""
+
+
+def _parameters(policy: RetryPolicy) -> str:
+    if not isinstance(policy.parameters, dict):
+        return f"{policy.parameters!r:.50}"
+    algorithm = ALGORITHMS.get(policy.algorithm)
+    given = {**algorithm.defaults, **policy.parameters} if algorithm else policy.parameters
+    return ", ".join(f"{name} {value}" for name, value in given.items())
+
+
+def _first_delays(policy: RetryPolicy) -> str:
+    if not _is_valid(policy):
+        return "its parameters are wrong"
+    rule = policy.as_rule()
+    certain = all(least == most for least, most in first_waits(rule))
+    return describe_waits(rule) if certain else describe_waits(rule, RANGES_IN_THE_LIST)
 
 
 @admin.register(RetryPolicy)
@@ -30,45 +85,38 @@ class RetryPolicyAdmin(DeclaredAdmin, PreviewedForm):
     list_filter = ("algorithm",)
     search_fields = ("name",)
 
+    shown_parameters = column(_parameters, "parameters")
+    cap = column(_cap, "no wait above", ordered="max_delay")
+    shown_giving_up = column(_giving_up, "gives up")
+    first_delays = column(_first_delays, "first delays")
+
     def preview_of_form(self, form: Any) -> str:
-        return preview_of_form(form)
+        """The picture of what `form` says, saved or not; or what is wrong with the fields that decide it."""
+        if wrong := problems_of(form, DECIDING):
+            return render_to_string("operations/retry_policy_preview.html", {"wrong": wrong})
+        return _preview_of(form.instance)
 
     def preview_of_page(self, form: Any, saved: RetryPolicy | None) -> str:
         if form.is_bound:
-            return preview_of_form(form)
-        return preview_of(saved) if saved and _is_valid(saved) else ""
-
-    @admin.display(description="parameters")
-    def shown_parameters(self, policy: RetryPolicy) -> str:
-        if not isinstance(policy.parameters, dict):
-            return f"{policy.parameters!r:.50}"
-        algorithm = retries.ALGORITHMS.get(policy.algorithm)
-        given = {**algorithm.defaults, **policy.parameters} if algorithm else policy.parameters
-        return ", ".join(f"{name} {value}" for name, value in given.items())
-
-    @admin.display(description="no wait above", ordering="max_delay")
-    def cap(self, policy: RetryPolicy) -> str:
-        return "" if _is_valid(policy) and policy.as_rule().waits_for_sweeps else span(policy.max_delay)
-
-    @admin.display(description="gives up")
-    def shown_giving_up(self, policy: RetryPolicy) -> str:
-        if not _is_valid(policy):
-            return ""
-        return describe_limits(policy.as_rule())
-
-    @admin.display(description="first delays")
-    def first_delays(self, policy: RetryPolicy) -> str:
-        if not _is_valid(policy):
-            return "its parameters are wrong"
-        rule = policy.as_rule()
-        certain = all(least == most for least, most in first_waits(rule))
-        return describe_waits(rule) if certain else describe_waits(rule, RANGES_IN_THE_LIST)
+            return self.preview_of_form(form)
+        return _preview_of(saved) if saved and _is_valid(saved) else ""
 
 
-def _is_valid(policy: RetryPolicy) -> bool:
-    """Whether the pure functions take it: it may have been stored past its form."""
-    try:
-        retries.validate(policy.as_rule())
-    except ValidationError:
-        return False
-    return True
+def _preview_of(policy: RetryPolicy) -> SafeString:
+    """The picture of a valid policy, its first waits, when it gives up, and where to compare it."""
+    rule = policy.as_rule()
+    found, asked = study(policy.name or rule.algorithm, rule), _address_of(rule)
+    context = {
+        "algorithm": ALGORITHMS[rule.algorithm],
+        "waits": describe_waits(rule),
+        "gives_up": describe_giving_up(rule),
+        "href": f"{reverse('backoff')}?{asked}",
+        "image": image([found], asked),
+    }
+    return render_to_string("operations/retry_policy_preview.html", context)
+
+
+def _address_of(rule: Rule) -> str:
+    """The parameters of the page of pictures for this very rule, whether it is stored or not."""
+    whole = {name: int(value) for name in LIMITS if (value := getattr(rule, name)) is not None}
+    return urlencode({"algorithm": rule.algorithm, **rule.parameters, **whole})

@@ -1,18 +1,26 @@
-"""The form of a schedule, with buttons that fill in what most want."""
+"""The form of a schedule, with buttons that fill in what most want, and the plan of what is typed into it."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from delivery.models import EndpointKind
+from jobs.formatting import moment
 from jobs.handlers import registry
 from operations.admin.declared import DeclaredForm, duration_fields
-from operations.admin.retry_policy_form import ParametersField
-from operations.admin.with_presets import LinesWithPresets, LineWithPresets
+from operations.admin.previewing import problems_of
+from operations.admin.with_presets import LinesWithPresets, LineWithPresets, ParametersField
+from operations.capacity import picture
 from schedules import declarations, providers
+from schedules.capacity import check
+from schedules.capacity_report import messages
 from schedules.declarations import OF_POLICIES
 from schedules.editing import Schedules, takes_events
+from schedules.facts import trigger_times
 from schedules.models import Schedule
 
 CRONS = [
@@ -36,6 +44,17 @@ PAYLOADS = [
     ("Nothing", "no body of its own", "{}"),
 ]
 INITIAL = {"cron": "0 3 * * *", "kind": EndpointKind.HTTP_CALLBACK.value, "event_count": 1}
+
+DECIDING = (
+    "cron", "zone", "provider", "event_count", "window_for", "stagger", "late", "overlap", "catch_up_for", "throttle",
+    "priority",
+)  # fmt: skip
+"""The fields that a plan is made from."""
+
+BESIDE = ("kind", "endpoint", "payload_template", "retry_policy")
+"""The others that can be wrong: told beside the plan, once there is something in them."""
+
+HEADERS = ("number", "trigger", "the same in UTC", "window closes")
 
 
 class ScheduleForm(DeclaredForm):
@@ -89,3 +108,39 @@ def _providers() -> dict[str, str]:
 
 def _words_of(kind: str) -> str:
     return str(dict(EndpointKind.choices).get(kind, kind))
+
+
+def preview_of_form(form: Any) -> SafeString:
+    """The plan of what `form` says, saved or not; or what is wrong with the fields that decide it."""
+    wrong = problems_of(form, DECIDING)
+    beside = problems_of(form, [name for name in BESIDE if form.is_bound and form.data.get(name)])
+    return _shown(wrong + beside) if wrong else _preview_of(form.instance, beside)
+
+
+def _preview_of(schedule: Schedule, beside: list[str]) -> SafeString:
+    """Its next triggers, what is said of its plan, and its load curve; `beside`: what else is wrong."""
+    try:
+        found = check(schedule)
+    except ValueError as error:  # what was stored past the form
+        return _shown([str(error)])
+    return _shown(
+        beside,
+        messages=messages(found),
+        table={"headers": HEADERS, "rows": _rows(schedule, found.next_triggers)},
+        zone=schedule.zone,
+        picture=mark_safe(picture(found)),  # noqa: S308 - drawn by us; names in it are escaped
+    )
+
+
+def _shown(wrong: list[str], **context: Any) -> SafeString:
+    return render_to_string("operations/schedule_preview.html", {"wrong": wrong, **context})
+
+
+def _rows(schedule: Schedule, triggers: list[datetime]) -> list[tuple[object, ...]]:
+    def local(instant: datetime | None) -> str:
+        return f"{instant.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M:%S}" if instant else ""
+
+    return [
+        (number, local(each["trigger_at"]), moment(each["trigger_at"]), local(each["closes_at"]))
+        for number, each in enumerate(trigger_times(schedule, triggers), 1)
+    ]

@@ -1,27 +1,39 @@
-"""Schedules: a list, and a page with the plan of what is typed. A policy's schedule is edited with its policy."""
+"""Schedules: a list, verbs that ask first, and a page with the plan of what is typed."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.durations import span
-from operations.admin.base import SMALL_TEXT_AREAS, moment
+from jobs.formatting import storable
+from operations import schedule_verbs
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
+from operations.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
 from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
-from operations.admin.schedule_actions import ScheduleActions
-from operations.admin.schedule_form import ScheduleForm, other_providers
-from operations.admin.schedule_preview import preview_of_form
+from operations.admin.schedule_form import ScheduleForm, other_providers, preview_of_form
+from schedules import verbs
 from schedules.capacity import check
 from schedules.capacity_report import BAD, WARNING
 from schedules.capacity_report import messages as messages_of
 from schedules.declarations import OF_POLICIES
+from schedules.facts import describe_trigger
 from schedules.models import Schedule, Stagger, Trigger
-from schedules.obstacles import owner_of
+from schedules.obstacles import obstacle_to_editing, owner_of
+
+TRIGGER_MEANS = (
+    "A batch goes on the backlog now, beside what its cron triggers. It keeps to the window, stagger, throttle and "
+    "overlap of its schedule."
+)
+PAUSE_MEANS = "It triggers nothing until it is resumed. What it has emitted already goes on."
+RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not caught up."
+
+Verb = Callable[[Schedule, str], str]
 
 
 class OfFilter(admin.SimpleListFilter):
@@ -43,14 +55,29 @@ class OfFilter(admin.SimpleListFilter):
         )
 
 
+def _window(schedule: Schedule) -> str:
+    if not schedule.window_for:
+        return ""
+    return span(schedule.window_for) + (", staggered" if schedule.stagger == Stagger.EVEN else "")
+
+
+def _edited_with(schedule: Schedule) -> SafeString | str:
+    if (owner := owner_of(schedule)) is None:
+        return ""
+    options = owner._meta
+    page = link(f"{options.app_label}_{options.model_name}_change", owner.pk, owner)
+    return format_html("the {} {}", options.verbose_name, page)
+
+
 @admin.register(Schedule)
-class ScheduleAdmin(ScheduleActions, DeclaredAdmin, PreviewedForm):
+class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
 
     when_empty = (
         "A schedule puts events on the backlog, again and again, and delivers each to an endpoint. Those of "
         "policies are listed under Policies."
     )
+    called = "schedule"
     form = ScheduleForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = (
@@ -61,6 +88,27 @@ class ScheduleAdmin(ScheduleActions, DeclaredAdmin, PreviewedForm):
     search_fields = ("name",)
     ordering = ("name",)
     readonly_fields = ("shown_next", "edited_with")
+    actions = ("trigger_now", "pause", "resume")
+    actions_detail = ("trigger_this", "pause_this", "resume_this")
+
+    shown_cron = column("cron", "cron", lambda cron: format_html(IN_ONE_LINE, cron))
+    throttle_name = column("throttle", "throttle", lambda throttle: throttle.name, ordered="throttle__name")
+    batch = column(lambda each: each.provider if each.event_count is None else f"{each.event_count:,}", "batch")
+    shown_window = column(_window, "window", ordered="window_for")
+    shown_next = column(
+        lambda schedule: moment(schedule.next_trigger_at) if schedule.enabled else "paused",
+        "next trigger (UTC)", ordered="next_trigger_at",
+    )  # fmt: skip
+    edited_with = column(_edited_with, "edited with")
+
+    trigger_now, trigger_this = asked(
+        "trigger_now", "Trigger now", TRIGGER_MEANS,
+        lambda schedule, by: describe_trigger(verbs.trigger_now(schedule, by)), "play_arrow",
+    )  # fmt: skip
+    pause, pause_this = asked("pause", "Pause", PAUSE_MEANS, lambda each, by: schedule_verbs.pause(each)[1], "pause")
+    resume, resume_this = asked(
+        "resume", "Resume", RESUME_MEANS, lambda each, by: schedule_verbs.resume(each)[1], "resume"
+    )
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
         batch = ["event_count", "window_for", "stagger", "late", "overlap", "catch_up_for"]
@@ -78,36 +126,31 @@ class ScheduleAdmin(ScheduleActions, DeclaredAdmin, PreviewedForm):
     def preview_of_form(self, form: Any) -> str:
         return preview_of_form(form)
 
-    @admin.display(description="cron", ordering="cron")
-    def shown_cron(self, schedule: Schedule) -> SafeString:
-        return format_html('<span class="whitespace-nowrap">{}</span>', schedule.cron)
+    def idle_verbs(self, row: Schedule) -> set[str]:
+        """All of them for the schedule of a policy, which is operated there."""
+        if obstacle_to_editing(row):
+            return set(self.actions_detail)
+        return {"resume_this" if row.enabled else "pause_this"}
 
-    @admin.display(description="throttle", ordering="throttle__name")
-    def throttle_name(self, schedule: Schedule) -> str:
-        return schedule.throttle.name if schedule.throttle else ""
-
-    @admin.display(description="batch")
-    def batch(self, schedule: Schedule) -> str:
-        return f"{schedule.event_count:,}" if schedule.event_count is not None else schedule.provider
-
-    @admin.display(description="window", ordering="window_for")
-    def shown_window(self, schedule: Schedule) -> str:
-        if not schedule.window_for:
-            return ""
-        return span(schedule.window_for) + (", staggered" if schedule.stagger == Stagger.EVEN else "")
-
-    @admin.display(description="next trigger (UTC)", ordering="next_trigger_at")
-    def shown_next(self, schedule: Schedule) -> str:
-        return moment(schedule.next_trigger_at) if schedule.enabled else "paused"
-
-    @admin.display(description="edited with")
-    def edited_with(self, schedule: Schedule) -> SafeString | str:
-        owner = owner_of(schedule)
-        if owner is None:
-            return ""
-        options = owner._meta
-        url = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[owner.pk])
-        return format_html('the {} <a href="{}" class="text-link">{}</a>', options.verbose_name, url, owner)
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Schedule], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        schedules = list(rows.order_by("name"))
+        if not is_confirmed(request):
+            lines = [f"{each}: `{each.cron}` in {each.zone}{'' if each.enabled else ', paused'}" for each in schedules]
+            return question(request, name, means, lines)
+        for schedule in schedules:
+            try:
+                text, level = verb(schedule, str(request.user)), messages.SUCCESS
+            except ValueError as error:
+                text, level = str(error), messages.ERROR
+            except Schedule.DoesNotExist:
+                text, level = "it was deleted meanwhile", messages.ERROR
+            else:
+                self.log_change(request, schedule, storable(f"{name}: {text}."))
+            self.message_user(request, f"{name}: {schedule}: {text}.", level)
+        return None
 
     def has_change_permission(self, request: HttpRequest, obj: Schedule | None = None) -> bool:
         """That of a policy is edited there, so that the dates that follow from it are computed anew."""

@@ -6,15 +6,12 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
-from unfold.views import ChangeList
 
 from jobs.durations import span
 from jobs.formatting import several, storable
 from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import FirstPages, ReadOnlyAdmin, WholePage, moment
+from operations.admin.base import Completing, FirstPages, ReadOnlyAdmin, anchor, column, moment
 from operations.admin.filters import OneOf, ScheduleFilter
 from operations.admin.records import url_of_batch
 from operations.web.permissions import may_look
@@ -43,6 +40,18 @@ def describe(found: Progress) -> str:
     return f"{found.events:,}: {', '.join(parts)}" if parts else f"{found.events:,}"
 
 
+def _why_not(trigger: Trigger) -> str:
+    if state_of(trigger) == "queued":
+        return "it waits until an earlier batch of its schedule has ended"
+    return trigger.skipped_for
+
+
+def _took(trigger: Trigger) -> str:
+    if not (trigger.emitted_at and trigger.finished_at):
+        return ""
+    return span((trigger.finished_at - trigger.emitted_at).total_seconds())
+
+
 class TriggerStateFilter(OneOf):
     title, parameter_name = "state", "state"
 
@@ -58,11 +67,12 @@ class TriggerScheduleFilter(ScheduleFilter):
 
 
 @admin.register(Trigger)
-class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
+class TriggerAdmin(AsksFirst[Verb], Completing, ReadOnlyAdmin):
     """All triggers, the latest first."""
 
     when_empty = "Each time a schedule fires, it is listed here, with how far its batch is."
     called = "trigger"
+    adds = "progress"
     list_display = ("shown_at", "schedule", "state", "batch", "seen_at", "took", "why")
     list_filter = (TriggerStateFilter, TriggerScheduleFilter)
     list_select_related = ("schedule",)
@@ -83,14 +93,11 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         """Who may look at records may look at what put them there."""
         return may_look(request) or bool(request.user.has_perm("schedules.view_trigger"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return WholePage
-
-    def complete(self, triggers: list[Any]) -> None:
+    def complete(self, rows: list[Any]) -> None:
         """Count the batches of the first of them: those under way come first, as one that has ended does not change."""
-        counted = sorted(triggers, key=lambda trigger: state_of(trigger) != "under way")[:COUNTED]
+        counted = sorted(rows, key=lambda trigger: state_of(trigger) != "under way")[:COUNTED]
         found = progress(trigger for trigger in counted if has_begun(trigger))
-        for trigger in triggers:
+        for trigger in rows:
             trigger.progress = found.get(trigger.pk)
 
     cancel, cancel_this = asked("cancel", "Cancel batch", CANCEL_MEANS, verbs.cancel_batch, "cancel")
@@ -112,32 +119,16 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if unfinished else messages.WARNING)
         return None
 
-    @admin.display(description="launch time", ordering="trigger_at")
-    def shown_at(self, trigger: Trigger) -> str:
-        by_hand = f" (by {trigger.asked_by})" if trigger.asked_by else ""
-        return f"{moment(trigger.trigger_at)}{by_hand}"
-
-    @display(description="state", label=STATE_LABELS)
-    def state(self, trigger: Trigger) -> str:
-        return state_of(trigger)
+    shown_at = column(
+        lambda trigger: f"{moment(trigger.trigger_at)}{f' (by {trigger.asked_by})' if trigger.asked_by else ''}",
+        "launch time", ordered="trigger_at",
+    )  # fmt: skip
+    state = column(state_of, "state", label=STATE_LABELS)
+    why = column(_why_not, "why not")
+    took = column(_took, "took")
 
     @admin.display(description="its batch")
     def batch(self, trigger: Any) -> SafeString | str:
         if not has_begun(trigger):
             return "-"
-        if not hasattr(trigger, "progress"):
-            self.complete([trigger])
-        text = describe(trigger.progress or Progress(trigger.events))
-        return format_html('<a href="{}" class="text-link">{}</a>', url_of_batch(trigger), text)
-
-    @admin.display(description="why not")
-    def why(self, trigger: Trigger) -> str:
-        if state_of(trigger) == "queued":
-            return "it waits until an earlier batch of its schedule has ended"
-        return trigger.skipped_for
-
-    @admin.display(description="took")
-    def took(self, trigger: Trigger) -> str:
-        if not (trigger.emitted_at and trigger.finished_at):
-            return ""
-        return span((trigger.finished_at - trigger.emitted_at).total_seconds())
+        return anchor(url_of_batch(trigger), describe(self.added(trigger) or Progress(trigger.events)))

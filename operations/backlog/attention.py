@@ -1,6 +1,7 @@
-"""What in a summary needs a person, a sentence each: what is wrong and what to do. Pure."""
+"""What in a summary needs a person: what is wrong and what to do, for pages, commands and the doctor. Pure."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from jobs.conf import PROGRAM
 from jobs.durations import span
@@ -13,86 +14,90 @@ OVERDUE_SECONDS = 60.0
 SILENT_SECONDS = 3600.0
 """A worker that has been silent for longer and holds nothing was killed and is forgotten."""
 
-
 MOST_NAMED = 5
 """Silent workers named one by one: those that hold records first, then the latest."""
+
+FOLLOWS = ("unserved", "overdue")
+"""What follows from that no worker is alive, which is said once."""
+
+
+class Need(NamedTuple):
+    """One thing. `sort`: which, in a word, for the doctor, whose findings have their names."""
+
+    sort: str
+    what: str
+    do: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.do}."
 
 
 def attention(summary: Summary) -> list[str]:
     """One sentence for each thing that needs a person; empty: all is well."""
-    return [
-        *([f"{summary.held} `{PROGRAM} release` goes on."] if summary.held else []),
-        *_of_workers(summary),
-        *(line for queue in summary.queues for line in _of_queue(queue, summary)),
-        *map(_of_breaker, summary.breakers),
-        *_of_kinds(summary),
-        *_of_dead_letters(summary),
-        *summary.in_need,
-    ]
+    is_alone = not any(worker.alive for worker in summary.workers)
+    found = (need for need in needs(summary) if not (is_alone and need.sort in FOLLOWS))
+    return [*map(str, found), *summary.in_need]
 
 
-def _of_workers(summary: Summary) -> Iterator[str]:
+def needs(summary: Summary) -> Iterator[Need]:
+    """Each of them, but for what other apps know."""
+    if summary.held:
+        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` goes on")
+    yield from _of_workers(summary)
+    for queue in summary.queues:
+        yield from _of_queue(queue, summary)
+    yield from map(_of_breaker, summary.breakers)
+    for kind in summary.unknown_kinds:
+        what = f"There are records of the kind {kind!r}, which no app installed here handles"
+        yield Need("kind", what, f"install its app, or `{PROGRAM} backlog cancel --kind {kind}`")
+    if count := summary.dead_letters:
+        gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
+        yield Need("failed", gave_up, f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry` tries again")
+
+
+def _of_workers(summary: Summary) -> Iterator[Need]:
     if not any(worker.alive for worker in summary.workers):
-        yield f"No worker is alive: start one with `{PROGRAM} worker`."
+        yield Need("alone", "No worker is alive", f"start one with `{PROGRAM} worker`")
     silent = [worker for worker in summary.workers if not worker.alive]
     silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
     silent.sort(key=lambda worker: (-worker.running, worker.heartbeat_for))
     yield from map(_silent, silent[:MOST_NAMED])
     if more := silent[MOST_NAMED:]:
-        yield f"{len(more)} more workers are silent; `--json` names them."
+        yield Need("silent", f"{len(more)} more workers are silent", "`--json` names them")
 
 
-def _silent(worker: WorkerSummary) -> str:
+def _silent(worker: WorkerSummary) -> Need:
     held = f"its {worker.running} records are rescued by another worker" if worker.running else "it holds no records"
-    return (
-        f"Worker {worker.name} (#{worker.id}) has been silent for {span(worker.heartbeat_for)}: it was killed, or "
-        f"cannot reach the database; {held}. Look at its host, or start another."
-    )
+    what = f"Worker {worker.name} (#{worker.id}) has been silent for {span(worker.heartbeat_for)}"
+    why = f"it was killed, or cannot reach the database; {held}"
+    return Need("silent", what, f"{why}. Look at its host, or start another")
 
 
-def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
-    unfinished = queue.waiting + queue.ready
-    some_alive = any(worker.alive for worker in summary.workers)
+def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
+    more = "+" if queue.at_least & {"ready", "waiting"} else ""
+    name, holds = queue.name, f"which has {queue.unfinished:,}{more} records"
     if queue.paused_at:
         why = f" ({queue.paused_reason})" if queue.paused_reason else ""
         since = span((summary.at - queue.paused_at).total_seconds())
-        yield f"Queue {queue.name} has been paused for {since}{why}: `{PROGRAM} backlog resume {queue.name}` goes on."
-    if unfinished and not queue.in_settings:
-        yield (
-            f"Queue {queue.name} has {unfinished:,} records but is not in the settings: name it in JOBS['QUEUES'] and "
-            f"restart the workers, or `{PROGRAM} backlog cancel --queue {queue.name}`."
-        )
-    elif unfinished and some_alive and not queue.workers:
-        yield (
-            f"No worker serves queue {queue.name}, which has {unfinished:,} records: start a worker with "
-            f"`{PROGRAM} worker --queues {queue.name}`."
-        )
-    if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS and some_alive:
-        yield (
-            f"A record in queue {queue.name} should have become ready {span(queue.overdue_for)} ago: the workers do "
-            "not tick; look at their logs."
-        )
+        what = f"Queue {name} has been paused for {since}{why}"
+        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on")
+    if queue.unfinished and not queue.in_settings:
+        do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
+        yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
+    elif queue.unfinished and not queue.workers:
+        do = f"start a worker with `{PROGRAM} worker --queues {name}`"
+        yield Need("unserved", f"No worker serves queue {name}, {holds}", do)
+    if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS:
+        what = f"A record in queue {name} should have become ready {span(queue.overdue_for)} ago"
+        yield Need("overdue", what, "the workers do not tick; look at their logs")
 
 
-def _of_breaker(breaker: BreakerSummary) -> str:
+def _of_breaker(breaker: BreakerSummary) -> Need:
     waiting = f"{several(breaker.waiting, 'record')} {'waits' if breaker.waiting == 1 else 'wait'} for it"
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
-    then = f"`{PROGRAM} breakers probe {breaker.key}` then tries it at once."
-    if not breaker.waiting:
-        then = f"what needs it next then tries it, or `{PROGRAM} breakers close {breaker.key}`."
-    return f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}. Correct it; {then}"
-
-
-def _of_kinds(summary: Summary) -> Iterator[str]:
-    for kind in summary.unknown_kinds:
-        yield (
-            f"There are records of the kind {kind!r}, which no app installed here handles: install its app, or "
-            f"`{PROGRAM} backlog cancel --kind {kind}`."
-        )
-
-
-def _of_dead_letters(summary: Summary) -> Iterator[str]:
-    if count := summary.dead_letters:
-        gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
-        yield f"{gave_up}: `{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry` tries again."
+    what = f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}"
+    if breaker.waiting:
+        return Need("breaker", what, f"correct it; `{PROGRAM} breakers probe {breaker.key}` then tries it at once")
+    close = f"`{PROGRAM} breakers close {breaker.key}`"
+    return Need("breaker", what, f"correct it; what needs it next then tries it, or {close}")

@@ -8,7 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs.prepared import execute
 from jobs.states import Status
@@ -129,8 +129,7 @@ class DeadLetters:
     more: bool
 
 
-@dataclass(frozen=True)
-class FailedRow:
+class FailedRow(NamedTuple):
     """What of a failed record tells its group."""
 
     id: int
@@ -160,8 +159,17 @@ SELECT id, kind, queue, subject, COALESCE(payload ->> 'title', ''), finished_at,
 
 def dead_letters(kind: str | None = None, queue: str | None = None, *, most: int = MOST_READ) -> DeadLetters:
     """The groups among the `most` newest failed records, of that kind and queue if they are given."""
-    rows = _newest_failed(kind, queue, most + 1)
-    return DeadLetters(_grouped(rows[:most]), len(rows[:most]), len(rows) > most)
+    rows, groups = _newest_failed(kind, queue, most + 1), dict[str, DeadLetter]()
+    for row in rows[:most]:
+        if (known := groups.get(says := row.says)) is None:
+            known = DeadLetter(group_id(says), says, row.error, row.id, row.finished_at, row.finished_at)
+            groups[says] = known
+        known.ids.append(row.id)
+        known.kinds.add(row.kind)
+        known.queues.add(row.queue)
+        known.first_at = row.finished_at
+    largest = sorted(groups.values(), key=lambda each: (-each.count, -each.last_at.timestamp()))
+    return DeadLetters(largest, len(rows[:most]), len(rows) > most)
 
 
 def ids_like(group: str, kind: str | None = None, queue: str | None = None) -> list[int]:
@@ -172,21 +180,6 @@ def ids_like(group: str, kind: str | None = None, queue: str | None = None) -> l
 def _newest_failed(kind: str | None, queue: str | None, most: int) -> list[FailedRow]:
     rows = execute(NEWEST_FAILED, {"kind": kind, "queue": queue, "limit": most}).fetchall()
     return [FailedRow(*row) for row in rows]
-
-
-def _grouped(rows: list[FailedRow]) -> list[DeadLetter]:
-    groups: dict[str, DeadLetter] = {}
-    for row in rows:
-        says = row.says
-        known = groups.get(says)
-        if known is None:
-            known = DeadLetter(group_id(says), says, row.error, row.id, row.finished_at, row.finished_at)
-            groups[says] = known
-        known.ids.append(row.id)
-        known.kinds.add(row.kind)
-        known.queues.add(row.queue)
-        known.first_at = row.finished_at
-    return sorted(groups.values(), key=lambda each: (-each.count, -each.last_at.timestamp()))
 
 
 def facts_of(found: DeadLetters) -> dict[str, Any]:

@@ -59,6 +59,11 @@ class QueueSummary:
     at_least: set[str] = field(default_factory=set)
 
     @property
+    def unfinished(self) -> int:
+        """How many records it holds."""
+        return self.waiting + self.ready + self.running
+
+    @property
     def served_by(self) -> str:
         """In words, as `2 workers, 32 places`."""
         if not self.workers:
@@ -81,13 +86,16 @@ class WorkerSummary:
 
 @dataclass(frozen=True)
 class BreakerSummary:
-    """An open breaker. `open_for`: seconds since it opened; `waiting`: records that it holds."""
+    """An open breaker. `open_for`: seconds since it opened; `waiting`: records that it holds; `failures` in a row, and
+    `trials` that failed since."""
 
     key: str
     title: str
     open_for: float
     waiting: int
     last_error: str
+    failures: int
+    trials: int
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,8 @@ def _open_breakers(now: datetime) -> list[BreakerSummary]:
             open_for=_age(breaker.opened_at, now) or 0.0,
             waiting=held_by(breaker),
             last_error=(breaker.last_error.splitlines() or [""])[0],
+            failures=breaker.failures,
+            trials=breaker.trials,
         )
         for breaker in Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")
     ]

@@ -5,6 +5,7 @@ bytes. One picture is drawn at a time in a process: requests for many wait, and 
 """
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +20,12 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from jobs.durations import span
 from operations.backoff import SIZES
-from operations.backoff.study import MINUTE, Study, at_equal_load
-from operations.backoff.ticks import set_ticks, ticks
-from operations.backoff.waits import describe, describe_calls, describe_giving_up
+from operations.backoff.study import DAY, HOUR, MINUTE, Study, at_equal_load
+from operations.backoff.waits import FIGURES, describe, describe_giving_up, title_of
 from operations.terminal import plain
 
 PIXELS_PER_INCH = 144
@@ -41,6 +41,16 @@ LOG_FROM = 3_000
 """So many times the median first retry is the longest time that is read well on a linear axis."""
 SHORTEST = 1.0
 """Seconds: on a log axis, what is shorter is drawn here."""
+
+ROUND = (
+    *(n * unit for unit in (1, MINUTE) for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * DAY for n in (1, 2, 5, 7, 14, 30, 60, 90, 180, 360, 720)), *(3_600 * DAY * 10**n for n in range(9)),
+)  # fmt: skip
+"""Distances between ticks that people know, in seconds, increasing."""
+ON_A_LOG_AXIS = (
+    0.001, 0.01, 0.1, 1, 3, 10, 30, MINUTE, 3 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 12 * HOUR,
+    *(n * DAY for n in (1, 3, 10, 30, 90, 360, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,10 +126,6 @@ def draw(studies: Sequence[Study], form: str = "svg", *, scale: str = "auto", th
         return _printed(figure, form, title_of(studies), describe(studies))
 
 
-def title_of(studies: Sequence[Study]) -> str:
-    return f"Backoff: {' beside '.join(study.name for study in studies)}"
-
-
 def _printed(figure: Figure, form: str, title: str, description: str) -> bytes:
     written = io.BytesIO()
     if form == "png":
@@ -154,22 +160,10 @@ def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: Theme, narrow:
     about = (study.described_rule, describe_giving_up(study.rule))
     lines = [drawable(line) for text in about for line in textwrap.wrap(text, letters)[:2]]
     part.text(left, 0.92, "\n".join(lines), fontsize=9, color=theme.faint, va="top", linespacing=1.4)
-    for number, (what, value) in enumerate(() if narrow else _figures(study)):
+    for number, (_, what, figure) in enumerate(() if narrow else FIGURES):
         y = 0.275 - number * 0.034
         part.text(0.715, y, what, fontsize=9, color=theme.faint, va="center")
-        part.text(0.98, y, value, fontsize=9, va="center", ha="right", fontweight="bold")
-
-
-def _figures(study: Study) -> Sequence[tuple[str, str]]:
-    return (
-        ("half of the jobs are through by", span(study.horizon)),
-        ("busiest minute", f"{study.peak:,}"),
-        ("busiest after the first three retries", f"{study.peak_after_three:,}"),
-        ("minutes without a retry", f"{study.idle_share:.1%}"),
-        ("variation of waits", f"{study.wait_cv:.2f}"),
-        ("calls per job, first hour of an outage", describe_calls(study.calls_per_hour[1])),
-        ("calls per job, its 24th hour", describe_calls(study.calls_per_hour[24])),
-    )
+        part.text(0.98, y, figure(study), fontsize=9, va="center", ha="right", fontweight="bold")
 
 
 def _draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: Theme, labels: int) -> None:
@@ -186,7 +180,7 @@ def _draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: The
     for plot in (dots, load):
         plot.set_xscale("log" if frame.log else "linear")
         plot.set_xlim(frame.start, frame.end)
-        set_ticks(plot.xaxis, ticks(frame.start, frame.end, labels, log=frame.log))
+        _set_ticks(plot.xaxis, ticks(frame.start, frame.end, labels, log=frame.log))
     dots.set_ylim(len(study.jobs) + 0.5, 0.5)
     dots.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     dots.tick_params(labelbottom=False)
@@ -215,7 +209,7 @@ def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: Theme, labels: in
     least, lower, middle, upper, most = zip(*spreads, strict=True) if spreads else ([], [], [], [], [])
     low, high = frame.waits[0] / 1.5, frame.waits[1] * 1.5
     plot.set_ylim(low, high)
-    set_ticks(plot.yaxis, ticks(low, high, labels, log=True))
+    _set_ticks(plot.yaxis, ticks(low, high, labels, log=True))
     plot.set_xlim(0.3, max(1, len(spreads)) + 0.7)
     plot.xaxis.set_major_locator(FixedLocator(range(1, 13)) if len(spreads) <= 12 else MaxNLocator(8, integer=True))
     plot.grid(visible=False, axis="x")
@@ -231,6 +225,21 @@ def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: Theme, labels: in
     for number, spread in zip(numbers, spreads, strict=True):
         if spread[3] - spread[1] > spread[2] / 8:
             plot.hlines(spread[2], number - 0.31, number + 0.31, color=theme.background, linewidth=1.2)
+
+
+def ticks(start: float, end: float, most: int, *, log: bool) -> list[float]:
+    """Round instants from `start` to `end` seconds, about `most` of them, one at least."""
+    if log:
+        within = [tick for tick in ON_A_LOG_AXIS if start <= tick <= end * 1.001]
+        return within[:: max(1, math.ceil(len(within) / most))] or [round(math.sqrt(start * end), 2)]
+    step = next(step for step in ROUND if end / step <= most)
+    return [step * number for number in range(int(end / step) + 1)]
+
+
+def _set_ticks(axis: Any, places: Sequence[float]) -> None:
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FixedFormatter([span(place) for place in places]))
+    axis.set_minor_locator(NullLocator())
 
 
 def _spread(waits: list[float]) -> tuple[float, ...]:

@@ -10,14 +10,13 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidge
 from jobs import retries
 from jobs.models import RetryPolicy
 from jobs.retries import Rule
-from operations.backoff import SCALES
+from operations.backoff import LIMITS, SCALES
 from operations.backoff.study import JOBS, RETRIES, apart, check_size
 from operations.duration_fields import DurationField, WholeDurationField
 
 MOST_DOTS = 20_000
 """On the page; the command draws more."""
 
-LIMITS = ("max_delay", "max_failures", "give_up_after")
 PARAMETERS = ("base", "least", "unit", "jitter")
 ALGORITHMS = [(name, name) for name in sorted(retries.ALGORITHMS)]
 

@@ -15,7 +15,7 @@ from jobs.retries import ALGORITHMS
 from operations.backoff import SIZES
 from operations.backoff.forms import PARAMETERS, PictureForm, takers
 from operations.backoff.study import Study, study
-from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
+from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row, title_of
 from operations.limits import LimitOfOneProcess, TooMany
 
 DRAWN = LimitOfOneProcess("backoff", 120, 60)
@@ -32,10 +32,9 @@ def missing() -> str:
 def image(studies: list[Study], asked: str) -> dict[str, Any]:
     """What `backoff_picture.html` shows of these studies; `asked`: the parameters that the page has for them."""
     width, height = SIZES[len(studies)]
-    names = " beside ".join(each.name for each in studies)
     return {
         "lacking": missing(), "src": f"{reverse('backoff-svg')}?{asked}", "width": width, "height": height,
-        "alt": f"Backoff: {names}. {describe(studies)}",
+        "alt": f"{title_of(studies)}. {describe(studies)}",
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A rule in words: the waits after each failure, from the shortest to the longest, and when it gives up. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -87,9 +87,8 @@ def describe_giving_up(rule: Rule) -> str:
     return f"It gives up {limits}, which is more than {MOST_FAILURES:,} failures away."
 
 
-def describe_calls(calls: float | None) -> str:
-    """Calls of a job in an hour."""
-    return "too many to count" if calls is None else f"{calls:.1f}"
+def title_of(studies: Sequence[Study]) -> str:
+    return f"Backoff: {' beside '.join(study.name for study in studies)}"
 
 
 def describe(studies: Sequence[Study]) -> str:
@@ -107,21 +106,26 @@ def _sentences(study: Study) -> str:
     )
 
 
-HEADERS = (
-    "", "horizon", "peak a minute", "after three", "idle minutes", "variation of waits", "calls in hour 1", "hour 24",
-)  # fmt: skip
-"""Of the figures: the horizon is the median of the last retry; calls are a job's, in an outage of a day."""
+def _calls(study: Study, hour: int) -> str:
+    found = study.calls_per_hour[hour]
+    return "too many to count" if found is None else f"{found:.1f}"
+
+
+FIGURES: tuple[tuple[str, str, Callable[[Study], str]], ...] = (
+    ("horizon", "half of the jobs are through by", lambda study: span(study.horizon)),
+    ("peak a minute", "busiest minute", lambda study: f"{study.peak:,}"),
+    ("after three", "busiest after the first three retries", lambda study: f"{study.peak_after_three:,}"),
+    ("idle minutes", "minutes without a retry", lambda study: f"{study.idle_share:.1%}"),
+    ("variation of waits", "variation of waits", lambda study: f"{study.wait_cv:.3f}"),
+    ("calls in hour 1", "calls per job, first hour of an outage", lambda study: _calls(study, 1)),
+    ("hour 24", "calls per job, its 24th hour", lambda study: _calls(study, 24)),
+)
+"""Of a study: the heading in a table, the words in a picture, and the figure. The horizon is the median of the last
+retry; calls are a job's, in an outage of a day."""
+
+HEADERS = ("", *(heading for heading, *_ in FIGURES))
 
 
 def row(study: Study) -> tuple[str, ...]:
     """The cells under HEADERS."""
-    return (
-        study.name,
-        span(study.horizon),
-        f"{study.peak:,}",
-        f"{study.peak_after_three:,}",
-        f"{study.idle_share:.1%}",
-        f"{study.wait_cv:.3f}",
-        describe_calls(study.calls_per_hour[1]),
-        describe_calls(study.calls_per_hour[24]),
-    )
+    return (study.name, *(figure(study) for *_, figure in FIGURES))

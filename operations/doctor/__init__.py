@@ -1,7 +1,7 @@
 """`manage.py doctor`: looks at the running system, changes nothing, and says what is wrong and what to do.
 
 Each condition is examined in a transaction of its own that is read-only, bounded in time, and rolled back. They are
-declared in `installation.py`, `schema.py`, `tables.py`, `queues.py` and `work.py`, those of other apps in theirs.
+declared in the modules of this package, those of other apps in their `doctor.py`.
 """
 
 from collections.abc import Collection
@@ -15,8 +15,8 @@ from django.utils.module_loading import autodiscover_modules
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
-from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
-from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Severity, listed
+from operations.doctor import installation, periodic, queues, schema, tables, work  # noqa: F401 - declare their conditions
+from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Look, Severity, listed
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 
@@ -36,8 +36,8 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Fin
     found = [] if "settings" in skip else [_settings()]
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return found or [_settings()]
-    instant = now or database_clock()
-    return found + [_made(name, instant) for name in CONDITIONS if name not in skip]
+    look = Look(now or database_clock())
+    return found + [_made(name, look) for name in CONDITIONS if name not in skip]
 
 
 def _settings() -> Finding:
@@ -55,11 +55,11 @@ def _settings() -> Finding:
     )
 
 
-def _made(name: str, now: datetime) -> Finding:
+def _made(name: str, look: Look) -> Finding:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-            found = CONDITIONS[name](cursor, now)
+            found = CONDITIONS[name](cursor, look)
             transaction.set_rollback(True)
             return found
     except Error as error:

@@ -1,16 +1,20 @@
 """How a condition is declared, and what its question finds.
 
-A condition is a function `(cursor, now)` under `@condition`, which has the sentence for when all is well. It returns
-what is wrong, sentence by sentence, and the numbers; or, where the severity or what to do depend on them, a finding.
+A condition is a function `(cursor, now)` under `@condition`, which has the sentence for when all is well; or a function
+of the summary of the backlog. It returns what is wrong, sentence by sentence, and the numbers; or, where the severity
+or what to do depend on them, a finding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from django.db.backends.utils import CursorWrapper
+
+from operations.backlog.summary import Summary, summary
 
 STATEMENT_SECONDS = 5
 """Each statement is served by an index or bounded by a LIMIT. Beyond this, that it is slow is the answer."""
@@ -42,7 +46,19 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-Examination = Callable[[CursorWrapper, datetime], Finding]
+class Look:
+    """What the conditions of one examination share: its instant (aware), and the summary of the backlog."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Asked once, by the first condition that is about it; its counts stop at COUNT_TO."""
+        return summary(self.now, bound=COUNT_TO)
+
+
+Examination = Callable[[CursorWrapper, Look], Finding]
 Answer = Finding | tuple[Sequence[str], dict[str, Any]]
 
 CONDITIONS: dict[str, Examination] = {}
@@ -50,13 +66,19 @@ CONDITIONS: dict[str, Examination] = {}
 
 
 def condition(
-    fine: str, wrong: str = "{}", do: str = "", severity: Severity = Severity.WARNING
-) -> Callable[[Callable[[CursorWrapper, datetime], Answer]], Examination]:
-    """Declare a condition. `fine`: the sentence when nothing is wrong; `wrong`: what stands around the sentences."""
+    fine: str,
+    wrong: str = "{}",
+    do: str = "",
+    severity: Severity = Severity.WARNING,
+    *,
+    of_summary: bool = False,
+) -> Callable[[Callable[..., Answer]], Examination]:
+    """Declare a condition. `fine`: the sentence when nothing is wrong; `wrong`: what stands around the sentences.
+    `of_summary`: it is a function of the summary alone."""
 
-    def declare(question: Callable[[CursorWrapper, datetime], Answer]) -> Examination:
-        def examined(cursor: CursorWrapper, now: datetime) -> Finding:
-            answer = question(cursor, now)
+    def declare(question: Callable[..., Answer]) -> Examination:
+        def examined(cursor: CursorWrapper, look: Look) -> Finding:
+            answer = question(look.summary) if of_summary else question(cursor, look.now)
             if isinstance(answer, Finding):
                 return replace(answer, name=question.__name__)
             sentences, numbers = answer

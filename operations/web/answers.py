@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from django.conf import settings
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import Error, InterfaceError, InternalError, OperationalError
@@ -65,7 +66,8 @@ class Answers:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """The answer instead of what a view raised; None: it is an error of ours."""
-        return _unfiltered(request, error) or _changed(request, error) or _away(request, error)
+        by_list = _unfiltered(request, error) or _unchosen(request, error) if _is_list(request) else None
+        return by_list or _changed(request, error) or _away(request, error)
 
 
 class Patience:
@@ -88,12 +90,25 @@ class Patience:
             raise
 
 
-def _unfiltered(request: HttpRequest, error: Exception) -> HttpResponse | None:
-    """A list of the admin that is asked for what its columns cannot hold is shown unfiltered, as Django does for what
-    it finds wrong before it asks the database (`?e=1`)."""
+def _is_list(request: HttpRequest) -> bool:
+    """Whether it is of a list of the admin."""
     match = request.resolver_match
-    is_list = match is not None and (match.url_name or "").endswith("_changelist")
-    if not is_list or not set(request.GET) - {"e"} or not isinstance(error, ODD):
+    return match is not None and (match.url_name or "").endswith("_changelist")
+
+
+def _unchosen(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """400 for an action on rows whose ids are none: no list offers them, and Django asks the database for them."""
+    chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+    odd = [row_id for row_id in chosen if not row_id.isdecimal()]
+    if not odd or not isinstance(error, ODD):
+        return None
+    return _plain(f"There is no row {odd[0][:80]!r}. Go back, and choose from the list.", 400)
+
+
+def _unfiltered(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """A list that is asked for what its columns cannot hold is shown unfiltered, as Django does for what it finds wrong
+    before it asks the database (`?e=1`)."""
+    if not set(request.GET) - {"e"} or not isinstance(error, ODD):
         return None
     log.warning("cannot filter %s by %.200r: %s", request.path, request.META.get("QUERY_STRING", ""), error)
     return HttpResponseRedirect(f"{request.path}?e=1")

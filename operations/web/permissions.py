@@ -4,7 +4,7 @@ from django.http import HttpRequest
 
 
 def may_look(request: HttpRequest) -> bool:
-    """Whether this person may change what becomes of records: the permission to change them stands for that."""
+    """Whether this person may look at records, and at what has to do with them."""
     return may_operate(request) or bool(request.user.has_perm("jobs.view_backlogrecord"))
 
 

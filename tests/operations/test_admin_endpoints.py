@@ -13,7 +13,7 @@ from delivery.endpoints import rotate
 from delivery.models import Endpoint, SigningSecret
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
-from operations.admin.endpoint_form import EndpointForm
+from operations.admin.endpoints import EndpointForm
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, sealed
 from tests.people import staff
 from tests.schedules.event_records import make_event_schedule

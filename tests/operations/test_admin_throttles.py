@@ -47,7 +47,7 @@ class TestList:
         assert len(many) == len(few)
         shown = admin_client.get(LIST).context["cl"].result_list
         assert re.sub(r"\s", "", page).count(">0.3<") == 1
-        states = {throttle.pk: throttle._live for throttle in shown}
+        states = {throttle.pk: throttle.live for throttle in shown}
         assert len(states) == 24
 
     @pytest.mark.parametrize(

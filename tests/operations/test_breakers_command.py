@@ -1,4 +1,4 @@
-"""`manage.py breakers` and the doctor's finding."""
+"""`manage.py breakers`."""
 
 import json
 
@@ -6,11 +6,9 @@ import pytest
 
 from jobs.models import Breaker
 from jobs.outcomes import Guarded
-from operations import doctor
-from operations.doctor import Finding, Severity
 from tests.commands import command
 from tests.factories import NOON
-from tests.jobs.breaking import CELLAR, HOUR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
+from tests.jobs.breaking import CELLAR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +33,6 @@ class TestList:
         shown = run()
         assert "wiped" in shown
         assert "\x1b" not in shown
-        assert "\x1b" not in finding().what
 
     def test_json_has_the_same_facts(self):
         open_it()
@@ -63,22 +60,3 @@ class TestVerbs:
     def test_an_unknown_key_is_refused_with_the_known_ones(self):
         open_it()
         assert "there are repository:3" in refused("close", "repository:99")
-
-
-def finding() -> Finding:
-    names = [name for name in doctor.names() if name != "open_breakers"]
-    [found] = doctor.examine(skip=names, now=NOON + HOUR)
-    return found
-
-
-class TestDoctor:
-    def test_an_open_one_is_a_warning_that_says_what_to_do(self):
-        open_it()
-        hold(2)
-        Breaker.objects.update(trials=4)
-        found = finding()
-        assert found.severity == Severity.WARNING
-        assert "repository office (repository:3) has failed 3 times in a row and is held back for 1 h" in found.what
-        assert "4 trials did not close it; records that wait: 2; the last error: no space left" in found.what
-        assert "manage.py breakers probe KEY" in found.do
-        assert found.numbers["open"][0]["waiting"] == 2

@@ -35,3 +35,14 @@ def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_answered(
     assert answer.status_code == 503
     assert answer.content.startswith(b"The page was given up")
     assert admin_client.get(path).status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("chosen", ["abc", "9" * 40])
+@pytest.mark.parametrize("path", ["jobs/backlogrecord", "sources/source", "auth/group"])
+def test_rows_that_there_cannot_be_are_no_error_of_the_server(path: str, chosen: str, admin_client: Client) -> None:
+    for action in ("cancel", "delete_selected"):
+        answer = admin_client.post(f"/admin/{path}/", {"action": action, "_selected_action": [chosen, "1"]})
+        assert answer.status_code in (200, 302, 400)
+        if answer.status_code == 400:
+            assert answer.content.decode() == f"There is no row {chosen[:80]!r}. Go back, and choose from the list.\n"

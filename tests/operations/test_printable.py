@@ -44,6 +44,6 @@ def test_tables_steer_nothing_either(terminal: bool) -> None:
     shown = text_of(table, terminal=terminal)
     assert "\x1b]" not in shown
     assert "\x1b[2J" not in shown
-    found = report([Finding("disk", Severity.PROBLEM, HOSTILE, HOSTILE)], width=80, colours=terminal)
+    found = text_of(report([Finding("disk", Severity.PROBLEM, HOSTILE, HOSTILE)]), terminal=terminal)
     assert "\x1b]" not in found
     assert "\x1b[2J" not in found

@@ -56,7 +56,7 @@ class TestSummary:
         for breaker in (shut, opened, opened):
             make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
         assert summary(LATER).breakers == [
-            BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full")
+            BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full", 0, 0)
         ]
 
     def test_counts_what_ended_in_the_last_minute_and_hour(self):
@@ -147,7 +147,7 @@ class TestAttention:
         ("queue", "message"),
         [
             (QueueSummary("backups", True, waiting=1, ready=2), "No worker serves queue backups, which has 3 records"),
-            (QueueSummary("old", False, ready=2), "Queue old has 2 records but is not in the settings"),
+            (QueueSummary("old", False, ready=2), "Queue old, which has 2 records, is not in the settings"),
             (
                 QueueSummary("default", True, workers=1, paused_at=NOON, paused_reason="full"),
                 "Queue default has been paused for 10 min (full): `manage.py backlog resume default`",
@@ -163,18 +163,18 @@ class TestAttention:
         ("title", "begins"), [("repository nas", "Repository nas"), ("http://a:8766", "http://a:8766")]
     )
     def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, begins):
-        breaker = BreakerSummary("repository:3", title, 3600.0, 212, "no space left")
+        breaker = BreakerSummary("repository:3", title, 3600.0, 212, "no space left", 3, 0)
         [line] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
         assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait for it")
         assert "`manage.py breakers probe repository:3`" in line
 
     @pytest.mark.parametrize(
         ("waiting", "words"),
-        [(1, "1 record waits for it. Correct it; `manage.py breakers probe repository:3`"),
-         (0, "0 records wait for it. Correct it; what needs it next then tries it, or `manage.py breakers close rep")],
+        [(1, "1 record waits for it: correct it; `manage.py breakers probe repository:3`"),
+         (0, "0 records wait for it: correct it; what needs it next then tries it, or `manage.py breakers close rep")],
     )  # fmt: skip
     def test_a_breaker_for_which_nothing_waits_is_not_probed(self, waiting: int, words: str):
-        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, waiting, "full")]))
+        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, waiting, "full", 3, 0)]))
         assert words in line
 
     def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
@@ -188,7 +188,7 @@ class TestAttention:
             (True, False),
         ]
         found = attention(a_summary(workers=[*[silent(120.0, 0)] * 9, alive]))
-        assert (len(found), found[-1]) == (6, "4 more workers are silent; `--json` names them.")
+        assert (len(found), found[-1]) == (6, "4 more workers are silent: `--json` names them.")
 
     def test_names_unknown_kinds_says_once_that_no_worker_is_alive_and_nothing_when_all_is_well(self):
         busy = QueueSummary("default", True, ready=5, workers=1, overdue_for=2.0)

@@ -46,8 +46,8 @@ class TestList:
         ready(hooks, 3)
         make_record(Status.RUNNING, lane=make_lane(hooks))
         *_, asleep, line = run().splitlines()
-        assert asleep.split() == ["asleep", "0", "0", "0", "0", "paused"]
-        assert line.split() == ["hooks", "1", "5", "3", "0", "2", "a", "second,", "burst", "10", "10.0", "now"]
+        assert " ".join(asleep.split()) == "asleep paused 0 of 0 0 0"
+        assert " ".join(line.split()) == "hooks open 1 of 5 3 0 2 a second, burst 10 10.0 now"
 
     @pytest.mark.parametrize("asked", [["--json"], ["list", "--json"]])
     def test_json_has_the_same(self, asked, hooks):
@@ -135,7 +135,7 @@ class TestShow:
         ready(hooks, 3)
         message = run("show", "hooks")
         assert "other" not in message
-        assert message.splitlines()[-2].split()[:4] == ["hooks", "0", "5", "3"]
+        assert message.splitlines()[-2].split()[:6] == ["hooks", "open", "0", "of", "5", "3"]
         assert message.splitlines()[-1] == "schedules: nightly"
         facts = json.loads(run("show", "hooks", "--json"))
         assert (facts["name"], facts["max_in_flight"], facts["schedules"]) == ("hooks", 5, ["nightly"])

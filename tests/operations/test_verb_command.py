@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -36,10 +37,10 @@ def refusal(error: Exception) -> CommandError:
     return caught.value
 
 
-@pytest.mark.parametrize(("verb", "message"), [(None, "the list"), ("list", "the list"), ("set", "is set")])
-def test_a_verb_names_a_method_and_none_is_the_list(verb, message, capsys):
-    Command().handle(verb=verb)
-    assert capsys.readouterr().out.strip() == message
+def test_a_verb_names_a_method_and_none_is_the_list(capsys):
+    for verb, message in ((None, "the list"), ("list", "the list"), ("set", "is set")):
+        Command().handle(verb=verb)
+        assert capsys.readouterr().out.strip() == message
 
 
 @pytest.mark.parametrize(
@@ -101,38 +102,28 @@ class TestWithoutTheDatabase:
         assert database_errors.describe(error) == ""
 
 
-class TestPatience:
-    def test_what_takes_too_long_says_how_to_ask_for_less(self, db, monkeypatch):
-        monkeypatch.setattr(base, "PATIENCE_SECONDS", 0.01)
-        with (
-            pytest.raises(ValueError, match=r"that took more than 0\.01 s; ask for less"),
-            base.patiently("ask for less"),
-            connection.cursor() as cursor,
-        ):
-            cursor.execute("SELECT pg_sleep(60)")
+def test_what_takes_too_long_says_how_to_ask_for_less(db, monkeypatch):
+    monkeypatch.setattr(base, "PATIENCE_SECONDS", 0.01)
+    with (
+        pytest.raises(ValueError, match=r"that took more than 0\.01 s; ask for less"),
+        base.patiently("ask for less"),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("SELECT pg_sleep(60)")
 
 
-class TestTheQuestion:
-    @pytest.fixture
-    def terminal(self, monkeypatch) -> pytest.MonkeyPatch:
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        return monkeypatch
-
-    @pytest.mark.parametrize(("answer", "yes"), [("y", True), (" YES ", True), ("", False), ("n", False)])
-    def test_only_a_yes_is_one(self, terminal, answer, yes):
-        terminal.setattr("builtins.input", lambda prompt: answer)
+def test_only_a_yes_is_one_and_a_person_who_leaves_has_not_agreed(monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, yes in (("y", True), (" YES ", True), ("", False), ("n", False)):
+        monkeypatch.setattr("builtins.input", lambda prompt, answer=answer: answer)
         assert Command().is_confirmed("Remove it?") is yes
-
-    @pytest.mark.parametrize("ended", [EOFError, KeyboardInterrupt])
-    def test_a_person_who_leaves_has_not_agreed(self, terminal, ended):
-        def leave(prompt: str) -> str:
-            raise ended
-
-        terminal.setattr("builtins.input", leave)
+    for ended in (EOFError, KeyboardInterrupt):
+        monkeypatch.setattr("builtins.input", Mock(side_effect=ended))
         assert Command().is_confirmed("Remove it?") is False
 
-    def test_without_a_terminal_it_says_what_to_add(self, monkeypatch):
-        monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-        with pytest.raises(CommandError, match=r"Remove it\? There is no terminal to ask at: add --yes$") as caught:
-            Command().is_confirmed("Remove it?")
-        assert caught.value.returncode == 2
+
+def test_without_a_terminal_it_says_what_to_add(monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(CommandError, match=r"Remove it\? There is no terminal to ask at: add --yes$") as caught:
+        Command().is_confirmed("Remove it?")
+    assert caught.value.returncode == 2

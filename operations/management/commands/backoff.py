@@ -4,27 +4,25 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from jobs import retries
 from jobs.durations import duration
 from jobs.models import RetryPolicy
-from operations.backoff import FORMATS, SCALES, THEMES
+from operations.backoff import FORMATS, LIMITS, SCALES, THEMES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
 from operations.backoff.views import missing
 from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
 from operations.declarations import in_seconds
-from operations.management.base import TerminalCommand
-from operations.terminal import Column, plain, table, text_of
+from operations.management.base import VerbCommand
+from operations.terminal import columns, plain, table
 
-LIMITS = ("max_delay", "max_failures", "give_up_after")
 SHOWN_NAMES = 20
 WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Show when the retries of many jobs that failed together would come: as a picture (--output), as figures with "
         "all instants (--json), or as a table. --all shows all algorithms: their figures, and with --output a poster "
@@ -53,14 +51,10 @@ class Command(TerminalCommand):
         instants = "`retries`, a list of instants a job, in seconds since the first failure"
         add("--json", action="store_true", help=f"print the figures and {instants}")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            self._show(options)
-        except ValidationError as error:
-            wrong = (f"{name.replace('_', ' ')}: {' '.join(texts)}" for name, texts in error.message_dict.items())
-            raise CommandError("; ".join(wrong), returncode=2) from error
-        except ValueError as error:
-            raise CommandError(str(error), returncode=2) from error
+        parser.set_defaults(verb="show")
+
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        return "; ".join(f"{name.replace('_', ' ')}: {' '.join(texts)}" for name, texts in error.message_dict.items())
 
     def _show(self, options: dict[str, Any]) -> None:
         check_size(options["jobs"], options["retries"])
@@ -86,15 +80,17 @@ class Command(TerminalCommand):
         elif form and not everything:
             self.stdout.write(f"{path}: {describe(studies)}")
         else:
-            self.stdout.write(text_of(_view(studies, waits=not everything), terminal=self.stdout.isatty()))
+            self.print_out(_view(studies, waits=not everything))
 
 
 def _view(studies: list[Study], *, waits: bool) -> RenderableType:
     """The table of figures, and of each study its waits and when it gives up."""
     first = studies[0]
-    columns = [Column(header, number=number > 0) for number, header in enumerate(HEADERS)]
     head = Text(f"{len(first.jobs):,} jobs that fail together, {first.wanted:,} retries of each at most", style="bold")
-    parts: list[RenderableType] = [head, table(columns, map(row, studies))]
+    parts: list[RenderableType] = [
+        head,
+        table(columns("", *(f"{header}>" for header in HEADERS[1:])), map(row, studies)),
+    ]
     for each in studies if waits else ():
         name = plain(each.name)
         name.stylize("bold")

@@ -1,7 +1,5 @@
 import json
-import shutil
 import sys
-import textwrap
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
@@ -10,15 +8,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from jobs import database_errors
 from jobs.formatting import several
 from operations.doctor import Finding, Severity, examine, names
-from operations.printable import printable
+from operations.terminal import text_of
 
-WIDTH_OF_A_FILE, WIDTH_OF_A_SEVERITY = 120, 7
-BOLD = "\x1b[1m"
-COLOURS = {Severity.PROBLEM: "\x1b[1;31m", Severity.WARNING: "\x1b[33m", Severity.OK: "\x1b[32m"}
+COLOURS = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.OK: "green"}
 """The worst first."""
 
 
@@ -54,33 +53,18 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         else:
-            width = shutil.get_terminal_size((WIDTH_OF_A_FILE, 0)).columns
             colours = options["force_color"] or (self.stdout.isatty() and not options["no_color"])
-            self.stdout.write(report(findings, width=width, colours=colours), ending="")
+            self.stdout.write(text_of(report(findings), terminal=colours))
         if any(finding.severity is Severity.PROBLEM for finding in findings):
             sys.exit(1)
 
 
-def report(findings: Sequence[Finding], *, width: int, colours: bool = False) -> str:
-    """A table of `width` characters, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
-    names = max((len(finding.name) for finding in findings), default=0)
-    margin = " " * (WIDTH_OF_A_SEVERITY + names + 4)
-    lines = []
+def report(findings: Sequence[Finding]) -> RenderableType:
+    """A table, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
     for finding in sorted(findings, key=lambda finding: list(COLOURS).index(finding.severity)):
-        what, do = _folded(finding.what, width - len(margin)), f"→ {finding.do}" if finding.do else ""
-        steps = [_styled(line, BOLD if colours else "") for line in _folded(do, width - len(margin))]
-        severity = _styled(f"{finding.severity:{WIDTH_OF_A_SEVERITY}}", COLOURS[finding.severity] if colours else "")
-        lines.append(f"{severity}  {finding.name:{names}}  {what[0] if what else ''}")
-        lines += [f"{margin}{line}" for line in (*what[1:], *steps)]
+        about = [Text(finding.what), *([Text(f"→ {finding.do}", "bold")] if finding.do else [])]
+        grid.add_row(Text(finding.severity, COLOURS[finding.severity]), finding.name, Group(*about))
     counts = Counter(finding.severity for finding in findings)
     problems, warnings = several(counts[Severity.PROBLEM], "problem"), several(counts[Severity.WARNING], "warning")
-    lines.append(f"{problems}, {warnings}, {counts[Severity.OK]} ok")
-    return printable("".join(f"{line.rstrip()}\n" for line in lines), colours=colours)
-
-
-def _folded(text: str, width: int) -> list[str]:
-    return [line for each in text.splitlines() for line in textwrap.wrap(each, max(width, 20))]
-
-
-def _styled(text: str, style: str) -> str:
-    return f"{style}{text}\x1b[0m" if style else text
+    return Group(grid, Text(f"{problems}, {warnings}, {counts[Severity.OK]} ok"))

@@ -1,29 +1,38 @@
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.db.models import Q
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from declarations.service import Edit
 from jobs.conf import PROGRAM
+from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
+from operations import schedule_verbs
 from operations.backlog.facts import as_json
 from operations.capacity import capacity_view, messages_view
 from operations.management.base import without_its_log_lines
 from operations.management.declared import DeclaredCommand
-from operations.schedule_tables import facts_view, list_view, past_view, triggers_view
+from operations.terminal import columns, table
 from schedules import batches, verbs
 from schedules.capacity import check
 from schedules.capacity_report import facts_of, messages
 from schedules.editing import Schedules
-from schedules.facts import describe_trigger, schedule_facts, trigger_facts, trigger_times
+from schedules.facts import STATES, describe_trigger, schedule_facts, trigger_facts, trigger_times
 from schedules.models import Schedule, Trigger
-from schedules.obstacles import obstacle_to_editing, obstacle_to_triggering
 
 WHO = "a person at the command line"
+OF_SECONDS = ("window_for", "catch_up_for")
+"""Of the facts of a schedule: its durations."""
+
+LIST = columns("name", "cron", "zone", "events>", "window", "stagger", "goes to", "throttle", "next trigger (UTC)")
+NEXT = columns("next triggers", "UTC", "window closes")
+PAST = columns("trigger (UTC)", "state", "events>", *(f"{name}>" for name in STATES), "window closes (UTC)", "")
+
 LOST = " Its triggers are deleted with it, and with them launch and lag of what it delivered; records stay."
 
 
@@ -57,7 +66,7 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json([schedule_facts(schedule) for schedule in found]))
         elif found:
-            self.print_out(list_view(found))
+            self.print_out(table(LIST, map(_row, found)))
         else:
             self.stdout.write(f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one.")
 
@@ -67,8 +76,8 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(facts | {"next_triggers": trigger_times(schedule, found.next_triggers)}))
         else:
-            coming = triggers_view(schedule, found.next_triggers)
-            self.print_out(Group(facts_view(facts), coming, messages_view(messages(found))))
+            coming = _next_view(schedule, found.next_triggers)
+            self.print_out(Group(_facts_view(facts), coming, messages_view(messages(found))))
 
     def _plan(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
@@ -90,7 +99,6 @@ class Command(DeclaredCommand):
 
     def _trigger(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        _refuse(obstacle_to_triggering(schedule))
         with without_its_log_lines():
             trigger = verbs.trigger_now(schedule, WHO)
         if options["json"]:
@@ -100,29 +108,18 @@ class Command(DeclaredCommand):
 
     def _pause(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        _refuse(obstacle_to_editing(schedule))
-        changed = schedule.enabled
-        if changed:
-            verbs.pause(schedule)
-        text = "it triggers nothing until it is resumed" if changed else "it was paused before"
-        self._report(schedule, text, changed, options)
+        self._report(schedule, *schedule_verbs.pause(schedule), options)
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        _refuse(obstacle_to_editing(schedule))
-        changed = not schedule.enabled
-        if changed:
-            verbs.resume(schedule)
-            schedule.refresh_from_db()
-        text = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
-        self._report(schedule, text, changed, options)
+        self._report(schedule, *schedule_verbs.resume(schedule), options)
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        _refuse(obstacle_to_editing(schedule))
+        schedule_verbs.stands_alone(schedule)
         found = _batches_under_way(schedule)
         if not found:
-            self._report(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
+            self._report(schedule, False, "no batch of it is under way", options, batches=0, cancelled=0)
             return
         many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
         if not options["yes"] and not self.is_confirmed(f"Cancel {many} of {schedule}?"):
@@ -131,7 +128,7 @@ class Command(DeclaredCommand):
         # the latest first: a queued one does not begin when the one before it ends
         cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
         text = f"{many} cancelled; unfinished events taken off the backlog, or asked to stop: {cancelled:,}"
-        self._report(schedule, text, True, options, batches=len(found), cancelled=cancelled)
+        self._report(schedule, True, text, options, batches=len(found), cancelled=cancelled)
 
     def lost(self, row: Schedule) -> str:
         return LOST
@@ -143,11 +140,11 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(facts))
         elif facts:
-            self.print_out(past_view(facts))
+            self.print_out(table(PAST, map(_past_row, facts)))
         else:
             self.stdout.write(f"{schedule} has triggered nothing yet.")
 
-    def _report(self, schedule: Schedule, text: str, changed: bool, options: dict[str, Any], **more: int) -> None:
+    def _report(self, schedule: Schedule, changed: bool, text: str, options: dict[str, Any], **more: int) -> None:
         facts = {"name": schedule.name, "changed": changed, "message": text} | more
         self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {text}")
 
@@ -166,6 +163,40 @@ def _trigger_facts(triggers: list[Trigger]) -> list[dict[str, Any]]:
     return [trigger_facts(trigger, progress.get(trigger.pk)) for trigger in triggers]
 
 
-def _refuse(obstacle: str) -> None:
-    if obstacle:
-        raise CommandError(obstacle, returncode=2)
+def _row(schedule: Schedule) -> tuple[object, ...]:
+    return (
+        schedule.name, schedule.cron, schedule.zone, schedule.provider or f"{schedule.event_count or 0:,}",
+        span(schedule.window_for or None), schedule.stagger if schedule.window_for else "",
+        schedule.endpoint or schedule.kind, schedule.throttle or "",
+        moment(schedule.next_trigger_at) if schedule.enabled else "paused",
+    )  # fmt: skip
+
+
+def _past_row(facts: dict[str, Any]) -> tuple[object, ...]:
+    """Of a trigger that has been."""
+    counts = (f"{facts[name]:,}" for name in ("events", *STATES))
+    why = facts["skipped_for"] or (f"asked for by {facts['asked_by']}" if facts["asked_by"] else "")
+    return moment(facts["trigger_at"]), facts["state"], *counts, moment(facts["closes_at"]), why
+
+
+def _next_view(schedule: Schedule, triggers: Iterable[datetime]) -> RenderableType:
+    """Its next triggers: in its zone, in UTC, and when the window closes."""
+
+    def shown(instant: datetime | None) -> str:
+        return f"{instant.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M}" if instant else ""
+
+    found = trigger_times(schedule, triggers)
+    return table(
+        NEXT, ((shown(each["trigger_at"]), moment(each["trigger_at"]), shown(each["closes_at"])) for each in found)
+    )
+
+
+def _facts_view(facts: dict[str, Any]) -> RenderableType:
+    """A line a fact."""
+    facts = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
+    at = facts["next_trigger_at"]
+    facts["next_trigger_at"] = "paused" if not facts["enabled"] else f"{moment(at)} UTC" if at else ""
+    return table(
+        columns("", ""),
+        ((name.replace("_", " "), value) for name, value in facts.items() if value not in (None, "")),
+    )

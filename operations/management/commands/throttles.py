@@ -2,19 +2,15 @@ from typing import Any
 
 from declarations.service import Edit
 from jobs.conf import PROGRAM
-from jobs.durations import span
 from operations import throttles
 from operations.backlog.facts import as_json
 from operations.declarations import Throttles
 from operations.management.declared import DeclaredCommand
-from operations.terminal import Column, one_line, table
+from operations.terminal import columns, one_line, table
 from operations.throttles import Live
 from schedules.models import Schedule
 
-COLUMNS = (
-    Column("throttle"), Column("in flight", number=True), Column("of", number=True), Column("ready", number=True),
-    Column("waiting", number=True), Column("rate"), Column("tokens"), Column("next token"), Column(""),
-)  # fmt: skip
+COLUMNS = columns("throttle", "state", "in flight>", "ready>", "waiting>", "rate", "tokens>", "next token")
 
 
 class Command(DeclaredCommand):
@@ -33,12 +29,10 @@ class Command(DeclaredCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         found = throttles.live()
-        if options["json"]:
-            self.stdout.write(as_json([_facts(one) for one in found]))
-        elif not found:
-            self.stdout.write(f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight N` makes one.")
+        if found or options["json"]:
+            self._print(found, options)
         else:
-            self.print_out(table(COLUMNS, map(_row, found)))
+            self.stdout.write(f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight N` makes one.")
 
     def _show(self, options: dict[str, Any]) -> None:
         throttle = self.found(options)
@@ -47,7 +41,7 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(_facts(live) | {"schedules": list(named_by)}))
         else:
-            self.print_out(table(COLUMNS, [_row(live)]))
+            self._print([live], options)
             self.stdout.write(f"schedules: {one_line(', '.join(named_by) or 'none')}")
         self._warn(throttle.name, throttles.warnings(throttle, live))
 
@@ -60,12 +54,14 @@ class Command(DeclaredCommand):
         self._set(options)
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        [live] = throttles.live([edit.row.pk])
-        if options["json"]:
-            self.stdout.write(as_json([_facts(live)]))
-        else:
-            self.print_out(table(COLUMNS, [_row(live)]))
+        self._print(throttles.live([edit.row.pk]), options)
         self._warn(edit.row.name, edit.warnings)
+
+    def _print(self, found: list[Live], options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.stdout.write(as_json([_facts(one) for one in found]))
+        else:
+            self.print_out(table(COLUMNS, [(one.throttle.name, *one.shown.values()) for one in found]))
 
     def _warn(self, name: str, warnings: list[str]) -> None:
         for line in warnings:
@@ -75,32 +71,6 @@ class Command(DeclaredCommand):
 def _facts(one: Live) -> dict[str, Any]:
     """One throttle by name; `next_token_in` is seconds, null without a rate."""
     throttle = one.throttle
-    return {
-        "id": throttle.pk,
-        "name": throttle.name,
-        "max_in_flight": throttle.max_in_flight,
-        "paused": throttle.max_in_flight == 0,
-        "rate": throttle.rate,
-        "burst": throttle.burst,
-        "in_flight": one.in_flight,
-        "ready": one.ready,
-        "waiting": one.waiting,
-        "tokens": one.tokens,
-        "next_token_in": one.next_token_in,
-        "at_least": sorted(one.at_least),
-    }
-
-
-def _row(one: Live) -> tuple[object, ...]:
-    throttle, rated = one.throttle, one.tokens is not None
-    return (
-        throttle.name,
-        f"{one.in_flight:,}",
-        f"{throttle.max_in_flight:,}",
-        one.describe("ready"),
-        one.describe("waiting"),
-        f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if rated else "",
-        f"{one.tokens:.1f}" if rated else "",
-        (span(one.next_token_in) if one.next_token_in else "now") if rated else "",
-        "paused" if throttle.max_in_flight == 0 else "",
-    )
+    facts = {"id": throttle.pk, "paused": throttle.max_in_flight == 0, "at_least": sorted(one.at_least)}
+    facts |= {name: getattr(throttle, name) for name in Throttles.declaration.model_fields}
+    return facts | {name: getattr(one, name) for name in ("in_flight", "ready", "waiting", "tokens", "next_token_in")}

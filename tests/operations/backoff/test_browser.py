@@ -30,7 +30,7 @@ class TestAPolicyThatIsEdited:
         browser.type("id_max_failures", "5")
         eventually(lambda: "gives up at failure 5" in picture_of(browser))
         eventually(lambda: "1 min 30 s" in browser.text_of("#first_waits"))
-        browser.click("[data-algorithm=phased]")
+        browser.click("[data-words=phased]")
         eventually(lambda: browser.value_of("id_algorithm") == "phased")
         eventually(lambda: browser.value_of("id_parameters") == '{"unit": 1}')
         eventually(lambda: "unit=1" in picture_of(browser))

@@ -12,7 +12,6 @@ from jobs.durations import span
 from jobs.retries import Rule
 from operations.backoff import FORMATS, charts
 from operations.backoff.study import Study, study
-from operations.backoff.ticks import ticks
 from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -101,7 +100,7 @@ def test_a_rule_that_retries_nothing_has_a_picture_that_says_so() -> None:
     ],
 )
 def test_seconds_to_a_year_are_read_in_units_that_people_know(end: float, marks: list[str]) -> None:
-    assert [span(tick) for tick in ticks(0, end, 6, log=False)] == marks
+    assert [span(tick) for tick in charts.ticks(0, end, 6, log=False)] == marks
 
 
 def test_two_side_by_side_share_their_axes() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from jobs.handlers import Kind, Registry
 from operations import checks
+from operations.backlog import summary
 from tests.operations.doctor.examining import succeed
 
 
@@ -13,5 +14,6 @@ def own_registry(monkeypatch) -> Registry:
     registry = Registry()
     registry.add(Kind("test", home_queue="default"))
     registry.handler("test", queue="default")(succeed)
-    monkeypatch.setattr(checks, "registry", registry)
+    for module in (checks, summary):
+        monkeypatch.setattr(module, "registry", registry)
     return registry

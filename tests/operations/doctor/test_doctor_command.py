@@ -15,6 +15,7 @@ from django.db import connection
 from operations import doctor
 from operations.doctor.finding import Finding, ok
 from operations.management.commands.doctor import report
+from operations.terminal import text_of
 from tests.factories import make_record
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING
 
@@ -114,7 +115,7 @@ def test_the_worst_comes_first_and_what_to_do_below_it():
         Finding("b", WARNING, "so so", "look " * 40),
         Finding("c", PROBLEM, "", "act"),
     ]
-    lines = report(findings, width=60).splitlines()
+    lines = text_of(report(findings)).splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
     assert lines[1].strip() == "→ act"
     assert lines[-1] == "1 problem, 1 warning, 1 ok"

@@ -1,6 +1,8 @@
 """The doctor on the work: workers, queues, periodic tasks and sweeps."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -8,42 +10,34 @@ from django.core.management import call_command
 from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 
-from jobs.clock import database_clock
-from jobs.models import BacklogRecord, PausedQueue, Sweep, Worker
+from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
-from operations.doctor.finding import COUNT_TO, Finding
-from tests.factories import make_record, make_worker
-from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, ready_rows, serve
+from operations.backlog.attention import attention
+from operations.backlog.summary import summary
+from operations.doctor.finding import Finding, Severity
+from tests.factories import NOON, make_record, make_worker
+from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, serve
 
 
 @pytest.mark.django_db
 class TestWorkers:
-    def test_none_alive_is_a_warning_while_nothing_is_ready(self):
+    def test_none_alive_is_a_warning_and_a_problem_when_records_are_ready(self):
         make_record(Status.WAITING)
         assert finding("workers").severity is WARNING
-
-    def test_none_alive_is_a_problem_when_records_are_ready(self):
         make_record()
         make_worker(heartbeat_at=in_time(seconds=-61))
-        make_worker(heartbeat_at=database_clock(), stopped_at=database_clock())
         found = finding("workers")
         assert (found.severity, found.numbers) == (PROBLEM, {"alive": 0, "ready": 1})
-
-    def test_a_heartbeat_within_the_last_lease_is_alive(self):
         make_worker(heartbeat_at=in_time(seconds=-30))
-        make_record()
         assert finding("workers").numbers == {"alive": 1}
 
     @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (86_500, OK)])
     def test_a_worker_that_fell_silent_within_the_last_day_is_named(self, seconds, severity):
         worker = make_worker(heartbeat_at=in_time(seconds=-seconds))
+        make_worker(heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1))  # it signed off
         found = finding("silent_workers")
         assert found.severity is severity
-        assert (worker.name in found.numbers["silent"]) == (severity is WARNING)
-
-    def test_a_worker_that_signed_off_is_not_silent(self):
-        make_worker(heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1))
-        assert finding("silent_workers").severity is OK
+        assert list(found.numbers["silent"]) == ([worker.name] if severity is WARNING else [])
 
     @pytest.mark.parametrize(("minutes", "severity"), [(1, WARNING), (20, OK)])
     def test_a_worker_that_ran_out_of_sockets_lately_is_named(self, minutes, severity):
@@ -69,47 +63,51 @@ class TestWorkers:
         assert finding("expired_leases", now=started_at + 2.1 * LEASE).severity is PROBLEM
 
 
+def a_strange_kind() -> None:
+    make_record(kind="strange")
+
+
+def a_queue_without_a_worker() -> None:
+    make_record(Status.WAITING, queue="backups")
+
+
+def a_queue_that_no_settings_know() -> None:
+    make_record(Status.RUNNING, queue="elsewhere")
+
+
+def a_pause() -> None:
+    PausedQueue.objects.create(name="default", reason="moving")
+    make_record()
+
+
+def an_open_breaker() -> None:
+    Breaker.objects.create(key="k:1", title="nas", failures=3, opened_at=NOON, probe_at=NOON)
+
+
 @pytest.mark.django_db
-class TestQueues:
-    @pytest.mark.parametrize("status", [Status.READY, Status.WAITING, Status.RUNNING])
-    def test_a_queue_that_no_living_worker_serves_is_a_problem(self, status):
-        serve(availability=1)
-        make_record(status, queue="backups", worker=make_worker(queues={"backups": 1}, heartbeat_at=in_time(hours=-1)))
-        found = finding("unserved_queues")
-        assert found.severity is PROBLEM
-        assert found.numbers["unserved"] == {"backups": int(status == Status.READY)}
-        assert "serves backups" in found.do
-
-    def test_a_queue_that_no_settings_know_is_named_as_such(self):
-        serve(default=1)
-        for queue in ("elsewhere", "backups", "default", "a"):
-            make_record(queue=queue)
-        found = finding("unserved_queues")
-        assert set(found.numbers["unserved"]) == {"a", "backups", "elsewhere"}
-        assert found.numbers["unknown"] == ["a", "elsewhere"]
-        assert "JOBS['QUEUES']" in found.do
-
-    def test_a_count_stops_at_ten_thousand(self):
-        ready_rows(COUNT_TO + 10)
-        found = finding("unserved_queues")
-        assert found.numbers["unserved"] == {"default": COUNT_TO + 1}
-        assert f"over {COUNT_TO:,} ready" in found.what
-
-    def test_a_paused_queue_is_a_warning_with_its_reason_and_what_is_ready(self):
-        PausedQueue.objects.create(name="default", reason="moving the repository")
-        make_record()
-        make_record(Status.WAITING)
-        found = finding("paused_queues")
-        assert (found.severity, found.numbers["paused"]) == (WARNING, {"default": 1})
-        assert "moving the repository" in found.what
-        assert "manage.py backlog resume default" in found.do
-
-    def test_a_kind_without_a_handler_is_a_problem(self):
-        for kind in ("a", "test", "z"):
-            make_record(kind=kind)
-        make_record(Status.FAILED, kind="old")
-        found = finding("unknown_kinds")
-        assert (found.severity, found.numbers["unknown"]) == (PROBLEM, ["a", "z"])
+@pytest.mark.parametrize(
+    ("make", "name", "severity", "numbers"),
+    [
+        (a_queue_without_a_worker, "unserved_queues", PROBLEM, {"unserved": {"backups": 0}, "unknown": []}),
+        (a_queue_that_no_settings_know, "unserved_queues", PROBLEM,
+         {"unserved": {"elsewhere": 0}, "unknown": ["elsewhere"]}),
+        (a_pause, "paused_queues", WARNING, {"paused": {"default": 1}}),
+        (a_strange_kind, "unknown_kinds", PROBLEM, {"unknown": ["strange"]}),
+        (an_open_breaker, "open_breakers", WARNING,
+         {"open": [{"key": "k:1", "title": "nas", "open_for": 3600.0, "waiting": 0, "last_error": "", "failures": 3,
+                    "trials": 0}]}),
+    ],
+)  # fmt: skip
+def test_what_needs_a_person_is_a_finding_in_the_words_of_the_summary(
+    make: Callable[[], None], name: str, severity: Severity, numbers: dict[str, Any]
+) -> None:
+    now = NOON + timedelta(hours=1)
+    make_worker(queues={"default": 1}, heartbeat_at=now)
+    assert finding(name, now).severity is OK
+    make()
+    found = finding(name, now)
+    assert (found.severity, found.numbers) == (severity, numbers)
+    assert f"{found.what}: {found.do}." in attention(summary(now))
 
 
 @pytest.mark.django_db
@@ -118,17 +116,16 @@ class TestThePeriodicTasks:
     def installed(self, capsys):
         call_command("install_schedules")
 
-    def test_a_task_that_is_not_installed_is_a_warning(self):
+    def test_a_task_that_is_not_installed_or_was_changed_is_a_warning(self):
         PeriodicTask.objects.filter(name="backlog prune").delete()
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=60)
+        sweep = PeriodicTask.objects.get(name="backlog sweep: up to 7 days old, hourly")
+        PeriodicTask.objects.filter(pk=sweep.pk).update(next_run=sweep.next_run + timedelta(seconds=7))  # off its grid
         found = finding("periodic_tasks")
         assert (found.severity, found.numbers["missing"]) == (WARNING, ["backlog prune"])
         assert found.do == "manage.py install_schedules"
-
-    def test_a_task_that_was_changed_is_a_warning(self):
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=60)
-        found = finding("periodic_tasks")
-        assert (found.severity, found.do) == (WARNING, "manage.py install_schedules")
         assert "minutes is 60" in found.what
+        assert "hourly (next_run is" in found.what
 
     @pytest.mark.parametrize(("minutes", "severity"), [(0, OK), (9, OK), (11, WARNING)])
     def test_a_task_that_does_not_run_is_a_warning_that_says_what_waits(self, minutes, severity):
@@ -146,14 +143,6 @@ class TestThePeriodicTasks:
         assert finding("periodic_tasks", now=at + timedelta(minutes=10)).severity is OK
         late = finding("periodic_tasks", now=at + timedelta(minutes=11)).numbers["overdue_seconds"]
         assert late[name] == 660
-
-    def test_a_sweep_off_its_grid_is_a_warning(self):
-        name = "backlog sweep: up to 7 days old, hourly"
-        one = PeriodicTask.objects.get(name=name)
-        PeriodicTask.objects.filter(name=name).update(next_run=one.next_run + timedelta(seconds=7))
-        found = finding("periodic_tasks")
-        assert (found.severity, found.do) == (WARNING, "manage.py install_schedules")
-        assert "hourly (next_run is" in found.what
 
     def test_an_installation_without_django_q2_is_ok(self, monkeypatch):
         # not by INSTALLED_APPS: the admin's theme would make a new site, with nothing in it, for the tests that follow
@@ -176,9 +165,6 @@ class TestTheSweeps:
     def found(self) -> Finding:
         return finding("sweeps", now=self.NOW)
 
-    def test_with_nothing_to_sweep_are_ok(self):
-        assert (self.found().severity, self.found().numbers["waiting"]) == (OK, 0)
-
     @pytest.mark.parametrize(
         ("days", "failed", "severity"),
         [
@@ -190,18 +176,15 @@ class TestTheSweeps:
         ],
     )
     def test_that_do_not_come_in_their_slot_are_a_problem(self, days, failed, severity):
+        assert (self.found().severity, self.found().numbers["waiting"]) == (OK, 0)
         self.waiting(days=days, failed=failed)
         found = self.found()
         assert found.severity is severity
         assert found.numbers["waiting"] == 1
         if severity is PROBLEM:
-            assert "start a worker" in found.do
-            assert "qcluster" in found.do
-
-    def test_that_came_are_ok_although_a_failure_is_old(self):
-        self.waiting(days=0.5, failed=timedelta(days=2))
-        for days in (1, 7, 14, 30, 180, 360):
-            Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(seconds=10))
+            assert "start a worker, or manage.py qcluster" in found.do
+        for tier in (1, 7, 14, 30, 180, 360):  # they came, although the failure is old
+            Sweep.objects.create(max_age_days=tier, swept_at=self.NOW - timedelta(seconds=10))
         assert self.found().severity is OK
 
     def test_that_left_some_are_a_warning_that_says_what_to_do(self):

@@ -1,7 +1,9 @@
-"""The page of dead letters: what failed records say, how many say it, and a button to retry all of them."""
+"""Retry and cancel in the admin: first a question, then the verb, in batches, and a line in the history. The page of
+dead letters, which has what failed records say and how many say it, retries all of them."""
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -11,14 +13,67 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action
 
 from jobs import backlog
+from jobs.backlog.rows import BATCH
 from jobs.models import BacklogRecord
-from operations.admin.asking import button, posting
-from operations.admin.base import link, moment, shortened
-from operations.admin.operating import RETRY_MEANS
+from jobs.states import FINISHED, Status
+from operations.admin.asking import AsksFirst, asked, button, is_confirmed, posting, question
+from operations.admin.base import anchor, link, moment, shortened
 from operations.admin.tables import table
 from operations.backlog.dead_letters import DeadLetter, DeadLetters, dead_letters
-from operations.backlog.selection import filtered
+from operations.backlog.selection import filtered, locked_batches
+from operations.backlog.verbs import Verb, carried_out, counted, describe, describe_counts
+from operations.web import audit
 from operations.web.permissions import may_look, may_operate
+
+SHOWN_TO_CONFIRM = 10
+
+RETRY_MEANS = (
+    "What waits is ready at once. What failed or was cancelled starts a fresh series, unless another record of its "
+    "subject is on the backlog. What runs or succeeded is left alone."
+)
+CANCEL_MEANS = (
+    "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds first. "
+    "Its trigger does not emit it again."
+)
+
+LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)
+"""What *Retry now* does nothing to."""
+
+
+class RecordActions(AsksFirst[Verb]):
+    """Retry and cancel, from the list and from a record's page: first a question, then the verb, in batches."""
+
+    called = "record"
+    actions = ("retry_now", "cancel")
+    actions_detail = ("retry_this", "cancel_this")
+
+    def idle_verbs(self, row: BacklogRecord) -> set[str]:
+        idle = {"cancel_this"} if row.status in FINISHED else set()
+        return idle | {"retry_this"} if row.status in LEFT_ALONE else idle
+
+    retry_now, retry_this = asked("retry_now", "Retry now", RETRY_MEANS, backlog.retry, "replay")
+    cancel, cancel_this = asked("cancel", "Cancel", CANCEL_MEANS, backlog.cancel, "cancel")
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[BacklogRecord], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        if not is_confirmed(request):
+            counts = counted(rows)
+            lines: list[object] = list(rows[:SHOWN_TO_CONFIRM])
+            if more := counts.total() - len(lines):
+                lines.append(f"and {more} more")
+            asks = f"{name}: {describe_counts(counts)}?"
+            return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
+        result = carried_out(verb, locked_batches(rows.select_related(None), BATCH))
+        ids = [record_id for found in result.values() for record_id in found]
+        words = describe(result) or "there was nothing"
+        audit.note(request, name, words, ids[0] if len(ids) == 1 else None)
+        changed = any(result.get(part) for part in ("ready", "cancelled", "stopping"))
+        level = messages.SUCCESS if changed else messages.WARNING
+        self.message_user(request, f"{name}: {words}.", level)  # type: ignore[attr-defined]
+        return None
+
 
 COLUMNS = ("records", "what they say", "kinds", "first and last (UTC)", "example", "")
 
@@ -53,8 +108,8 @@ class DeadLetterPage:
         if not may_operate(request):
             raise PermissionDenied
         records = filtered(BacklogRecord.objects.order_by("-pk"), {"group": request.POST.get("group") or "none"})
-        asked = self.ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)  # type: ignore[attr-defined]
-        return asked or redirect("admin:jobs_backlogrecord_dead_letters")
+        page = self.ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)  # type: ignore[attr-defined]
+        return page or redirect("admin:jobs_backlogrecord_dead_letters")
 
 
 def _page(request: HttpRequest, found: DeadLetters) -> SafeString:
@@ -77,7 +132,7 @@ def _row(request: HttpRequest, each: DeadLetter) -> tuple[object, ...]:
     listed = f"{reverse('admin:jobs_backlogrecord_changelist')}?group={each.group}"
     example = link("jobs_backlogrecord_change", each.example_id, f"#{each.example_id}")
     return (
-        format_html('<a href="{}" class="text-link">{}</a>', listed, f"{each.count:,}"),
+        anchor(listed, f"{each.count:,}"),
         format_html(WRAPPED, each.says or "nothing"),
         ", ".join(sorted(each.kinds)),
         format_html('<span class="whitespace-nowrap">{}<br>{}</span>', moment(each.first_at), moment(each.last_at)),

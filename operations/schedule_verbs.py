@@ -1,0 +1,31 @@
+"""Pause and resume a schedule that stands alone: for the admin and the command, with what came of it in words."""
+
+from jobs.formatting import moment
+from schedules import verbs
+from schedules.models import Schedule
+from schedules.obstacles import obstacle_to_editing
+
+
+def pause(schedule: Schedule) -> tuple[bool, str]:
+    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone`."""
+    stands_alone(schedule)
+    if not schedule.enabled:
+        return False, "it was paused before"
+    verbs.pause(schedule)
+    return True, "it triggers nothing until it is resumed"
+
+
+def resume(schedule: Schedule) -> tuple[bool, str]:
+    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone`."""
+    stands_alone(schedule)
+    if schedule.enabled:
+        return False, "it was not paused"
+    verbs.resume(schedule)
+    schedule.refresh_from_db()
+    return True, f"it triggers next at {moment(schedule.next_trigger_at)} UTC"
+
+
+def stands_alone(schedule: Schedule) -> None:
+    """Raises: ValueError for the schedule of a policy, whose dates and records change with it."""
+    if obstacle := obstacle_to_editing(schedule):
+        raise ValueError(obstacle)
