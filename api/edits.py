@@ -13,7 +13,7 @@ from ninja import Query, Schema
 from api import history
 from api.errors import ApiError, not_valid
 from declarations.problems import lines_of
-from declarations.service import Edit, InUse, Service
+from declarations.service import Edit, InUse, Service, some_of
 from sources import removing
 
 DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"
@@ -78,7 +78,8 @@ def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpRespons
     except InUse as error:
         raise _in_use(service, f"{str(error).rstrip('.')}.", DO_WHAT_IT_SAYS) from error
     except ProtectedError as error:
-        raise _in_use(service, _describe(error.protected_objects), "take it away there first") from error
+        users = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
+        raise _in_use(service, some_of(users), "take it away there first") from error
     except IntegrityError as error:
         raise _in_use(service, "it came into use meanwhile", "delete it again, to read what uses it") from error
     return HttpResponse(status=204)
@@ -96,8 +97,3 @@ def remove(request: HttpRequest, service: Any, row: Any, backups: str) -> HttpRe
 
 def _in_use(service: Service[Any], uses: str, hint: str) -> ApiError:
     return ApiError(409, f"the {service.title} is in use: {uses}", hint)
-
-
-def _describe(rows: Any) -> str:
-    names = sorted({f"{each._meta.verbose_name} {each}" for each in rows})
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
