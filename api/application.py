@@ -87,6 +87,6 @@ def for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         except ApiError as error:
             return error.response(request)
         except DATABASE_AWAY as error:
-            return database_away(request, error)
+            return database_away(request, error).response(request)
 
     return guarded

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ninja import Field, Schema
 from pydantic import BaseModel
 
-from api.auth import Staff, operating, user_of, viewing
+from api.auth import Staff, name_of, operating, viewing
 from api.declared import Declared
 from api.errors import ApiError
 from api.fields import MovedAnswer, RowId
@@ -208,7 +208,7 @@ def back_up_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
         raise ApiError(409, "its source is paused", f"resume it first: POST /api/sources/{assignment.source_id}/resume")
     if not assignment.policy.schedule.enabled:
         raise ApiError(409, "its policy is disabled", "enable the policy first")
-    return {"moved": planning.back_up_now([assignment], asked_by=user_of(request).get_username())}
+    return {"moved": planning.back_up_now([assignment], asked_by=name_of(request))}
 
 
 class PointAnswer(Schema):
@@ -258,7 +258,7 @@ def copy(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
 
 
 def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int], otherwise: str) -> dict[str, int]:
-    if moved := do([assignment.pk], by=user_of(request).get_username()):
+    if moved := do([assignment.pk], by=name_of(request)):
         return {"moved": moved}
     raise ApiError(409, otherwise, "see its policy, and its records")
 
@@ -266,5 +266,5 @@ def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int],
 @resource.verb("accept", operating(), "Its backup is meant so", has=["conflict"], noted="Accepted its backup")
 def accept(request: HttpRequest, assignment: Assignment) -> None:
     """A person has looked at a backup that looked wrong: what is kept is removed again as its policy says."""
-    if not held_back.accept([assignment.pk], by=user_of(request).get_username()):
+    if not held_back.accept([assignment.pk], by=name_of(request)):
         raise ApiError(409, "nothing of it is held back", "there is nothing to do")

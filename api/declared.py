@@ -21,7 +21,6 @@ beside it; neither is stored under an idempotency key.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -46,7 +45,7 @@ class Declared(Resource[Row]):
     body: ClassVar[type[BaseModel] | None] = None
     """What is sent, where it is more than the declaration."""
 
-    shown_once: ClassVar[Mapping[str, Any]] = {}
+    shown_once: ClassVar[dict[str, Any]] = {}
     """Attributes of a new row that the answer to its creation has besides, as fields of a schema; not stored."""
 
     creates: ClassVar[bool] = True
@@ -115,7 +114,7 @@ class Declared(Resource[Row]):
             row = service.new()
             edit = edits.write(service, row, dict(body))
             unstored.update({name: getattr(row, name, None) for name in self.shown_once}, warnings=edit.warnings)
-            history.created(request, row)
+            history.noted(request, row, "Created")
             response = self.respond(row.pk, 201)
             response["Location"] = f"{request.path.rstrip('/')}/{row.pk}"
             return response
@@ -129,7 +128,8 @@ class Declared(Resource[Row]):
         """Raises: ApiError (400, 404, 409, 412, 422)."""
         service, row = self._locked(request, row_id)
         edit = edits.write(service, row, {name: getattr(body, name) for name in body.model_fields_set})
-        history.changed(request, row, edit.changed or ())
+        if edit.changed:
+            history.noted(request, row, f"Changed {', '.join(sorted(edit.changed))}")
         return self.respond(row_id, warnings=edit.warnings)
 
     @transaction.atomic

@@ -163,24 +163,20 @@ def add_handlers(api: NinjaAPI) -> None:
         ValidationError: lambda request, error: not_valid(field_errors(error.errors)),
         Http404: lambda request, error: ApiError(404),
         ObjectDoesNotExist: _deleted_meanwhile,
-        **dict.fromkeys(DATABASE_AWAY, _database_away),
+        **dict.fromkeys(DATABASE_AWAY, database_away),
         IntegrityError: _clash,
         DataError: _not_storable,
     }
+
+    def answered(handler: Callable[[HttpRequest, Any], ApiError], request: HttpRequest, error: Any) -> HttpResponse:
+        return handler(request, error).response(request)
+
     for exception, handler in handlers.items():
-        api.add_exception_handler(exception, partial(_answered, handler))
+        api.add_exception_handler(exception, partial(answered, handler))
 
 
-def _answered(handler: Callable[[HttpRequest, Any], ApiError], request: HttpRequest, error: Any) -> HttpResponse:
-    return handler(request, error).response(request)
-
-
-def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+def database_away(request: HttpRequest, error: Exception) -> ApiError:
     """Status 503, with a line in the log. Raises: `error` when it is ours."""
-    return _database_away(request, error).response(request)
-
-
-def _database_away(request: HttpRequest, error: Exception) -> ApiError:
     if trouble_of(error) is Trouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)

@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
-from api.auth import Staff, user_of, viewing
+from api.auth import Staff, name_of, viewing
 from api.declared import Declared
 from api.errors import ApiError, not_valid
 from api.fields import Instant, MovedAnswer, Name
@@ -130,7 +130,7 @@ def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
     """Out of its period and window. Paused sources are left out, and what is copied already is left alone."""
     if not policy.schedule.enabled:
         raise ApiError(409, "the policy is disabled", "enable it first")
-    return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=user_of(request).get_username())}
+    return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=name_of(request))}
 
 
 @router.get(

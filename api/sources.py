@@ -11,7 +11,7 @@ from ninja import Field, Schema
 from ninja import Status as Answer
 
 from api.agent_messages import SnoozeRequest
-from api.auth import Staff, user_of
+from api.auth import Staff, name_of
 from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, MovedAnswer, Name
@@ -88,10 +88,6 @@ class RevokedAnswer(Schema):
     revoked: int
 
 
-def _is_paused(paused: bool) -> Q:
-    return Q(paused_at__isnull=not paused)
-
-
 def _is_under(policy: str) -> Q:
     """Apart from the join over which all assignments of a source are counted."""
     return Q(pk__in=Assignment.objects.filter(policy__schedule__name=policy).values("source"))
@@ -106,7 +102,7 @@ class SourcesOfTheApi(Declared[Source]):
         "paused": bool,
         "policy": (Name, "Name of a policy that it is under"),
     }
-    lookups = {"paused": _is_paused, "policy": _is_under}
+    lookups = {"paused": lambda paused: Q(paused_at__isnull=not paused), "policy": _is_under}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     moving = MOVING
     removes = True
@@ -137,7 +133,7 @@ def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
         raise ApiError(409, "the source is retired", 'first PATCH it with {"retired": false}')
     if source.paused_at is not None:
         raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source.pk}/resume")
-    return {"moved": planning.back_up_now(source.assignments.all(), asked_by=_name(request))}
+    return {"moved": planning.back_up_now(source.assignments.all(), asked_by=name_of(request))}
 
 
 @resource.verb("snooze", OPERATING, "No backups before")
@@ -159,14 +155,14 @@ def unsnooze(request: HttpRequest, source: Source) -> None:
 @resource.verb("pause", OPERATING, "No more backups")
 def pause(request: HttpRequest, source: Source, stop: bool = False) -> str:
     """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
-    planning.pause([source], stop=stop, by=_name(request))
+    planning.pause([source], stop=stop, by=name_of(request))
     return "Paused and stopped" if stop else "Paused"
 
 
 @resource.verb("resume", OPERATING, "Back it up again", noted="Resumed")
 def resume(request: HttpRequest, source: Source) -> None:
     """What is due is on the backlog at once."""
-    planning.resume([source], by=_name(request))
+    planning.resume([source], by=name_of(request))
 
 
 @resource.verb(
@@ -174,7 +170,7 @@ def resume(request: HttpRequest, source: Source) -> None:
 )
 def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
     """For its agent: what is due is ready at its true place at once. Its addresses stay as its agent said them."""
-    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {_name(request)}")
+    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {name_of(request)}")
     try:
         found = checkins.check_in(source, facts, "", database_clock())
     except checkins.SourceGone as error:
@@ -212,10 +208,6 @@ def revoke_tokens(request: HttpRequest, source: Source) -> dict[str, int]:
         return {"revoked": tokens.revoke(source)}
     except tokens.Refused as error:
         raise _gone() from error
-
-
-def _name(request: HttpRequest) -> str:
-    return user_of(request).get_username()
 
 
 def _gone() -> ApiError:
