@@ -1,14 +1,14 @@
 """The REST API, on django-ninja. `root` puts it together, a router module per theme; errors are problem documents.
 
-resources, operations, steps    one way to make a resource: start at the docstring of `resources`
-fields, cursors, etags          what may be sent; pages; who saw what
+resources, operations           one way to make a resource: start at the docstring of `resources`
+declared, edits                 those that people edit: what they declare; saved, deleted, refused
+fields, cursors                 what may be sent; pages
 idempotency, history, pruning   creates that may be sent twice; who did what; what is forgotten
 application, document, errors   what holds for every operation; the OpenAPI document; problem documents
+bodies                          which bodies are read
 auth, agent_auth, tokens        who asks: a person, a program, an agent; and how often
-bodies, wording                 which bodies are read, and what is said
 schedules, triggers, throttles, endpoints, retry_policies    what people edit
-sources, policies, assignments, repositories, backups        what is protected
-records, events, attempts, dead_letters, queues, breakers, workers, alerts   what machines write
-enrolment, agents               codes, tokens, check-in
-retrying, choosing              verbs for records, and which of them are meant
+sources, policies, assignments, repositories, stored_secrets, backups, restores    what is protected
+records, queues, breakers, workers, alerts   what machines write
+agents, agent_messages, usual_check_ins      codes, tokens, check-in
 """

@@ -1,14 +1,16 @@
 """Which agent asks: its token says so. And how often agents, and senders without a token, may ask."""
 
+import json
+
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from api.errors import ApiError
-from api.source_bodies import check_names_only
 from jobs.conf import PROGRAM
 from operations.limits import Limit, LimitOfOneProcess, network_of
 from sources.agents import tokens
 from sources.agents.tokens import Agent
+from sources.models import Source
 
 FAILED_TOKENS = Limit("token", 20, 60)
 """Per network of the sender. A valid token is accepted all the same: behind a proxy all agents have one address."""
@@ -50,7 +52,7 @@ class AgentAuth(HttpBearer):
         if agent is None:
             FAILED_TOKENS.spend(network_of(request.META["REMOTE_ADDR"]))
             raise not_accepted()
-        check_names_only(agent.source, request)
+        _check_names_only(agent.source, request)
         REQUESTS.spend(str(agent.source.pk))
         return agent
 
@@ -62,3 +64,16 @@ def agent_of(request: HttpRequest) -> Agent:
     """The agent that `AgentAuth` accepted."""
     agent: Agent = request.auth  # type: ignore[attr-defined]
     return agent
+
+
+def _check_names_only(source: Source, request: HttpRequest) -> None:
+    """The token decides which source is spoken of; a body may repeat its name. Raises: ApiError (403) for another one.
+
+    Whether that other source exists is not looked up.
+    """
+    try:
+        body = json.loads(request.body) if request.body else None
+    except (ValueError, RecursionError):
+        return  # the operation refuses it in its own words, if it reads it
+    if isinstance(body, dict) and body.get("source") not in (None, source.name):
+        raise ApiError(403, "this token speaks for another source", "leave out `source`: the token decides it")

@@ -1,28 +1,79 @@
-"""What agents say and ask for. The token decides which source is spoken of."""
+"""What agents say and ask for: a code for a token, a token for the next one, check-ins.
+
+The token decides which source is spoken of.
+"""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
-from api.agent_auth import ASKED_FOR, NEW_ADDRESSES, AgentAuth, agent_of, not_accepted
-from api.assignment_schemas import (
-    LONGEST_SNOOZE_SECONDS,
+from api.agent_auth import (
+    ASKED_FOR,
+    FAILED_CODES,
+    FAILED_ENROLMENTS,
+    NEW_ADDRESSES,
+    ROTATIONS,
+    AgentAuth,
+    agent_of,
+    not_accepted,
+)
+from api.agent_messages import (
+    AgentTokenAnswer,
     CheckInRequest,
-    MovedAnswer,
+    EnrolAnswer,
+    EnrolRequest,
     SnoozeAnswer,
     SnoozeRequest,
     StatusAnswer,
+    status_of,
 )
-from api.errors import not_valid
-from api.source_answers import status_of
+from api.errors import ApiError, Problem
+from api.fields import MovedAnswer
+from jobs.clock import database_clock
+from jobs.conf import PROGRAM
+from operations.limits import network_of
 from sources import planning
-from sources.agents import checkins
+from sources.agents import checkins, tokens
 from sources.models import Source
 
 router = Router(tags=["agent"], auth=AgentAuth())
+
+CODE_REFUSED = "the code is not accepted"
+CODE_HINT = f"codes work once and expire: `{PROGRAM} enrol SOURCE` on the server makes another"
+
+
+@router.post(
+    "/enrol", auth=None, response={201: EnrolAnswer, (401, 429): Problem}, operation_id="enrol",
+    summary="Exchange a code for a token",
+)  # fmt: skip
+def enrol(request: HttpRequest, body: EnrolRequest) -> Status[dict[str, Any]]:
+    """An unknown, used or expired code is refused with the same words."""
+    sender = network_of(request.META["REMOTE_ADDR"])
+    attempt = f"{tokens.first_group(body.code)} {sender}"
+    FAILED_CODES.check(attempt)
+    now = database_clock()
+    try:
+        source, token = tokens.redeem(body.code, now)
+    except tokens.Refused as error:
+        FAILED_CODES.spend(attempt)
+        FAILED_ENROLMENTS.spend(sender)
+        raise ApiError(401, CODE_REFUSED, CODE_HINT) from error
+    checkins.enrolled(source, body.hostname or "", now)
+    return Status(201, {"token": token, "source": source.name, "interval": settings.CHECK_IN_EVERY, "server_time": now})
+
+
+@router.post("/agent/rotate", response=AgentTokenAnswer, operation_id="rotate_agent_token", summary="Renew the token")
+def rotate(request: HttpRequest) -> dict[str, str]:
+    """The present token stays valid until the new one is first used."""
+    agent = agent_of(request)
+    ROTATIONS.spend(str(agent.source.pk))
+    try:
+        return {"token": tokens.rotate(agent.token)}
+    except tokens.Refused as error:
+        raise not_accepted() from error
 
 
 @router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
@@ -63,10 +114,7 @@ def back_up_now(request: HttpRequest) -> dict[str, int]:
 def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
     """What runs already goes on. At most seven days."""
     agent = agent_of(request)
-    until = body.until or agent.now + timedelta(seconds=body.seconds or 0)
-    if not agent.now < until <= agent.now + timedelta(seconds=LONGEST_SNOOZE_SECONDS):
-        too_far = [("until", "must be in the future, and at most 7 days away")]
-        raise not_valid(too_far, "send `for` (seconds) if your clock is off")
+    until = body.ends_at(agent.now)
     planning.snooze([agent.source], until, agent.now)
     return {"snoozed_until": until}
 

@@ -1,21 +1,26 @@
-"""Alerts: what needs a person, and what did. Where they go: `alert_routes`."""
+"""Alerts: what needs a person, and what did. And where they go, which superusers set: the URL of a route is a reference
+to a stored secret, and never shown."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from django.db.models import QuerySet
-from ninja import Schema
+from ninja import Router, Schema
 
-from alerting.models import Alert, AlertKind
+from alerting.declarations import Route, Routes
+from alerting.models import Alert, AlertKind, AlertRoute
+from api.declared import Declared
+from api.fields import Name
 from api.resources import Resource
 from declarations.types import Choice
+
+Kind = Annotated[AlertKind, Choice()]
 
 
 class AlertAnswer(Schema):
     """`since`: since when it is so, as far as that is known; `ended_at` null: it is open. `policy`: an id."""
 
     id: int
-    kind: Annotated[AlertKind, Choice()]
+    kind: Kind
     subject: str
     policy: int | None
     name: str
@@ -25,25 +30,29 @@ class AlertAnswer(Schema):
     ended_at: datetime | None
 
 
-class AlertFilters(Schema):
-    """`open`: it is not over."""
-
-    kind: Annotated[AlertKind, Choice()] | None = None
-    open: bool | None = None
-
-
 class Alerts(Resource[Alert]):
-    """Alerts, the latest first."""
+    """Alerts, the latest first. `open`: not over."""
 
-    model, name, plural, tag = Alert, "alert", "alerts", "workers"
-    answer, filters = AlertAnswer, AlertFilters
+    model, tag, answer = Alert, "workers", AlertAnswer
+    filters, lookups = {"kind": Kind, "open": bool}, {"open": "ended_at__isnull"}
     usual_ordering = "-id"
 
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        """By kind, and by whether they are over."""
-        if (is_open := asked.pop("open", None)) is not None:
-            rows = rows.filter(ended_at__isnull=is_open)
-        return rows.filter(**asked)
+
+class AlertRouteAnswer(Route):
+    """A route. `sent_at`: when its last message was written down."""
+
+    id: int
+    sent_at: datetime | None
 
 
-router = Alerts().router()
+class AlertRoutes(Declared[AlertRoute]):
+    """Alert routes."""
+
+    service, tag, answer = Routes, "workers", AlertRouteAnswer
+    filters, orderings = {"name": Name, "enabled": bool}, ("id", "name")
+    moving = ("sent_at",)
+
+
+router = Router()
+for each in (Alerts(), AlertRoutes()):
+    router.add_router("", each.router)

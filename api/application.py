@@ -16,8 +16,7 @@ from ninja.openapi.schema import OpenAPISchema
 from api.auth import Staff
 from api.bodies import ObjectParser, checked
 from api.document import Document
-from api.errors import ApiError, add_handlers, database_away, not_valid
-from api.wording import MOST_ERRORS, REPEATED_PARAMETER, UNKNOWN_PARAMETER, shown
+from api.errors import MOST_ERRORS, ApiError, add_handlers, database_away, not_valid, shown
 from operations.web.answers import DATABASE_AWAY
 
 
@@ -65,9 +64,9 @@ def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
     def strict_view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         if unknown := sorted({shown(name) for name in request.GET if name not in known}):
             hint = f"there are {', '.join(sorted(known))}" if known else "it has none"
-            raise not_valid([(name, UNKNOWN_PARAMETER) for name in unknown[:MOST_ERRORS]], hint)
+            raise not_valid([(name, "is no parameter of this operation") for name in unknown[:MOST_ERRORS]], hint)
         if repeated := sorted(name for name, values in request.GET.lists() if len(values) > 1):
-            raise not_valid([(name, REPEATED_PARAMETER) for name in repeated], "ask once for each value")
+            raise not_valid([(name, "is sent more than once") for name in repeated], "ask once for each value")
         return view(request, *args, **kwargs)
 
     return strict_view
@@ -88,6 +87,6 @@ def for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         except ApiError as error:
             return error.response(request)
         except DATABASE_AWAY as error:
-            return database_away(request, error)
+            return database_away(request, error).response(request)
 
     return guarded

@@ -2,22 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Schema
 from pydantic import BaseModel
 
-from api import history
-from api.assignment_schemas import MovedAnswer
-from api.auth import Staff, operating, user_of, viewing
+from api.auth import Staff, name_of, operating, viewing
+from api.declared import Declared
 from api.errors import ApiError
-from api.fields import RowId
+from api.fields import MovedAnswer, RowId
 from api.models import Scope
-from api.resources import Resource
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
 from jobs import states
@@ -108,15 +106,6 @@ class AssignmentAnswer(Schema):
     record: RecordOfAssignment | None
 
 
-class AssignmentFilters(Schema):
-    """Which assignments."""
-
-    source: Annotated[int, Field(ge=1)] | None = None
-    policy: Annotated[int, Field(ge=1)] | None = None
-    status: Status | None = None
-    held_back: bool | None = None
-
-
 class AssignmentEdits(Service[Assignment]):
     """An assignment is made and deleted; its source and policy are named by their ids."""
 
@@ -146,10 +135,11 @@ class AssignmentEdits(Service[Assignment]):
         return repository_edits.backups_of(row.backups.all())
 
 
-class Assignments(Resource[Assignment]):
-    service, tag = AssignmentEdits, "assignments"
-    answer, filters = AssignmentAnswer, AssignmentFilters
+class Assignments(Declared[Assignment]):
+    service, tag, answer = AssignmentEdits, "assignments", AssignmentAnswer
     changes = False
+    filters = {"source": RowId, "policy": RowId, "status": Status, "held_back": bool}
+    lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
     orderings = ("id", "next_backup_at", "last_backup_at", "failures", "source__name")
     moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
 
@@ -158,12 +148,6 @@ class Assignments(Resource[Assignment]):
             Assignment.objects.select_related("source", "policy__schedule", "check_round").prefetch_related("copies"),
             timezone.now(),
         )
-
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        held = asked.pop("held_back", None)
-        if held is not None:
-            rows = rows.filter(held_back_since__isnull=not held)
-        return rows.filter(**asked)
 
     def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
         records = _unfinished_records(rows)
@@ -208,26 +192,23 @@ def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str
     }
 
 
-assignments = Assignments()
-router = assignments.router()
+resource = Assignments()
+router = resource.router
 
 
-@assignments.verb(
-    router, "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up now",
-    answer=MovedAnswer, named="back_up_assignment_now", has=["conflict"],
+@resource.verb(
+    "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up now", answer=MovedAnswer,
+    named="back up assignment now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
-def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+def back_up_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
     """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
-    assignment = assignments.get(assignment_id)
     if assignment.source.retired:
         raise ApiError(409, "its source is retired", 'first PATCH the source with {"retired": false}')
     if assignment.source.paused_at is not None:
         raise ApiError(409, "its source is paused", f"resume it first: POST /api/sources/{assignment.source_id}/resume")
     if not assignment.policy.schedule.enabled:
         raise ApiError(409, "its policy is disabled", "enable the policy first")
-    moved = planning.back_up_now([assignment], asked_by=user_of(request).get_username())
-    history.noted(request, assignment, "Back up now")
-    return {"moved": moved}
+    return {"moved": planning.back_up_now([assignment], asked_by=name_of(request))}
 
 
 class PointAnswer(Schema):
@@ -248,50 +229,42 @@ class RetentionAnswer(Schema):
     points: list[PointAnswer]
 
 
-@router.get(
-    f"{assignments.one_path}/retention",
-    auth=viewing("sources.assignment"),
-    response=RetentionAnswer,
-    operation_id="preview_retention",
-    summary="Which of its points stay, why, and which go",
-)
-def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
+@resource.verb(
+    "retention", viewing("sources.assignment"), "Which of its points stay, why, and which go", answer=RetentionAnswer,
+    named="preview retention", method="get",
+)  # fmt: skip
+def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str, Any]:
     """By its policy as it is saved. What goes is removed after its next backup."""
-    return retention.facts_of(assignments.get(assignment_id))
+    return retention.facts_of(assignment)
 
 
-@assignments.verb(router, "drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"])
-def drill(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+@resource.verb("drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"], noted="Drill now")
+def drill(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
     """Restore its newest point into scratch space and compare, whatever its window."""
-    return _asked(request, assignment_id, "drill", "drilled", drills.drill_now)
+    return _moved(request, assignment, drills.drill_now, "there is nothing to drill, or it is drilled already")
 
 
-@assignments.verb(router, "check", operating(), "Check now", answer=MovedAnswer, has=["conflict"])
-def check_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+@resource.verb("check", operating(), "Check now", answer=MovedAnswer, has=["conflict"], noted="Check now")
+def check_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
     """Read all that its round has left, then its other repositories, and compare that with the manifests, whatever
     its window."""
-    return _asked(request, assignment_id, "check", "checked", check.check_now)
+    return _moved(request, assignment, check.check_now, "there is nothing to check, or it is checked already")
 
 
-@assignments.verb(router, "copy", operating(), "Copy now", answer=MovedAnswer, has=["conflict"])
-def copy(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+@resource.verb("copy", operating(), "Copy now", answer=MovedAnswer, has=["conflict"], noted="Copy now")
+def copy(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
     """Bring what is not there yet into the second repository of its policy, whatever the window of copies."""
-    return _asked(request, assignment_id, "copy", "copied", copies.copy_now)
+    return _moved(request, assignment, copies.copy_now, "there is nothing to copy, or it is copied already")
 
 
-def _asked(request: HttpRequest, assignment_id: int, verb: str, done: str, do: Callable[..., int]) -> dict[str, int]:
-    assignment = assignments.get(assignment_id)
-    if not (moved := do([assignment_id], by=user_of(request).get_username())):
-        raise ApiError(409, f"there is nothing to {verb}, or it is {done} already", "see its policy, and its records")
-    history.noted(request, assignment, f"{verb.capitalize()} now")
-    return {"moved": moved}
+def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int], otherwise: str) -> dict[str, int]:
+    if moved := do([assignment.pk], by=name_of(request)):
+        return {"moved": moved}
+    raise ApiError(409, otherwise, "see its policy, and its records")
 
 
-@assignments.verb(router, "accept", operating(), "Its backup is meant so", has=["conflict"])
-def accept(request: HttpRequest, assignment_id: int) -> HttpResponse:
+@resource.verb("accept", operating(), "Its backup is meant so", has=["conflict"], noted="Accepted its backup")
+def accept(request: HttpRequest, assignment: Assignment) -> None:
     """A person has looked at a backup that looked wrong: what is kept is removed again as its policy says."""
-    assignment = assignments.get(assignment_id)
-    if not held_back.accept([assignment_id], by=user_of(request).get_username()):
+    if not held_back.accept([assignment.pk], by=name_of(request)):
         raise ApiError(409, "nothing of it is held back", "there is nothing to do")
-    history.noted(request, assignment, "Accepted its backup")
-    return assignments.respond(assignments.get(assignment_id))

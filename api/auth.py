@@ -90,6 +90,11 @@ def user_of(request: HttpRequest) -> AbstractBaseUser:
     return cast(AbstractBaseUser, request.user)
 
 
+def name_of(request: HttpRequest) -> str:
+    """Of that user."""
+    return user_of(request).get_username()
+
+
 def looking() -> Staff:
     """Who may see records, and what became of them."""
     return Staff(Scope.READ, may_look)

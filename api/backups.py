@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from django.db.models import QuerySet
 from ninja import Field, Schema
 
-from api.fields import Instant
+from api.fields import Instant, RowId
 from api.resources import Resource
 from sources.models import Backup
-
-Id = Annotated[int, Field(ge=1)]
 
 
 class BackupAnswer(Schema):
@@ -44,30 +42,16 @@ class BackupAnswer(Schema):
     warnings: list[str] = Field(description="The first 20")
 
 
-class BackupFilters(Schema):
-    """Which backups. `since`: those that ended then or later."""
-
-    source: Id | None = None
-    assignment: Id | None = None
-    policy: Id | None = None
-    repository: Id | None = None
-    since: Instant | None = None
-
-
-COLUMN = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
-
-
 class Backups(Resource[Backup]):
-    model, name, plural, tag = Backup, "backup", "backups", "backups"
-    answer, filters = BackupAnswer, BackupFilters
-    orderings = ("id", "ended_at", "started_at", "size")
-    usual_ordering = "-ended_at"
+    """`since`: those that ended then or later."""
+
+    model, tag, answer = Backup, "backups", BackupAnswer
+    filters = {"source": RowId, "assignment": RowId, "policy": RowId, "repository": RowId, "since": Instant}
+    lookups = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
+    orderings, usual_ordering = ("id", "ended_at", "started_at", "size"), "-ended_at"
 
     def rows(self) -> QuerySet[Any]:
         return Backup.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")
-
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        return rows.filter(**{COLUMN.get(name, name): value for name, value in asked.items()})
 
     def facts(self, rows: Sequence[Backup]) -> list[dict[str, Any]]:
         return [self.own_facts(row) | _whose(row) for row in rows]
@@ -83,5 +67,4 @@ def _whose(backup: Backup) -> dict[str, Any]:
     }
 
 
-backups = Backups()
-router = backups.router()
+router = Backups().router

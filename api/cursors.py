@@ -1,4 +1,4 @@
-"""Pages of a list: `limit`, `ordering` and an opaque `cursor`.
+"""Pages of a list: `limit`, `ordering` and an opaque `cursor`. And how long an answer may take.
 
 A cursor says after which row the next page begins, by the value it is ordered by and its id. So rows
 that come or go meanwhile neither repeat nor hide others. It is signed, and good for one list in one ordering.
@@ -7,19 +7,25 @@ In every ordering rows without a value come last, or are left out where an index
 same value are in the order of their ids.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from django.core import signing
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.db.models import F, Model, Q, QuerySet
 
-from api.errors import not_valid
+from api.errors import ApiError, not_valid
+from operations.patience import PAGE_SECONDS, TookTooLong, at_most
+from operations.web.answers import DATABASE_AWAY_SECONDS
 
 LARGEST_PAGE = 500
 USUAL_PAGE = 50
 LONGEST_CURSOR = 2000
+
+ASK_FOR_LESS = "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`"
 
 NOT_OURS = "is not one that this list gave with this ordering"
 
@@ -119,3 +125,21 @@ def _read(cursor: str, place: Place, name: str, model: type[Model]) -> tuple[Any
         return tuple(_fields(model, path)[-1].to_python(of) for path, of in ((place.field, text), ("id", row_id)))
     except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
         raise not_valid([("cursor", NOT_OURS)]) from error
+
+
+@contextmanager
+def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
+    """Give up what takes too long, for one transaction, which sees the rows and what belongs to them at one instant.
+
+    Raises: ApiError (503), which says how to ask for less.
+    """
+    outermost = not connection.in_atomic_block
+    try:
+        with at_most(PAGE_SECONDS):
+            if outermost:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
+    except TookTooLong as error:
+        headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
+        raise ApiError(503, f"the answer took more than {PAGE_SECONDS} s", ask_for_less, headers) from error

@@ -12,8 +12,7 @@ from ninja.openapi.schema import REF_TEMPLATE, OpenAPISchema
 from ninja.operation import Operation
 
 from api.auth import Staff
-from api.errors import CONTENT_TYPE, USUAL
-from api.schemas import Problem
+from api.errors import CONTENT_TYPE, USUAL, Problem
 from jobs.conf import PROGRAM
 from operations.backlog.arguments import LARGEST_ID
 

@@ -1,42 +1,75 @@
 """Endpoints: where events are delivered. Secrets go in, and never come out again."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from ninja import Status
+from django.http import HttpRequest
+from ninja import Field, Schema, Status
 
-from api import history, steps
 from api.auth import writing
-from api.endpoint_schemas import (
-    EndpointAnswer,
-    EndpointFilters,
-    NewEndpointAnswer,
-    NewSecret,
-    RotateRequest,
-)
+from api.declared import Declared
 from api.errors import ApiError
-from api.resources import Resource
-from delivery import endpoints
-from delivery.declarations import EndpointWithAuthorization
-from delivery.endpoints import Endpoints
-from delivery.models import Endpoint, EndpointKind
+from api.fields import DURATION, Body, Name
+from delivery import declarations, endpoints
+from delivery.models import Endpoint
 from jobs.clock import database_clock
 
-MADE_HERE = "jobs.new_signing_secret"
-"""Where a request carries the secret that it made, until it is answered."""
+LONGEST_KEPT = 30 * 86_400
+SHOWN_ONCE = (
+    "What its callbacks are signed with, shown this once; null for a queue, and when the answer is sent again: it is "
+    "stored in none, and who has lost it rotates it"
+)
 
 
-class EndpointsOfTheApi(Resource[Endpoint]):
+class SigningSecretAnswer(Schema):
+    """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
+
+    id: int
+    created_at: datetime
+    retires_at: datetime | None
+
+
+class EndpointAnswer(declarations.Endpoint):
+    """`authorization_is_set`: whether there is one; what it is, nothing tells."""
+
+    id: int
+    authorization_is_set: bool
+    signing_secrets: list[SigningSecretAnswer]
+
+
+class RotateRequest(Body):
+    """`keep_for`: for how long, in seconds or as `12h`, callbacks are signed with the present secret, too."""
+
+    keep_for: Annotated[int, Field(ge=0, le=LONGEST_KEPT), DURATION] = 86_400
+
+
+class NewSecret(Schema):
+    """A signing secret, shown this once."""
+
+    secret: str
+
+
+class SignedEndpoints(endpoints.Endpoints):
+    """A new one that is called back gets its first signing secret at once."""
+
+    def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
+        warnings = super().write(row, changed)
+        if endpoints.NOT_SIGNED in warnings:
+            warnings.remove(endpoints.NOT_SIGNED)
+            row.signing_secret = endpoints.rotate(row)  # type: ignore[attr-defined]
+        return warnings
+
+
+class EndpointsOfTheApi(Declared[Endpoint]):
     """Endpoints. What is under way is delivered to the URL that it was emitted with."""
 
-    service, body, tag = Endpoints, EndpointWithAuthorization, "delivery"
-    answer, filters = EndpointAnswer, EndpointFilters
+    service, tag, answer = SignedEndpoints, "delivery", EndpointAnswer
+    body = declarations.EndpointWithAuthorization
+    shown_once = {"signing_secret": (str | None, Field(description=SHOWN_ONCE))}
+    filters = {"name": Name, "kind": declarations.KindOfEndpoint}
     orderings = ("id", "name")
-    creates = False  # see create
 
     def rows(self) -> QuerySet[Any]:
         """With their signing secrets."""
@@ -51,14 +84,9 @@ class EndpointsOfTheApi(Resource[Endpoint]):
             for row in rows
         ]
 
-    def untold(self, row: Endpoint) -> str:
+    def etag(self, row: Endpoint, content: dict[str, Any]) -> str:
         """Another authorization is another ETag."""
-        return row.sealed_authorization
-
-    def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None, warnings: list[str]) -> None:
-        """A new one that is called back gets its first signing secret, which `create` tells."""
-        if changed is None and row.kind == EndpointKind.HTTP_CALLBACK:
-            request.META[MADE_HERE] = endpoints.rotate(row)
+        return super().etag(row, content | {"authorization": row.sealed_authorization})
 
 
 def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
@@ -70,33 +98,16 @@ def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
 USUAL_ROTATION = RotateRequest()
 
 resource = EndpointsOfTheApi()
-router = resource.router()
-
-
-@router.post(
-    "/endpoints", auth=writing("add", "delivery.endpoint"), response={201: NewEndpointAnswer},
-    operation_id="create_endpoint", summary="Create an endpoint",
-    openapi_extra={"x-has": ["etag", "location", "idempotency", "conflict"]},
-)  # fmt: skip
-def create(request: HttpRequest, body: EndpointWithAuthorization) -> HttpResponse:
-    """`signing_secret` is shown this once. Sent again with the same key the answer has null instead: who has lost the
-    secret rotates it."""
-    answer = steps.create(resource, request, body)  # stores it, without the secret
-    content = json.loads(answer.content) | {"signing_secret": request.META.pop(MADE_HERE, None)}
-    headers = {name: value for name, value in answer.items() if name not in ("Content-Type", "Content-Length")}
-    return JsonResponse(content, status=answer.status_code, headers=headers)
+router = resource.router
 
 
 @resource.verb(
-    router, "rotate", writing("change", "delivery.endpoint"), "Make a new signing secret",
-    answer={201: NewSecret}, named="rotate_endpoint_secret", has=["conflict"],
+    "rotate", writing("change", "delivery.endpoint"), "Make a new signing secret", answer={201: NewSecret},
+    named="rotate endpoint secret", has=["conflict"], noted="Rotated its signing secret",
 )  # fmt: skip
-def rotate(request: HttpRequest, endpoint_id: int, body: RotateRequest = USUAL_ROTATION) -> Status[dict[str, str]]:
+def rotate(request: HttpRequest, endpoint: Endpoint, body: RotateRequest = USUAL_ROTATION) -> Status[dict[str, str]]:
     """Shown this once. Callbacks are signed with both for `keep_for` seconds, so that receivers can change over."""
-    endpoint = resource.get(endpoint_id)
     try:
-        secret = endpoints.rotate(endpoint, body.keep_for)
+        return Status(201, {"secret": endpoints.rotate(endpoint, body.keep_for)})
     except ValueError as error:
         raise ApiError(409, str(error), "there is nothing to rotate") from error
-    history.noted(request, endpoint, "Rotated its signing secret")
-    return Status(201, {"secret": secret})

@@ -9,7 +9,7 @@ the path, where there is something at it. Nothing else repeats what was sent: it
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -19,10 +19,10 @@ from django.conf import settings
 from django.core.exceptions import DisallowedHost, ObjectDoesNotExist
 from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
-from api.wording import field_errors
+from declarations.problems import field_of, message_of
 from jobs.database_errors import Trouble, trouble_of
 from operations.limits import TooMany
 from operations.web.answers import DATABASE_AWAY, DATABASE_AWAY_SECONDS
@@ -59,8 +59,32 @@ WRONG_HOST = (
     "ask it by one that it has, or have this one added to its setting ALLOWED_HOSTS",
 )
 
+LONGEST_NAME = 100
+
+MOST_ERRORS = 100
+"""Told at once: a body may hold thousands of wrong fields."""
+
 FieldErrors = Sequence[tuple[str, str]]
 """(field, what is wrong with it). A field `""` is the whole."""
+
+
+class FieldProblem(Schema):
+    """What is wrong with one field of the body, one query parameter or one header. `field` empty: with the whole."""
+
+    field: str
+    message: str
+
+
+class Problem(Schema):
+    """A problem document (RFC 9457). `hint`: what to do. `errors` comes with status 422 alone."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    instance: str | None = None
+    errors: list[FieldProblem] = []
 
 
 class ApiError(Exception):
@@ -103,6 +127,26 @@ def not_valid(errors: FieldErrors, hint: str = "") -> ApiError:
     return ApiError(422, hint=hint, errors=errors)
 
 
+def field_errors(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(field, message) of each of pydantic's errors, as the API framework gives them; at most 100, none twice."""
+    found = {(_field(each["loc"]), message_of(each)): None for each in errors}
+    return list(found)[:MOST_ERRORS]
+
+
+def _field(location: Sequence[Any]) -> str:
+    """The name of a field as its sender knows it: without `body` and the name of our parameter."""
+    if not location:
+        return "body"
+    ours = 2 if location[0] == "body" or (location[0] == "query" and location[1:2] == ("query",)) else 1
+    return shown(field_of(location[ours:])) or str(location[0])
+
+
+def shown(name: str) -> str:
+    """A name that was sent, as it may be shown: one short line that steers nothing."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return plain if len(plain) <= LONGEST_NAME else f"{plain[:LONGEST_NAME]}…"
+
+
 def _too_many(seconds: float) -> ApiError:
     wait = max(1, math.ceil(seconds))
     return ApiError(429, "", f"try again in {wait} s", {"Retry-After": str(wait)})
@@ -119,24 +163,20 @@ def add_handlers(api: NinjaAPI) -> None:
         ValidationError: lambda request, error: not_valid(field_errors(error.errors)),
         Http404: lambda request, error: ApiError(404),
         ObjectDoesNotExist: _deleted_meanwhile,
-        **dict.fromkeys(DATABASE_AWAY, _database_away),
+        **dict.fromkeys(DATABASE_AWAY, database_away),
         IntegrityError: _clash,
         DataError: _not_storable,
     }
+
+    def answered(handler: Callable[[HttpRequest, Any], ApiError], request: HttpRequest, error: Any) -> HttpResponse:
+        return handler(request, error).response(request)
+
     for exception, handler in handlers.items():
-        api.add_exception_handler(exception, partial(_answered, handler))
+        api.add_exception_handler(exception, partial(answered, handler))
 
 
-def _answered(handler: Callable[[HttpRequest, Any], ApiError], request: HttpRequest, error: Any) -> HttpResponse:
-    return handler(request, error).response(request)
-
-
-def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+def database_away(request: HttpRequest, error: Exception) -> ApiError:
     """Status 503, with a line in the log. Raises: `error` when it is ours."""
-    return _database_away(request, error).response(request)
-
-
-def _database_away(request: HttpRequest, error: Exception) -> ApiError:
     if trouble_of(error) is Trouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)

@@ -49,6 +49,12 @@ Instant = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(written_
 """An instant with its offset from UTC."""
 
 
+class MovedAnswer(Schema):
+    """How many backups were put at the head of the backlog."""
+
+    moved: int
+
+
 @cache
 def partial(schema: type[BaseModel]) -> type[BaseModel]:
     """The same body for PATCH: every field may be left out, and is then not changed. Its validators are the fields'."""

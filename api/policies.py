@@ -9,22 +9,16 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
-from api import history
-from api.assignment_schemas import MovedAnswer, PolicyPreviewAnswer, PolicyPreviewQuery
-from api.auth import Staff, user_of, viewing
+from api.auth import Staff, name_of, viewing
+from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.fields import Name
+from api.fields import Instant, MovedAnswer, Name
 from api.models import Scope
-from api.resources import Resource
 from schedules import rollouts
 from sources import models, planning, previews
 from sources.edits import Policies
 from sources.policy_declaration import Policy
-
-COLUMN = {
-    "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",
-    "repository": "repository__name",
-}  # fmt: skip
+from sources.previews import LARGEST_COUNT
 
 
 class EditUnderWay(Schema):
@@ -45,27 +39,71 @@ class PolicyAnswer(Policy):
     edit_under_way: EditUnderWay | None = Field(description="Null: all its assignments follow its last edit")
 
 
-class PolicyFilters(Schema):
-    """Which policies; of a repository or throttle of that name."""
+class PolicyPreviewQuery(Schema):
+    """How many periods, and from which instant on: now, if it is left out."""
 
-    name: Name | None = None
-    enabled: bool | None = None
-    repository: Name | None = None
-    throttle: Name | None = None
+    count: int = Field(10, ge=1, le=LARGEST_COUNT)
+    start: Instant | None = Field(None, alias="from")
 
 
-class PoliciesOfTheApi(Resource[models.Policy]):
-    service, tag = Policies, "policies"
-    answer, filters = PolicyAnswer, PolicyFilters
+class OpeningAnswer(Schema):
+    """A stretch in which the window is open, cut at the ends of the period; `*_local`: in the policy's zone."""
+
+    opens_at: datetime
+    closes_at: datetime
+    opens_at_local: datetime
+    closes_at_local: datetime
+    seconds: float
+
+
+class PeriodAnswer(Schema):
+    """A period. `warning`: why it has no opening, else empty."""
+
+    begins_at: datetime
+    ends_at: datetime
+    begins_at_local: datetime
+    ends_at_local: datetime
+    seconds: float
+    openings: list[OpeningAnswer]
+    warning: str
+
+
+class HolidayAnswer(Schema):
+    """A public holiday, on which no range of a window begins."""
+
+    date: str
+    name: str
+
+
+class PolicyPreviewAnswer(Schema):
+    """The coming periods of a policy with their openings."""
+
+    policy: str
+    enabled: bool
+    cron: str
+    zone: str
+    window: Any
+    excluded_dates: Any
+    holidays: list[HolidayAnswer] = Field(description="The next ones among the excluded dates: ten at most")
+    not_kept: dict[str, list[str]] = Field(description="Of its sources, by their kind: what no backup keeps of them")
+    periods: list[PeriodAnswer]
+
+
+class PoliciesOfTheApi(Declared[models.Policy]):
+    """`repository`, `throttle`: of that name."""
+
+    service, tag, answer = Policies, "policies", PolicyAnswer
+    filters = {"name": Name, "enabled": bool, "repository": Name, "throttle": Name}
+    lookups = {
+        "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",
+        "repository": "repository__name",
+    }  # fmt: skip
     orderings = ("id", "schedule__name", "schedule__priority", "schedule__next_trigger_at")
     moving = ("sources", "next_trigger_at", "edit_under_way")
 
     def rows(self) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().rows().annotate(sources=Count("assignments"))
         return rows
-
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        return rows.filter(**{COLUMN[name]: value for name, value in asked.items()})
 
     def facts(self, rows: Sequence[models.Policy]) -> list[dict[str, Any]]:
         under_way = rollouts.progress("policy", [row.pk for row in rows])
@@ -80,31 +118,25 @@ class PoliciesOfTheApi(Resource[models.Policy]):
         ]
 
 
-policies = PoliciesOfTheApi()
-router = policies.router()
+resource = PoliciesOfTheApi()
+router = resource.router
 
 
-@policies.verb(
-    router, "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up all its sources now",
-    answer=MovedAnswer, named="back_up_policy_now", has=["conflict"],
+@resource.verb(
+    "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up all its sources now", answer=MovedAnswer,
+    named="back up policy now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
-def back_up_now(request: HttpRequest, policy_id: int) -> dict[str, int]:
+def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
     """Out of its period and window. Paused sources are left out, and what is copied already is left alone."""
-    policy = policies.get(policy_id)
     if not policy.schedule.enabled:
         raise ApiError(409, "the policy is disabled", "enable it first")
-    moved = planning.back_up_now(policy.assignments.all(), asked_by=user_of(request).get_username())
-    history.noted(request, policy, "Back up now")
-    return {"moved": moved}
+    return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=name_of(request))}
 
 
 @router.get(
-    "/policies/{path:name}/preview",
-    auth=viewing("sources.policy"),
-    response=PolicyPreviewAnswer,
-    operation_id="preview_policy",
-    summary="The next periods and their openings",
-)
+    "/policies/{path:name}/preview", auth=viewing("sources.policy"), response=PolicyPreviewAnswer,
+    operation_id="preview_policy", summary="The next periods and their openings",
+)  # fmt: skip
 def preview(request: HttpRequest, name: str, query: Query[PolicyPreviewQuery]) -> dict[str, Any]:
     """From now on, or from the instant `from`. `name`: the name of the policy; or its id, when none has that name."""
     policy = _named(name)
@@ -123,5 +155,5 @@ def _named(name: str) -> models.Policy:
     if found is None and name.isascii() and name.isdecimal() and len(name) < len(str(2**63)):
         found = known.filter(pk=int(name)).first()
     if found is None:
-        raise ApiError(404, "there is no such policy", "GET /api/policies lists those there are")
+        raise resource.missing()
     return found

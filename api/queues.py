@@ -1,29 +1,79 @@
-"""Queues: what lies in them, and pausing them."""
+"""Queues: what lies in them, and pausing them. And the hold of everything."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Field, Router
+from ninja import Field, Router, Schema
+from pydantic import AfterValidator
 
 from api import history
 from api.auth import looking, operating
-from api.choosing import NOT_KNOWN, patiently
+from api.cursors import patiently
 from api.errors import ApiError
-from api.fields import Body, Line
-from api.schemas import QueueAnswer, QueuesAnswer
+from api.fields import Body, Instant, Line
 from jobs import backlog
 from jobs.backlog.pausing import check_known
-from jobs.models import PausedQueue
+from jobs.models import Hold, PausedQueue
 from operations.backlog.summary import QueueSummary, summary
+from operations.hold import held
 
 router = Router(tags=["backlog"], auth=looking())
+
+
+class QueueAnswer(Schema):
+    """A queue at this moment. Numbers named in `at_least` are lower bounds. `oldest_ready_for`: seconds."""
+
+    name: str
+    in_settings: bool
+    paused_at: datetime | None
+    paused_reason: str
+    waiting: int
+    backing_off: int
+    ready: int
+    running: int
+    oldest_ready_for: float | None
+    overdue_for: float | None
+    finished_last_minute: int
+    workers: int
+    places: int
+    at_least: list[str]
+
+
+class QueuesAnswer(Schema):
+    """All queues. There is no second page."""
+
+    items: list[QueueAnswer]
+    next: None = None
 
 
 class PauseRequest(Body):
     """`reason`: why nothing starts."""
 
     reason: Annotated[Line, Field()] = ""
+
+
+def _given(reason: str) -> str:
+    """Raises: ValueError for one that says nothing."""
+    if not reason.strip():
+        raise ValueError("is missing: say why, for those who look next")
+    return reason
+
+
+class HoldRequest(Body):
+    """`reason`: why nothing may start."""
+
+    reason: Annotated[Line, AfterValidator(_given), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
+
+
+class HoldAnswer(Schema):
+    """Whether everything is on hold; since when, why, and by whom."""
+
+    held: bool
+    since: Instant | None = None
+    reason: str = ""
+    by: str = ""
 
 
 @router.get("/queues", response=QueuesAnswer, operation_id="list_queues", summary="Queues")
@@ -57,12 +107,13 @@ def resume(request: HttpRequest, name: str) -> dict[str, Any]:
 
 def _existing(name: str) -> None:
     """Raises: ApiError (404)."""
+    missing = ApiError(404, "there is no such queue", "GET /api/queues lists those there are")
+    if not name.isprintable():
+        raise missing
     try:
-        if not name.isprintable():
-            raise ValueError(NOT_KNOWN)
         check_known(name)
     except ValueError as error:
-        raise ApiError(404, "there is no such queue", "GET /api/queues lists those there are") from error
+        raise missing from error
 
 
 def _queues() -> dict[str, dict[str, Any]]:
@@ -76,3 +127,31 @@ def _queue(name: str) -> dict[str, Any]:
 
 def _facts(queue: QueueSummary) -> dict[str, Any]:
     return asdict(queue) | {"at_least": sorted(queue.at_least)}
+
+
+@router.get("/hold", response=HoldAnswer, operation_id="get_hold", summary="The hold of everything")
+def get_hold(request: HttpRequest) -> dict[str, Any]:
+    """Whether there is one. While there is, nothing starts, of any queue."""
+    return _hold(held())
+
+
+@router.post("/hold", auth=operating(), response=HoldAnswer, operation_id="hold", summary="Hold everything")
+def hold(request: HttpRequest, body: HoldRequest) -> dict[str, Any]:
+    """No backup, retention, check, drill, restore or delivery starts, and what runs is stopped and given back, which
+    counts as no failure. Again: the reason is replaced. DELETE ends it."""
+    if backlog.hold(body.reason, by=str(request.user)) and (found := held()):
+        history.noted(request, found, "Held")
+    return _hold(held())
+
+
+@router.delete("/hold", auth=operating(), response=HoldAnswer, operation_id="release", summary="End the hold")
+def release(request: HttpRequest) -> dict[str, Any]:
+    """Everything goes on. Queues that were paused by themselves stay so."""
+    found = held()
+    if backlog.release(by=str(request.user)):
+        history.noted(request, found, "Released")
+    return _hold(held())
+
+
+def _hold(found: Hold | None) -> dict[str, Any]:
+    return {"held": True, "since": found.since, "reason": found.reason, "by": found.by} if found else {"held": False}

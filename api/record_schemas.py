@@ -1,5 +1,5 @@
-"""What is sent and answered about records. A choice of records refuses keys that it does not know: a key that is
-misspelt and left unread would choose more records than were meant."""
+"""What is sent and answered about records, dead letters among them. A choice of records refuses keys that it does not
+know: a key that is misspelt and left unread would choose more records than were meant."""
 
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -8,7 +8,6 @@ from ninja import Field, Schema
 from pydantic import StringConstraints, model_validator
 
 from api.fields import Body, Instant, Name, RowId
-from api.schemas import AttemptAnswer
 from operations.backlog.arguments import LARGEST_ID
 
 MOST_IDS = 1000
@@ -39,10 +38,20 @@ class RecordChoice(Schema):
     )
 
 
-class RecordFilters(RecordChoice):
-    """Which records are listed."""
+class AttemptAnswer(Schema):
+    """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing. With
+    `silences` it stands for so many that found it absent, the first from `started_at`, the last to `ended_at`.
+    """
 
-    ended_since: Instant | None = Field(None, description="Succeeded, failed or cancelled then or later")
+    record: int
+    number: int
+    queue: str
+    worker_id: int | None
+    started_at: datetime
+    ended_at: datetime
+    outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
+    error: str
+    facts: dict[str, object] | None = None
 
 
 class DeliveryAnswer(Schema):
@@ -150,3 +159,33 @@ class CancelAnswer(Schema):
     cancelled: list[int]
     stopping: list[int]
     finished: list[int]
+
+
+class DeadLettersQuery(Schema):
+    """Of which kind and queue."""
+
+    kind: Name | None = None
+    queue: Name | None = None
+
+
+class DeadLetterAnswer(Schema):
+    """Failed records that say the same. `says`: with numbers, ids, addresses and paths folded."""
+
+    group: str
+    says: str
+    count: int
+    kinds: list[str]
+    queues: list[str]
+    first_at: datetime
+    last_at: datetime
+    example_id: int
+    example: str
+
+
+class DeadLettersAnswer(Schema):
+    """The largest group first. `read`: how many of the newest failed records were looked at; `more`: there are older
+    ones."""
+
+    groups: list[DeadLetterAnswer]
+    read: int
+    more: bool

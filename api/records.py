@@ -1,6 +1,6 @@
 """Records of the backlog, events and dead letters among them: look at them, retry and cancel them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,18 +9,21 @@ from django.http import HttpRequest
 from ninja import Query
 
 from api.auth import Staff, looking, operating
-from api.choosing import ASK_FOR_LESS, check_known, patiently
+from api.cursors import ASK_FOR_LESS, patiently
+from api.errors import not_valid
+from api.fields import Instant
 from api.record_schemas import (
     CancelAnswer,
+    DeadLettersAnswer,
+    DeadLettersQuery,
     RecordAnswer,
+    RecordChoice,
     RecordDetail,
-    RecordFilters,
     RetryAnswer,
     RetryRequest,
     WouldRetryAnswer,
 )
 from api.resources import Resource
-from api.schemas import DeadLettersAnswer, DeadLettersQuery
 from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.clock import database_clock
@@ -29,7 +32,7 @@ from jobs.states import Status
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reasons import reasons
-from operations.backlog.selection import filtered, locked_batches, with_answers
+from operations.backlog.selection import check_names, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
 from operations.web import audit
 
@@ -42,8 +45,9 @@ MOST_AT_ONCE = 10_000
 class Records(Resource[BacklogRecord]):
     """Records, read-only: what machines write."""
 
-    model, name, plural, tag = BacklogRecord, "record", "records", "backlog"
-    answer, detail, filters = RecordAnswer, RecordDetail, RecordFilters
+    model, called, tag, answer, detail = BacklogRecord, "record", "backlog", RecordAnswer, RecordDetail
+    choice = RecordChoice
+    filters = {"ended_since": (Instant, "Succeeded, failed or cancelled then or later")}
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
     ask_for_less = f"{ASK_FOR_LESS}; order what has ended by `-finished_at`"
@@ -56,9 +60,9 @@ class Records(Resource[BacklogRecord]):
         """With what their last attempts were answered."""
         return with_answers(BacklogRecord.objects.all())
 
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+    def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
         """By what they are like, where they came from, and what came of them."""
-        check_known(asked.get("kind"), asked.get("queue"))
+        _check_known(asked.get("kind"), asked.get("queue"))
         return filtered(rows, asked)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
@@ -72,16 +76,13 @@ class Records(Resource[BacklogRecord]):
 
 
 resource = Records()
-router = resource.router()
+router = resource.router
 
 
 @router.post(
-    "/records/retry",
-    auth=operating(),
-    response=RetryAnswer | WouldRetryAnswer,
-    operation_id="retry_records",
+    "/records/retry", auth=operating(), response=RetryAnswer | WouldRetryAnswer, operation_id="retry_records",
     summary="Retry records now",
-)
+)  # fmt: skip
 def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     """What waits is ready at once, whatever for. What failed or was cancelled starts afresh; an event keeps its id."""
     rows: QuerySet[Any] = BacklogRecord.objects.all()
@@ -101,34 +102,31 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     return result | {"next": following}
 
 
-@resource.verb(router, "retry", operating(), "Retry one record now", answer=RetryAnswer)
-def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
+@resource.verb("retry", operating(), "Retry one record now", answer=RetryAnswer)
+def retry_one(request: HttpRequest, record: BacklogRecord) -> dict[str, Any]:
     """As for many."""
-    return _one(request, "Retry now", backlog.retry, record_id)
+    return _one(request, "Retry now", backlog.retry, record)
 
 
-@resource.verb(router, "cancel", operating(), "Take one record off the backlog", answer=CancelAnswer)
-def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
+@resource.verb("cancel", operating(), "Take one record off the backlog", answer=CancelAnswer)
+def cancel_one(request: HttpRequest, record: BacklogRecord) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
-    return _one(request, "Cancel", backlog.cancel, record_id)
+    return _one(request, "Cancel", backlog.cancel, record)
 
 
-def _one(request: HttpRequest, name: str, verb: Verb, record_id: int) -> dict[str, Any]:
-    result = asdict(verb([resource.get(record_id).pk]))
-    audit.note(request, name, describe(result), record_id)
+def _one(request: HttpRequest, name: str, verb: Verb, record: BacklogRecord) -> dict[str, Any]:
+    result = asdict(verb([record.pk]))
+    audit.note(request, name, describe(result), record.pk)
     return result
 
 
 @router.get(
-    "/dead-letters",
-    auth=looking(),
-    response=DeadLettersAnswer,
-    operation_id="list_dead_letters",
+    "/dead-letters", auth=looking(), response=DeadLettersAnswer, operation_id="list_dead_letters",
     summary="Failed records by what they say",
-)
+)  # fmt: skip
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
     """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
-    check_known(query.kind, query.queue)
+    _check_known(query.kind, query.queue)
     with patiently():
         return facts_of(dead_letters(query.kind, query.queue))
 
@@ -139,3 +137,12 @@ def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
         return sorted({each for each in body.ids if each > body.after})
     following = rows.filter(pk__gt=body.after).order_by("pk")
     return list(following.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
+
+
+def _check_known(kind: str | None, queue: str | None) -> None:
+    """Raises: ApiError (422) for a kind or queue that neither the settings nor any record knows."""
+    for name, asked in (("kind", (kind, None)), ("queue", (None, queue))):
+        try:
+            check_names(*asked)
+        except ValueError as error:
+            raise not_valid([(name, "is none that is known")], "GET /api/records tells those of each record") from error

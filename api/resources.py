@@ -1,177 +1,219 @@
-"""One way to make a resource: rows that are listed, read, created, changed and deleted over the API.
+"""One way to make a resource: rows that are listed and read over the API. Those that people edit: `api/declared.py`.
 
-    class ThrottleAnswer(Throttle):                  # what is answered: what was declared, `id`, and what else there is
-        id: int
-        live: LiveAnswer
-
-    class ThrottleFilters(Schema):                   # every field is a query parameter; None: not filtered by
-        name: Name | None = None
-        paused: bool | None = None
-
-    class ThrottlesOfTheApi(Resource[Throttle]):
-        service, tag = Throttles, "throttles"        # how they are edited, and what is sent: declarations/service.py
-        answer, filters = ThrottleAnswer, ThrottleFilters
-        orderings = ("id", "name")                   # fields of the model, also in joins, as `schedule__name`
-        moving = ("live",)                           # answered, but no part of the ETag
+    class Breakers(Resource[Breaker]):
+        model, tag, answer = Breaker, "rules", BreakerAnswer
+        filters = {"key": Name, "open": bool}        # query parameters; what is not sent is not filtered by
+        lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
+        orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
+        moving = ("waiting",)                        # answered, but no part of the ETag
 
         def facts(self, rows):                       # more than the answer's fields of the row by name
-            return [self.own_facts(row) | {"live": …} for row in rows]
-        def filtered(self, rows, asked): …           # more than `field = value`
+            return [self.own_facts(row) | {"waiting": …} for row in rows]
 
-    resource = ThrottlesOfTheApi()
-    router = resource.router()          # GET, POST /throttles; GET, PATCH, DELETE /throttles/{throttle_id}
+    resource = Breakers()
+    router = resource.router                         # GET /breakers, GET /breakers/{breaker_id}
 
-    @resource.verb(router, "pause", operating(), "Pause a throttle", has=["etag"])
-    def pause(request, throttle_id: int) -> HttpResponse:       # what else it has: POST /throttles/{throttle_id}/pause
-        throttle = resource.get(throttle_id)                    # 404 in words
+    @resource.verb("close", operating(), "Close an open breaker", has=["conflict"])  # POST /breakers/{breaker_id}/close
+    def close(request: HttpRequest, breaker: Breaker) -> str:     # 404 without that row
         …
-        return resource.respond(throttle)                       # with its ETag
+        return "Closed"                              # noted in its history; the answer is the row, with its ETag
 
-All operations on one path have to be in one router. Without a `service` it is read-only, and says its `model`, `name`
-and `plural`; `creates`, `changes`, `deletes` = False leave out single operations. Who may do what:
-`jobs.view_throttle`, `add_`, `change_` and `delete_` of the model, as in the admin, unless `permits` is overridden.
-References are names. The steps of a request are in `api/steps.py`; the statuses that come of it are documented by
+All operations on one path have to be in one router. Who may look: who has `jobs.view_breaker` or `jobs.change_breaker`,
+as in the admin, unless `permits` is overridden. The statuses that come of an operation are documented by
 `api/document.py`.
 """
 
-from collections.abc import Callable, Sequence
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import Query, Router, Schema
 from pydantic import BaseModel
 
-from api import operations, steps
-from api.auth import Staff, user_of, viewing, writing
-from api.choosing import ASK_FOR_LESS
-from declarations.service import Service
+from api import history
+from api.auth import Staff, viewing
+from api.cursors import ASK_FOR_LESS, Place, page_of, patiently
+from api.errors import ApiError
+from api.operations import PAGING, page_schema, query_schema, taking
 
 Row = TypeVar("Row", bound=Model)
 View = TypeVar("View", bound=Callable[..., Any])
 
+ETAG_LENGTH = 32
+
+
+def etag_of(content: dict[str, Any], moving: Sequence[str] = ()) -> str:
+    """The ETag of JSON content, quoted: a digest without its `moving` members, which machines move: else each second
+    would make the ETags of people stale."""
+    kept = {name: value for name, value in content.items() if name not in moving}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:ETAG_LENGTH]}"'
+
 
 class Resource(Generic[Row]):
-    """Rows of a model as a resource of the API. The module's docstring tells how to make one."""
+    """A resource of the API. The module's docstring tells how to make one."""
 
-    service: ClassVar[type[Service[Any]] | None] = None
     model: ClassVar[type[Any]]
-    name: ClassVar[str]
-    """In the singular, in words: of operations, path parameters and messages."""
-
-    plural: ClassVar[str]
-    """In the plural, in words: its path has hyphens for spaces."""
+    called: ClassVar[str] = ""
+    """In the singular, in words, where it is not as its model is called."""
 
     tag: ClassVar[str]
     answer: ClassVar[type[BaseModel]]
-    body: ClassVar[type[BaseModel] | None] = None
-    """What is sent, where it is more than the declaration."""
-
-    filters: ClassVar[type[Schema] | None] = None
-    orderings: ClassVar[tuple[str, ...]] = ()
-    usual_ordering: ClassVar[str] = "id"
-    moving: ClassVar[tuple[str, ...]] = ()
-    with_value: ClassVar[tuple[str, ...]] = ()
-    """Orderings in which rows without a value are left out, so that an index without them yields the order."""
-
-    ask_for_less: ClassVar[str] = ASK_FOR_LESS
-    """What to do when a list takes too long."""
-
     detail: ClassVar[type[BaseModel] | None] = None
     """What the answer about one row is, where it tells more than the list: see `detailed`."""
 
-    removes: ClassVar[bool] = False
-    """Whether a row may have backups, and is deleted in the background then."""
+    choice: ClassVar[type[Schema]] = Schema
+    """Filters that are asked for elsewhere, too."""
 
-    creates: ClassVar[bool] = True
-    changes: ClassVar[bool] = True
-    deletes: ClassVar[bool] = True
+    filters: ClassVar[Mapping[str, Any]] = {}
+    """Type of each query parameter; or (type, description)."""
 
-    def __init_subclass__(cls) -> None:
-        """What has a service is called as its model is."""
-        if cls.service is not None:
-            cls.model = cls.service.model
-            words = cls.model._meta
-            cls.name, cls.plural = str(words.verbose_name), str(words.verbose_name_plural)
+    lookups: ClassVar[Mapping[str, str | Callable[[Any], Q]]] = {}
+    orderings: ClassVar[tuple[str, ...]] = ()
+    usual_ordering: ClassVar[str] = "id"
+    with_value: ClassVar[tuple[str, ...]] = ()
+    """Orderings in which rows without a value are left out, so that an index without them yields the order."""
+
+    moving: ClassVar[tuple[str, ...]] = ()
+    ask_for_less: ClassVar[str] = ASK_FOR_LESS
+    """What to do when a list takes too long."""
+
+    def __init__(self) -> None:
+        words = self.model._meta
+        self.name = self.called or str(words.verbose_name)
+        self.plural = f"{self.called}s" if self.called else str(words.verbose_name_plural)
+        self.path = f"/{self.plural.replace(' ', '-')}"
+        self.parameter = f"{self.name.replace(' ', '_')}_id"
+        self.router = Router(tags=[self.tag])
+        query: Any = Query[query_schema(self)]  # type: ignore[misc]
+        self.operation(
+            "get", self.list_rows, f"list {self.plural}", self.plural[:1].upper() + self.plural[1:],
+            self.permits("view"), page_schema(self.answer), of_one=False, takes={"query": query},
+            description="`next` is the `cursor` of the next page; null: that is all.",
+        )  # fmt: skip
+        one, answer = f"One {self.name}", self.detail or self.answer
+        self.operation("get", self.read, f"get {self.name}", one, self.permits("view"), answer, has=["etag"])
 
     # ── to override ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def rows(self) -> QuerySet[Any]:
         """All rows, with what `facts` needs of others."""
-        return self.edits().rows() if self.service else self.model._default_manager.all()
+        return self.model._default_manager.all()  # type: ignore[no-any-return]
 
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+    def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
         """Those that were asked for; `asked`: the filters that were sent. Raises: ApiError (422)."""
-        return rows.filter(**asked)
+        for name, value in asked.items():
+            lookup = self.lookups.get(name, name)
+            rows = rows.filter(lookup(value) if callable(lookup) else Q(**{lookup: value}))
+        return rows
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """What the answer tells of each row, in the same order."""
         return [self.own_facts(row) for row in rows]
 
     def own_facts(self, row: Row) -> dict[str, Any]:
-        """What was declared, and the answer's other fields that are fields of the row."""
-        declared: dict[str, Any] = self.edits().values(row) if self.service else {}
+        """The answer's fields that are fields of the row."""
         columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
-        others = (name for name in self.answer.model_fields if name not in declared and hasattr(row, name))
-        return {**{name: getattr(row, columns.get(name, name)) for name in others}, **declared}
-
-    def untold(self, row: Row) -> str:
-        """What people edit and no answer tells: part of the ETag, as a digest."""
-        return ""
+        names = (name for name in self.answer.model_fields if hasattr(row, name))
+        return {name: getattr(row, columns.get(name, name)) for name in names}
 
     def detailed(self, row: Row) -> dict[str, Any]:
         """What `detail` tells of one row beside its facts."""
         return {}
 
-    def saved(self, request: HttpRequest, row: Row, changed: set[str] | None, warnings: list[str]) -> None:
-        """After a save, in the same transaction: what follows from it here alone. `changed` None: it is new.
-        `warnings`: of the save, for people."""
-
     def permits(self, verb: str) -> Staff:
-        """Who may `view`, `add`, `change` and `delete` rows."""
-        label = str(self.model._meta.label_lower)
-        return viewing(label) if verb == "view" else writing(verb, label)
+        """Who may `view` rows."""
+        return viewing(self.model._meta.label_lower)
+
+    def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
+        return answer.model_validate(facts).model_dump(mode="json", by_alias=True)
+
+    def etag(self, row: Row, content: dict[str, Any]) -> str:
+        return etag_of(content, self.moving)
 
     # ── the rest ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def path(self) -> str:
-        """Of the list, as `/retry-policies`."""
-        return f"/{self.plural.replace(' ', '-')}"
+    def list_rows(self, request: HttpRequest, query: Any) -> HttpResponse:
+        """One page. Raises: ApiError (422, 503)."""
+        asked = {name: value for name, value in query if name not in PAGING and value is not None}
+        with patiently(self.ask_for_less):
+            rows = self.filtered(self.rows(), asked)
+            place = Place.of(self.model, query.ordering, self.with_value)
+            shown, following = page_of(rows, place, query.limit, query.cursor, self.path)
+            return JsonResponse({"items": self.contents(shown), "next": following})
 
-    @property
-    def parameter(self) -> str:
-        """The path parameter, as `retry_policy_id`."""
-        return f"{self.name.replace(' ', '_')}_id"
+    def read(self, request: HttpRequest, row_id: int) -> HttpResponse:
+        """One row, with its ETag; with its details where it has some. Raises: ApiError (404, 503)."""
+        with patiently():
+            row = self.get(row_id)
+            [facts] = self.facts([row])
+            etag = self.etag(row, self.as_json(self.answer, facts))
+            content = self.as_json(self.detail or self.answer, facts | self.detailed(row))
+        return JsonResponse(content, headers={"ETag": etag})
 
-    @property
-    def one_path(self) -> str:
-        """Of one, as ninja writes it: `/retry-policies/{int:retry_policy_id}`."""
-        return f"{self.path}/{{int:{self.parameter}}}"
-
-    def edits(self, request: HttpRequest | None = None) -> Service[Any]:
-        """How its rows are edited, by who asks."""
-        service: Any = self.service
-        return service(user_of(request) if request else None)  # type: ignore[no-any-return]
+    def contents(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Rows as JSON, as the answer says."""
+        return [self.as_json(self.answer, facts) for facts in self.facts(rows)]
 
     def get(self, row_id: int) -> Row:
         """Raises: ApiError (404)."""
-        return steps.existing(self, row_id)  # type: ignore[no-any-return]
+        row: Row | None = self.rows().filter(pk=row_id).first()
+        if row is None:
+            raise self.missing()
+        return row
 
-    def respond(self, row: Row, status: int = 200) -> HttpResponse:
-        """The answer about one row, with its ETag."""
-        return steps.respond(self, row, status)
+    def missing(self) -> ApiError:
+        return ApiError(404, f"there is no such {self.name}", f"GET /api{self.path} lists those there are")
 
-    def router(self) -> Router:
-        """A router with its operations; more may be added to it."""
-        return operations.router_of(self)
+    def respond(self, row_id: int, status: int = 200, **more: Any) -> HttpResponse:
+        """The answer about one row as it is now, with its ETag, and `more` beside it. Raises: ApiError (404)."""
+        row = self.get(row_id)
+        [content] = self.contents([row])
+        return JsonResponse(content | more, status=status, headers={"ETag": self.etag(row, content)})
 
     def verb(
-        self, router: Router, verb: str, auth: Staff, summary: str, *,
-        answer: Any = None, named: str = "", has: Sequence[str] = (), method: str = "post",
+        self, verb: str, auth: Staff, summary: str, *, answer: Any = None, named: str = "", has: Sequence[str] = (),
+        method: str = "post", noted: str = "",
     ) -> Callable[[View], View]:  # fmt: skip
-        """An operation of its own on one row, as `pause`. `named`: its id, if that is not `pause_throttle`."""
-        return getattr(router, method)(  # type: ignore[no-any-return]
-            f"{self.one_path}/{verb}", auth=auth, response=answer or self.answer, summary=summary,
-            operation_id=named or f"{verb}_{self.name.replace(' ', '_')}", openapi_extra={"x-has": [*has]},
-        )  # fmt: skip
+        """An operation of its own on one row, as `pause`. `named`: its id in words, if that is not `pause throttle`.
+
+        `noted`: what its history has of that. What the function returns is answered; a text is noted instead, and with
+        None or a text the row is answered as it is then.
+        """
+
+        def add(view: View) -> View:
+            def run(request: HttpRequest, row_id: int, **given: Any) -> Any:
+                row = self.get(row_id)
+                found = view(request, row, **given)
+                if note := found if isinstance(found, str) else noted:
+                    history.noted(request, row, note)
+                return self.respond(row_id) if found is None or isinstance(found, str) else found
+
+            _, _, *others = inspect.signature(view).parameters.values()
+            self.operation(
+                method, run, named or f"{verb} {self.name}", summary, auth, answer or self.answer, below=f"/{verb}",
+                takes={each.name: each for each in others}, has=has, description=view.__doc__,
+            )  # fmt: skip
+            return view
+
+        return add
+
+    def operation(
+        self, method: str, run: Callable[..., Any], named: str, summary: str, auth: Staff, answer: Any, *,
+        of_one: bool = True, below: str = "", takes: Mapping[str, Any] | None = None, has: Sequence[str] = (),
+        description: str | None = None,
+    ) -> None:  # fmt: skip
+        """Add an operation on all rows, or of one, at a path `below`; `takes`: parameters of `run` beside request and
+        id, as `taking` has them; `has`: as `x-has` in `api/document.py`."""
+        row_id = {self.parameter: int} if of_one else {}
+        view = taking(lambda request, **given: run(request, *(given.pop(name) for name in row_id), **given),
+                      {**row_id, **(takes or {})})  # fmt: skip
+        path = f"{self.path}/{{int:{self.parameter}}}{below}" if of_one else f"{self.path}{below}"
+        getattr(self.router, method)(
+            path, auth=auth, response=answer, operation_id=named.replace(" ", "_"), summary=summary,
+            openapi_extra={"x-has": [*has]}, description=inspect.cleandoc(description or ""),
+        )(view)  # fmt: skip

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ninja import Schema
-
+from api.declared import Declared
 from api.fields import Name
-from api.resources import Resource
 from jobs import models, retries
 from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicy
 
@@ -20,20 +18,12 @@ class RetryPolicyAnswer(RetryPolicy):
     first_delays: list[float]
 
 
-class RetryPolicyFilters(Schema):
-    """By name and algorithm."""
-
-    name: Name | None = None
-    algorithm: AlgorithmName | None = None
-
-
-class RetryPoliciesOfTheApi(Resource[models.RetryPolicy]):
+class RetryPoliciesOfTheApi(Declared[models.RetryPolicy]):
     """Retry policies. What waits by one follows an edit of it."""
 
-    service, tag = RetryPolicies, "rules"
-    answer, filters = RetryPolicyAnswer, RetryPolicyFilters
-    orderings = ("id", "name")
-    usual_ordering = "name"
+    service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer
+    filters = {"name": Name, "algorithm": AlgorithmName}
+    orderings, usual_ordering = ("id", "name"), "name"
     moving = ("first_delays",)
 
     def facts(self, rows: Sequence[models.RetryPolicy]) -> list[dict[str, Any]]:
@@ -48,4 +38,4 @@ def _first_delays(policy: models.RetryPolicy) -> list[float]:
     return [retries.delay(rule, failures) for failures in range(1, SHOWN_DELAYS + 1)]
 
 
-router = RetryPoliciesOfTheApi().router()
+router = RetryPoliciesOfTheApi().router

@@ -1,20 +1,18 @@
 """The API: its description, who asks, and the routers of all resources, in the order of the document."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Schema
 
 from api import (
     agents,
-    alert_routes,
     alerts,
     assignments,
     backups,
     breakers,
     endpoints,
-    enrolment,
-    hold,
     policies,
     queues,
     records,
@@ -30,7 +28,6 @@ from api import (
 )  # fmt: skip
 from api.application import Api
 from api.auth import Staff, token_of
-from api.schemas import MeAnswer
 from jobs.conf import PROGRAM
 
 api = Api(
@@ -44,12 +41,30 @@ api = Api(
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
+PROTECTED = (agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
 BACKLOG = (
-    schedules, triggers, throttles, endpoints, retry_policies, records, queues,
-    hold, breakers, workers, alerts, alert_routes,
+    schedules, triggers, throttles, endpoints, retry_policies, records, queues, breakers, workers, alerts,
 )  # fmt: skip
 me = Router(tags=["who asks"])
+
+
+class TokenAnswer(Schema):
+    """A token of the API, without its text."""
+
+    id: int
+    name: str
+    scopes: list[Literal["read", "write", "operate"]]
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class MeAnswer(Schema):
+    """Who asks. `token` null: by session. `permissions`: what the user may do, within the token's scopes."""
+
+    user: str
+    superuser: bool
+    permissions: list[str]
+    token: TokenAnswer | None
 
 
 @me.get("/me", auth=Staff(None), response=MeAnswer, operation_id="get_me", summary="Who asks")

@@ -1,30 +1,23 @@
 """Schedules: edited, triggered, paused, and planned before and after they are saved. A policy's is edited with it."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from ninja import Query
+from ninja import Field, Query, Schema
 
 from api import history
-from api.auth import Staff, operating, viewing
-from api.choosing import patiently
+from api.auth import Staff, operating, user_of, viewing
+from api.cursors import patiently
+from api.declared import Declared
 from api.errors import ApiError, not_valid
+from api.fields import Instant, Name
 from api.idempotency import once
 from api.models import Scope
-from api.resources import Resource
-from api.schedule_schemas import (
-    PlanAnswer,
-    PreviewAnswer,
-    PreviewQuery,
-    ScheduleAnswer,
-    ScheduleFilters,
-    TriggerAnswer,
-)
+from api.triggers import TriggerAnswer
 from api.triggers import resource as triggers
 from declarations.problems import lines_of
 from schedules import declarations, verbs
@@ -35,81 +28,156 @@ from schedules.models import Schedule
 from schedules.obstacles import obstacle_to_editing
 from schedules.previews import coming_batches
 
-REFERENCES = ("throttle", "endpoint", "retry_policy")
+MOST_PREVIEWED = 100
 
 
-class SchedulesOfTheApi(Resource[Schedule]):
-    """Schedules. The emitter follows an edit at its next look, within a second."""
+class ScheduleAnswer(declarations.Schedule):
+    """`provider` empty: its batch is `event_count` events. Else the batch comes from what is named, as `assignments`.
 
-    service, tag = Schedules, "schedules"
-    answer, filters = ScheduleAnswer, ScheduleFilters
+    `next_trigger_at` null: paused, or not seen by an emitter yet. It is no part of the ETag.
+    """
+
+    id: int
+    next_trigger_at: datetime | None
+
+
+class PreviewQuery(Schema):
+    """How many triggers, and after which instant: now, if it is left out."""
+
+    count: int = Field(10, ge=1, le=MOST_PREVIEWED)
+    start: Instant | None = Field(None, alias="from")
+
+
+class PreviewedTrigger(Schema):
+    """`first_at` and `last_at`: when its first and its last event may start. `closes_at` null: no window."""
+
+    trigger_at: datetime
+    trigger_at_local: str
+    events: int
+    first_at: datetime
+    last_at: datetime
+    closes_at: datetime | None
+
+
+class PreviewAnswer(Schema):
+    """The next triggers of a schedule, as if it were enabled."""
+
+    triggers: list[PreviewedTrigger]
+
+
+class PlanMessage(Schema):
+    """A sentence about a plan. `level`: good, warning, bad, or empty."""
+
+    level: str
+    text: str
+
+
+class PlanVerdict(Schema):
+    """`needed_pace`: events a second; `batch_takes`, `longest`: seconds; `busy`: share of the time asked for."""
+
+    needed_pace: float
+    batch_takes: float
+    batches: int
+    batches_too_late: int
+    first_too_late: datetime | None
+    longest: float | None
+    busy: float
+
+
+class PlanCurve(Schema):
+    """Events a minute over the days: the busiest minute, the mean, and the busiest minute of each hour."""
+
+    peak: float
+    busiest_minute: datetime | None
+    mean: float
+    busiest_minute_of_each_hour: list[float]
+
+
+class PlanAnswer(Schema):
+    """The load of the next seven days, beside what shares its throttle, and whether batches complete in their window.
+
+    `pace`: events a second that get through. `verdict` null: its throttle is paused.
+    """
+
+    schedule: str
+    start: datetime
+    next_triggers: list[datetime]
+    events: int
+    shares_its_throttle_with: list[str]
+    seconds_each: float
+    seconds_each_is_assumed: bool
+    pace: float
+    verdict: PlanVerdict | None
+    load: PlanCurve
+    messages: list[PlanMessage]
+
+
+class SchedulesOfTheApi(Declared[Schedule]):
+    """Schedules. The emitter follows an edit at its next look, within a second.
+
+    What they refer to is asked for by name; `provider` empty: those whose batch is events.
+    """
+
+    service, tag, answer = Schedules, "schedules", ScheduleAnswer
+    filters = {
+        "name": Name, "kind": Name, "provider": declarations.Word, "enabled": bool, "throttle": Name, "endpoint": Name,
+        "retry_policy": Name,
+    }  # fmt: skip
+    lookups = {name: f"{name}__name" for name in ("throttle", "endpoint", "retry_policy")}
     orderings = ("id", "name", "next_trigger_at")
     moving = ("next_trigger_at",)
 
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        """By the names of what they refer to."""
-        return rows.filter(**{f"{name}__name" if name in REFERENCES else name: asked[name] for name in asked})
-
-    def facts(self, rows: Sequence[Schedule]) -> list[dict[str, Any]]:
+    def own_facts(self, row: Schedule) -> dict[str, Any]:
         """A paused one triggers nothing next."""
-        paused = {"next_trigger_at": None}
-        return [self.own_facts(row) | ({} if row.enabled else paused) for row in rows]
+        return super().own_facts(row) | ({} if row.enabled else {"next_trigger_at": None})
 
 
 resource = SchedulesOfTheApi()
-router = resource.router()
+router = resource.router
 
 
 @resource.verb(
-    router, "trigger", operating(), "Trigger a schedule now", answer={201: TriggerAnswer},
+    "trigger", operating(), "Trigger a schedule now", answer={201: TriggerAnswer},
     has=["location", "etag", "idempotency", "conflict"],
 )  # fmt: skip
-def trigger(request: HttpRequest, schedule_id: int) -> HttpResponse:
+def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
     """Its batch goes on the backlog now, beside what its cron triggers; what it emits is in the answer's `state`."""
 
     def fire() -> HttpResponse:
-        schedule = resource.get(schedule_id)
         try:
             fired = verbs.trigger_now(schedule, str(request.user))
         except ValueError as error:
             raise ApiError(409, str(error), "ask again in a second") from error
         history.noted(request, schedule, "Triggered")
-        response = triggers.respond(triggers.get(fired.pk), 201)
+        response = triggers.respond(fired.pk, 201)
         response["Location"] = f"/api{triggers.path}/{fired.pk}"
         return response
 
     return once(request, fire)
 
 
-@resource.verb(router, "pause", operating(), "Pause a schedule", has=["etag", "conflict"])
-def pause(request: HttpRequest, schedule_id: int) -> HttpResponse:
+@resource.verb("pause", operating(), "Pause a schedule", has=["etag", "conflict"])
+def pause(request: HttpRequest, schedule: Schedule) -> None:
     """It triggers nothing until it is resumed. What it has emitted goes on."""
-    return _switch(request, schedule_id, enabled=False)
+    _switch(request, schedule, enabled=False)
 
 
-@resource.verb(router, "resume", operating(), "Resume a schedule", has=["etag", "conflict"])
-def resume(request: HttpRequest, schedule_id: int) -> HttpResponse:
+@resource.verb("resume", operating(), "Resume a schedule", has=["etag", "conflict"])
+def resume(request: HttpRequest, schedule: Schedule) -> None:
     """It triggers from now on. What it would have triggered while it was paused is not caught up."""
-    return _switch(request, schedule_id, enabled=True)
+    _switch(request, schedule, enabled=True)
 
 
 @resource.verb(
-    router,
-    "preview",
-    viewing("schedules.schedule"),
-    "The next triggers of a schedule",
-    answer=PreviewAnswer,
-    method="get",
+    "preview", viewing("schedules.schedule"), "The next triggers of a schedule", answer=PreviewAnswer, method="get"
 )
-def preview_schedule(request: HttpRequest, schedule_id: int, query: Query[PreviewQuery]) -> dict[str, Any]:
+def preview(request: HttpRequest, schedule: Schedule, query: Query[PreviewQuery]) -> dict[str, Any]:
     """From now on, or from the instant `from`."""
-    schedule = resource.get(schedule_id)
     try:
         batches = coming_batches(schedule, query.count, query.start)
     except (ValueError, OverflowError) as error:
-        raise ApiError(
-            422, f"no preview is possible: {error}", "correct the schedule, or ask for another `from`"
-        ) from error
+        hint = "correct the schedule, or ask for another `from`"
+        raise ApiError(422, f"no preview is possible: {error}", hint) from error
     zone = schedule.period.tzinfo
     return {
         "triggers": [
@@ -121,11 +189,11 @@ def preview_schedule(request: HttpRequest, schedule_id: int, query: Query[Previe
 
 
 @resource.verb(
-    router, "plan", viewing("schedules.schedule"), "The load of the next seven days", answer=PlanAnswer, method="get"
+    "plan", viewing("schedules.schedule"), "The load of the next seven days", answer=PlanAnswer, method="get"
 )
-def plan(request: HttpRequest, schedule_id: int) -> dict[str, Any]:
+def plan(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
     """And whether its batches complete in their windows at the pace of its throttle."""
-    return _plan(resource.get(schedule_id))
+    return _plan(schedule)
 
 
 @router.post(
@@ -134,7 +202,7 @@ def plan(request: HttpRequest, schedule_id: int) -> dict[str, Any]:
 )  # fmt: skip
 def plan_new(request: HttpRequest, body: declarations.Schedule) -> dict[str, Any]:
     """As for one that is saved. Nothing is saved."""
-    row, service = Schedule(), resource.edits(request)
+    row, service = Schedule(), Schedules(user_of(request))
     service.free.add(body.name)
     try:
         service.fill(row, dict(body))
@@ -153,12 +221,10 @@ def _plan(schedule: Schedule) -> dict[str, Any]:
 
 
 @transaction.atomic
-def _switch(request: HttpRequest, schedule_id: int, *, enabled: bool) -> HttpResponse:
-    resource.get(schedule_id)
-    schedule = Schedule.objects.select_for_update(no_key=True).get(pk=schedule_id)
-    if obstacle := obstacle_to_editing(schedule):
+def _switch(request: HttpRequest, schedule: Schedule, *, enabled: bool) -> None:
+    locked = Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
+    if obstacle := obstacle_to_editing(locked):
         raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
-    if schedule.enabled != enabled:
-        verbs.resume(schedule) if enabled else verbs.pause(schedule)
-        history.noted(request, schedule, "Resumed" if enabled else "Paused")
-    return resource.respond(resource.get(schedule_id))
+    if locked.enabled != enabled:
+        verbs.resume(locked) if enabled else verbs.pause(locked)
+        history.noted(request, locked, "Resumed" if enabled else "Paused")

@@ -1,33 +1,25 @@
-"""Sources, and what a person may want done about one. That of agents is `agents.py`."""
+"""Sources, and what a person may want done about one. What agents ask for is in `agents.py`."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Status
+from ninja import Field, Schema
+from ninja import Status as Answer
 
-from api import history
-from api.assignment_schemas import MovedAnswer
-from api.auth import Staff, user_of
-from api.errors import ApiError, not_valid
+from api.agent_messages import SnoozeRequest
+from api.auth import Staff, name_of
+from api.declared import Declared
+from api.errors import ApiError
+from api.fields import DURATION, Body, MovedAnswer, Name
 from api.models import Scope
-from api.resources import Resource
-from api.source_schemas import (
-    LONGEST_SNOOZE_SECONDS,
-    MOVING,
-    CheckedInAnswer,
-    CodeAnswer,
-    RevokedAnswer,
-    SourceAnswer,
-    SourceFilters,
-    StaffSnoozeBody,
-)
 from jobs.clock import database_clock
-from sources import planning
+from sources import declarations, planning
 from sources.agents import checkins, tokens
+from sources.domain.status import Status
 from sources.edits import Sources, policies_of
 from sources.models import Assignment, Source
 from sources.status import reasons_of, with_status
@@ -36,9 +28,81 @@ OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 
-class SourcesOfTheApi(Resource[Source]):
-    service, tag = Sources, "sources"
-    answer, filters = SourceAnswer, SourceFilters
+class SourceAnswer(declarations.Source):
+    """A source. From `status` on it is moved by machines and by actions: its ETag has none of that."""
+
+    id: int
+    inserted_at: datetime
+    status: Status = Field(description="Over all its assignments, worst first")
+    reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
+    policies: list[str] = Field(description="Names of the policies that it is under")
+    paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
+    snoozed_until: datetime | None = Field(description="No backups of it before; null or past: no snooze")
+    checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
+    hostname: str
+    addresses: Any
+    on_battery: bool | None
+    metered: bool | None
+    clock_skew: float | None
+    last_woken_at: datetime | None
+    wakes: int
+
+
+MOVING = (
+    "status", "reason", "policies", "paused_at", "snoozed_until", "checked_in_at", "hostname", "addresses",
+    "on_battery", "metered", "clock_skew", "last_woken_at", "wakes",
+)  # fmt: skip
+"""No part of a source's ETag."""
+
+
+class StaffSnoozeBody(SnoozeRequest):
+    """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most a year."""
+
+    model_config = Body.model_config
+    longest = 366 * 86_400
+    """A person may mean a year; who means longer pauses the source."""
+
+    too_far = ("a year", "or pause the source")
+    seconds: Annotated[float, Field(gt=0, le=longest), DURATION] | None = Field(None, alias="for")
+
+
+class CheckedInAnswer(Schema):
+    """When it was written down that the source is here, and how many records of the backlog that moved."""
+
+    checked_in_at: datetime
+    moved: int
+
+
+class CodeAnswer(Schema):
+    """An enrolment code, shown this once. `command` is to be typed on the machine of the source."""
+
+    source: str
+    code: str
+    expires_at: datetime
+    command: str
+
+
+class RevokedAnswer(Schema):
+    """How many tokens were valid until now."""
+
+    revoked: int
+
+
+def _is_under(policy: str) -> Q:
+    """Apart from the join over which all assignments of a source are counted."""
+    return Q(pk__in=Assignment.objects.filter(policy__schedule__name=policy).values("source"))
+
+
+class SourcesOfTheApi(Declared[Source]):
+    service, tag, answer = Sources, "sources", SourceAnswer
+    filters = {
+        "name": Name,
+        "kind": declarations.KindOfSource,
+        "status": Status,
+        "paused": bool,
+        "policy": (Name, "Name of a policy that it is under"),
+    }
+    lookups = {"paused": lambda paused: Q(paused_at__isnull=not paused), "policy": _is_under}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     moving = MOVING
     removes = True
@@ -47,127 +111,103 @@ class SourcesOfTheApi(Resource[Source]):
         protected = Source.objects.order_by().with_protection()
         return with_status(protected, timezone.now()).prefetch_related("assignments__policy__schedule")
 
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        if "paused" in asked:
-            rows = rows.filter(paused_at__isnull=not asked["paused"])
-        if "policy" in asked:
-            # apart from the join over which all assignments of a source are counted
-            under = Assignment.objects.filter(policy__schedule__name=asked["policy"])
-            rows = rows.filter(pk__in=under.values("source"))
-        return rows.filter(**{name: asked[name] for name in ("name", "kind", "status") if name in asked})
-
     def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
         reasons = reasons_of(rows, timezone.now())
         return [self.own_facts(row) | {"policies": policies_of(row), "reason": reasons[row.pk]} for row in rows]
 
 
-sources = SourcesOfTheApi()
-router = sources.router()
+resource = SourcesOfTheApi()
+router = resource.router
 
 
-@sources.verb(
-    router, "back-up-now", OPERATING, "Back up now", answer=MovedAnswer, named="back_up_source_now", has=["conflict"]
-)
-def back_up_now(request: HttpRequest, source_id: int) -> dict[str, int]:
+@resource.verb(
+    "back-up-now", OPERATING, "Back up now", answer=MovedAnswer, named="back up source now", has=["conflict"],
+    noted="Back up now",
+)  # fmt: skip
+def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
     """Under all its policies that are enabled, out of period and window; a snooze is over. `moved`: how many backups.
 
     What is copied already is left alone.
     """
-    source = sources.get(source_id)
     if source.retired:
         raise ApiError(409, "the source is retired", 'first PATCH it with {"retired": false}')
     if source.paused_at is not None:
-        raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source_id}/resume")
-    moved = planning.back_up_now(source.assignments.all(), asked_by=user_of(request).get_username())
-    history.noted(request, source, "Back up now")
-    return {"moved": moved}
+        raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source.pk}/resume")
+    return {"moved": planning.back_up_now(source.assignments.all(), asked_by=name_of(request))}
 
 
-@sources.verb(router, "snooze", OPERATING, "No backups before")
-def snooze(request: HttpRequest, source_id: int, body: StaffSnoozeBody) -> HttpResponse:
+@resource.verb("snooze", OPERATING, "No backups before")
+def snooze(request: HttpRequest, source: Source, body: StaffSnoozeBody) -> str:
     """What runs already goes on."""
-    source, now = sources.get(source_id), database_clock()
-    until = body.until or now + timedelta(seconds=body.seconds or 0)
-    if not now < until <= now + timedelta(seconds=LONGEST_SNOOZE_SECONDS):
-        raise not_valid([("until", "must be in the future, and at most a year away")], "or pause the source")
-    planning.snooze([source], until, now)
-    return _done(request, source, f"Snoozed until {until:%Y-%m-%d %H:%M} UTC")
+    now = database_clock()
+    planning.snooze([source], until := body.ends_at(now), now)
+    return f"Snoozed until {until:%Y-%m-%d %H:%M} UTC"
 
 
-@sources.verb(router, "snooze", OPERATING, "End the snooze", named="unsnooze_source", method="delete")
-def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
+@resource.verb(
+    "snooze", OPERATING, "End the snooze", named="unsnooze source", method="delete", noted="Ended the snooze"
+)
+def unsnooze(request: HttpRequest, source: Source) -> None:
     """What waited for its end is ready."""
-    source = sources.get(source_id)
     planning.unsnooze([source])
-    return _done(request, source, "Ended the snooze")
 
 
-@sources.verb(router, "pause", OPERATING, "No more backups")
-def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpResponse:
+@resource.verb("pause", OPERATING, "No more backups")
+def pause(request: HttpRequest, source: Source, stop: bool = False) -> str:
     """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
-    source = sources.get(source_id)
-    planning.pause([source], stop=stop, by=user_of(request).get_username())
-    return _done(request, source, "Paused and stopped" if stop else "Paused")
+    planning.pause([source], stop=stop, by=name_of(request))
+    return "Paused and stopped" if stop else "Paused"
 
 
-@sources.verb(router, "resume", OPERATING, "Back it up again")
-def resume(request: HttpRequest, source_id: int) -> HttpResponse:
+@resource.verb("resume", OPERATING, "Back it up again", noted="Resumed")
+def resume(request: HttpRequest, source: Source) -> None:
     """What is due is on the backlog at once."""
-    source = sources.get(source_id)
-    planning.resume([source], by=user_of(request).get_username())
-    return _done(request, source, "Resumed")
+    planning.resume([source], by=name_of(request))
 
 
-@sources.verb(router, "check-in", OPERATING, "Say that it is here", answer=CheckedInAnswer, named="check_in_source")
-def check_in(request: HttpRequest, source_id: int) -> dict[str, Any]:
+@resource.verb(
+    "check-in", OPERATING, "Say that it is here", answer=CheckedInAnswer, named="check in source", noted="Checked in"
+)
+def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
     """For its agent: what is due is ready at its true place at once. Its addresses stay as its agent said them."""
-    source, now = sources.get(source_id), database_clock()
-    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {user_of(request).get_username()}")
+    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {name_of(request)}")
     try:
-        found = checkins.check_in(source, facts, "", now)
+        found = checkins.check_in(source, facts, "", database_clock())
     except checkins.SourceGone as error:
         raise _gone() from error
-    history.noted(request, source, "Checked in")
     return {"checked_in_at": found.now, "moved": found.moved}
 
 
-@sources.verb(
-    router, "enrolment-code", ENROLLING, "New enrolment code", answer={201: CodeAnswer}, named="make_enrolment_code"
-)
-def make_code(request: HttpRequest, source_id: int) -> Status[dict[str, Any]]:
+@resource.verb(
+    "enrolment-code", ENROLLING, "New enrolment code", answer={201: CodeAnswer}, named="make enrolment code",
+    noted="Made an enrolment code",
+)  # fmt: skip
+def make_code(request: HttpRequest, source: Source) -> Answer[dict[str, Any]]:
     """An agent exchanges it for a token, once, within an hour. Tokens that the source has stay valid until then."""
-    source, now = sources.get(source_id), database_clock()
+    now = database_clock()
     try:
         code = tokens.make_code(source, now=now)
     except tokens.Refused as error:
         raise _gone() from error
-    history.noted(request, source, "Made an enrolment code")
     answer = {
         "source": source.name,
         "code": code,
         "expires_at": tokens.expires_at(tokens.VALID_FOR_SECONDS, now),
         "command": tokens.enrol_command(request.build_absolute_uri("/"), code),
     }
-    return Status(201, answer)
+    return Answer(201, answer)
 
 
-@sources.verb(
-    router, "revoke-tokens", ENROLLING, "Revoke its tokens", answer=RevokedAnswer, named="revoke_tokens_of_source"
-)
-def revoke_tokens(request: HttpRequest, source_id: int) -> dict[str, int]:
+@resource.verb(
+    "revoke-tokens", ENROLLING, "Revoke its tokens", answer=RevokedAnswer, named="revoke tokens of source",
+    noted="Revoked its tokens",
+)  # fmt: skip
+def revoke_tokens(request: HttpRequest, source: Source) -> dict[str, int]:
     """Every agent of it is refused from now on, and an open enrolment code is void. Backups go on."""
-    source = sources.get(source_id)
     try:
-        revoked = tokens.revoke(source)
+        return {"revoked": tokens.revoke(source)}
     except tokens.Refused as error:
         raise _gone() from error
-    history.noted(request, source, "Revoked its tokens")
-    return {"revoked": revoked}
-
-
-def _done(request: HttpRequest, source: Source, what: str) -> HttpResponse:
-    history.noted(request, source, what)
-    return sources.respond(sources.get(source.pk))
 
 
 def _gone() -> ApiError:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from ninja import Schema
-
 from api.auth import Staff, viewing
+from api.declared import Declared
 from api.fields import Name
 from api.models import Scope
-from api.resources import Resource
 from delivery import declarations, models
 from delivery.stored_secrets import StoredSecrets, users_of
 from sources.backups.reach import SET_SECRET
@@ -23,16 +21,9 @@ class StoredSecretAnswer(declarations.StoredSecret):
     used_by: dict[str, list[str]]
 
 
-class StoredSecretFilters(Schema):
-    """Which of them."""
-
-    name: Name | None = None
-
-
-class StoredSecretsOfTheApi(Resource[models.StoredSecret]):
-    service, body, tag = StoredSecrets, declarations.NewStoredSecret, "sources"
-    answer, filters = StoredSecretAnswer, StoredSecretFilters
-    orderings = ("id", "name")
+class StoredSecretsOfTheApi(Declared[models.StoredSecret]):
+    service, body, tag, answer = StoredSecrets, declarations.NewStoredSecret, "sources", StoredSecretAnswer
+    filters, orderings = {"name": Name}, ("id", "name")
     moving = ("used_by",)
 
     def facts(self, rows: Sequence[models.StoredSecret]) -> list[dict[str, Any]]:
@@ -44,4 +35,4 @@ class StoredSecretsOfTheApi(Resource[models.StoredSecret]):
         return viewing("delivery.storedsecret", SET_SECRET) if verb == "view" else Staff(Scope.WRITE, SET_SECRET)
 
 
-router = StoredSecretsOfTheApi().router()
+router = StoredSecretsOfTheApi().router

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q
 from ninja import Schema
 
+from api.declared import Declared
 from api.fields import Name
-from api.resources import Resource
 from jobs import models
 from operations import throttles
 from operations.declarations import Throttle, Throttles
@@ -25,34 +25,21 @@ class LiveThrottle(Schema):
 
 
 class ThrottleAnswer(Throttle):
-    """A throttle. `live` is no part of its ETag."""
+    """A throttle. `paused`: it lets nothing through. `live` is no part of its ETag."""
 
     id: int
     paused: bool
     live: LiveThrottle
 
 
-class ThrottleFilters(Schema):
-    """`paused`: lets nothing through."""
-
-    name: Name | None = None
-    paused: bool | None = None
-
-
-class ThrottlesOfTheApi(Resource[models.Throttle]):
+class ThrottlesOfTheApi(Declared[models.Throttle]):
     """Throttles. An edit takes effect at the next claim."""
 
-    service, tag = Throttles, "throttles"
-    answer, filters = ThrottleAnswer, ThrottleFilters
+    service, tag, answer = Throttles, "throttles", ThrottleAnswer
+    filters = {"name": Name, "paused": bool}
+    lookups = {"paused": lambda paused: Q(max_in_flight=0) if paused else ~Q(max_in_flight=0)}
     orderings = ("id", "name", "max_in_flight")
     moving = ("live",)
-
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        """By name, and by whether they are paused."""
-        paused = asked.pop("paused", None)
-        if paused is not None:
-            rows = rows.filter(max_in_flight=0) if paused else rows.exclude(max_in_flight=0)
-        return rows.filter(**asked)
 
     def facts(self, rows: Sequence[models.Throttle]) -> list[dict[str, Any]]:
         """With what they do at this moment."""
@@ -61,8 +48,7 @@ class ThrottlesOfTheApi(Resource[models.Throttle]):
 
 
 def _live(live: throttles.Live) -> dict[str, Any]:
-    names = ("in_flight", "ready", "waiting", "tokens", "next_token_in")
-    return {name: getattr(live, name) for name in names} | {"at_least": sorted(live.at_least)}
+    return {name: getattr(live, name) for name in LiveThrottle.model_fields} | {"at_least": sorted(live.at_least)}
 
 
-router = ThrottlesOfTheApi().router()
+router = ThrottlesOfTheApi().router

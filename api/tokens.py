@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import DateTimeField, Func, Q
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from api.models import ApiToken, Scope
 from jobs.clock import database_clock
@@ -26,11 +27,6 @@ KEPT_FOR = timedelta(days=90)
 """After its end the row of a token says until when it could be used."""
 
 LONGEST_NAME = 100
-
-
-class _Clock(Func):
-    function = "clock_timestamp"
-    output_field = DateTimeField()
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def authenticate(text: str, now: datetime | None = None) -> ApiToken | None:
     One lookup by digest, whatever the text looks like, so that all of these take the same time. An accepted one costs
     a write at most once a minute.
     """
-    token = ApiToken.objects.select_related("user").annotate(clock=_Clock()).filter(digest=_digest(text)).first()
+    token = ApiToken.objects.select_related("user").annotate(clock=Now()).filter(digest=_digest(text)).first()
     if token is None or state_of(token, instant := now or token.clock) != "valid":
         return None
     if token.used_at is None or instant - token.used_at >= USED_AT_PRECISION:

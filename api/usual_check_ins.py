@@ -16,10 +16,9 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.http.request import split_domain_port, validate_host
 
 from api.agent_auth import REQUESTS
-from api.assignment_schemas import CheckInRequest
+from api.agent_messages import CheckInRequest, status_of
 from api.bodies import LARGEST_BODY, object_of
 from api.errors import NOT_KEPT, ROOT
-from api.source_answers import status_of
 from sources.agents.checkins import check_in_as_usual
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]

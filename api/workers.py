@@ -1,31 +1,47 @@
 """Workers: who serves which queues."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q
+from ninja import Schema
 
+from api.fields import Name
 from api.resources import Resource
-from api.schemas import WorkerAnswer, WorkerFilters
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
 
 
+class WorkerAnswer(Schema):
+    """A process that serves queues. `queues`: how many of its records it runs at once. `clock_skew` in seconds.
+    `alive`: its heartbeat is younger than a lease."""
+
+    id: int
+    name: str
+    hostname: str
+    pid: int
+    queues: dict[str, int]
+    alive: bool
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+    clock_skew: float | None
+
+
+def _is_alive(alive: bool) -> Q:
+    living = Q(pk__in=Worker.alive(database_clock()))
+    return living if alive else ~living
+
+
 class Workers(Resource[Worker]):
     """Worker processes, the latest first."""
 
-    model, name, plural, tag = Worker, "worker", "workers", "workers"
-    answer, filters = WorkerAnswer, WorkerFilters
+    model, tag, answer = Worker, "workers", WorkerAnswer
+    filters, lookups = {"alive": bool, "hostname": Name}, {"alive": _is_alive}
     usual_ordering = "-id"
-
-    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        """By host, and by whether they are alive."""
-        alive = asked.pop("alive", None)
-        if alive is not None:
-            living = Q(pk__in=Worker.alive(database_clock()))
-            rows = rows.filter(living) if alive else rows.exclude(living)
-        return rows.filter(**asked)
 
     def facts(self, rows: Sequence[Worker]) -> list[dict[str, Any]]:
         """With whether they are alive, and what they run."""
@@ -35,4 +51,4 @@ class Workers(Resource[Worker]):
         return [self.own_facts(row) | {"alive": row.is_alive(now), "running": counts.get(row.pk, 0)} for row in rows]
 
 
-router = Workers().router()
+router = Workers().router

@@ -7,7 +7,7 @@ service     how rows are edited as they are declared: the rules that need the da
 Retry policies and throttles are declared in operations/declarations.py: `jobs` needs no pydantic.
 
 The API takes a declaration as its body and answers it; the fleet file is lists of them; commands take options from
-it (operations/management/declared.py), forms of the admin their help texts and checks (operations/admin/declared.py).
+it (operations/management/options.py), forms of the admin their help texts and checks (operations/admin/declared.py).
 """
 
 from collections.abc import Callable

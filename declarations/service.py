@@ -237,10 +237,15 @@ def article(title: str) -> str:
 
 def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
     """Why something is not deleted, as `slow is used by the schedule nightly: give it another throttle first`."""
-    others = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     plural = f"{users[:-1]}ies" if users.endswith("y") else f"{users}s"
     title, them = (plural, "them") if len(names) > 1 else (users, "it")
-    return f"{what} is used by the {title} {', '.join(names[:MOST_NAMED])}{others}: give {them} another {more} first"
+    return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _missing(model: Any, named_by: str, name: str) -> str:

@@ -24,7 +24,7 @@ from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.restores import Restored
 from demo.summary import Summary, copy_of, refused_attempts, summarise, unprotected
-from sources.fleet import import_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Backup
 from sources.processes import programs
 

@@ -24,7 +24,7 @@ def messages_view(found: Iterable[Message]) -> RenderableType:
 
 def capacity_view(found: Capacity) -> RenderableType:
     """The load, a bar for each three hours, and what it means."""
-    columns, top = _columns(found, 56), max(found.load) or 1.0
+    columns, top = found.columns(56), max(found.load) or 1.0
     bars = "".join(BARS[max(1, round(value / top * 8))] if value else " " for value in columns)
     since = f"since {found.start.astimezone(found.demand.schedule.period.tzinfo):%a %Y-%m-%d %H:%M %Z}"
     below = Text(f"  {since}, the busiest minute of every 3 hours", style="dim")
@@ -44,7 +44,7 @@ def picture(found: Capacity) -> str:
     """An `<svg>` element in the page's own colours: events a minute, and the pace as a dashed line while in sight."""
     peak, pace = max(found.load) or 1.0, found.pace * 60
     top, schedule, drawn = max(peak, pace) if pace <= 2 * peak else peak, found.demand.schedule, ""
-    curve = "".join(f"V{BASE - value / top * (BASE - 20):.1f}h1" for value in _columns(found, WIDTH))
+    curve = "".join(f"V{BASE - value / top * (BASE - 20):.1f}h1" for value in found.columns(WIDTH))
     for minute in range(MINUTES - 60):
         day = (found.start + timedelta(minutes=minute)).astimezone(schedule.period.tzinfo)
         if not day.hour and not day.minute:
@@ -62,9 +62,3 @@ def picture(found: Capacity) -> str:
         f'font-size="9" fill="currentColor"><title>{title}</title><text y="9">{caption(found)}</text>'
         f'<path class="text-primary-600" fill="currentColor" d="M0 {BASE}{curve}V{BASE}Z"/>{drawn}</svg>'
     )
-
-
-def _columns(found: Capacity, number: int) -> list[float]:
-    """So many columns, each as high as its busiest minute."""
-    width = MINUTES // number
-    return [max(found.load[first : first + width]) for first in range(0, MINUTES, width)]

@@ -8,8 +8,9 @@ batch is through when the work that lies in the queue at its last event is. What
 """
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate, islice, takewhile
@@ -36,10 +37,9 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 """More events a batch or steps a week (10 ms) are taken as spread evenly: true to one event a minute and batch."""
 
 batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
-"""Of each provider: how many records a batch has at most, of its schedules among these ids."""
-
 open_times: list[Callable[[list[int]], dict[int, float]]] = []
-"""Of each provider: for how many seconds at least its records may run in a period, of its schedules among these ids."""
+"""Of each provider, by its schedules among these ids: how many records a batch has at most, and for how many seconds at
+least they may run in a period."""
 
 # `one_trigger_per_launch_time` has the latest triggers; 200 records of each give a median, also of a batch of a million
 SECONDS = f"""
@@ -117,6 +117,11 @@ class Capacity(NamedTuple):
     late: list[tuple[datetime, float]]
     busy: float
 
+    def columns(self, number: int) -> list[float]:
+        """The load in so many columns, each as high as its busiest minute."""
+        width = MINUTES // number
+        return [max(self.load[first : first + width]) for first in range(0, MINUTES, width)]
+
 
 def check(schedule: Schedule, now: datetime | None = None) -> Capacity:
     """Of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware; the database's clock).
@@ -124,11 +129,9 @@ def check(schedule: Schedule, now: datetime | None = None) -> Capacity:
     Raises: ValueError for a cron or zone that cannot be read.
     """
     now = now or database_clock()
-    found = [schedule]
-    if schedule.throttle is not None:
-        sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk)
-        found += sharing.order_by("pk")
-    return assess(_demands(found), limits_of(schedule, now), now)
+    sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk).order_by("pk")
+    demands = _demands([schedule, *(sharing if schedule.throttle else ())])
+    return assess(demands, limits_of(schedule, now), now)
 
 
 def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity:
@@ -138,7 +141,7 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
     where they come first. Batches under way at the start are left out: an edit does not change them.
     """
     demand, schedule = demands[0], demands[0].schedule
-    upcoming = list(islice(_after(schedule.cron, schedule.zone, now), 10))
+    upcoming = list(islice(Period(schedule.cron, schedule.zone).after(now), 10))
     start = now.replace(second=0, microsecond=0)
     if upcoming[0] >= start + timedelta(minutes=MINUTES):
         start = upcoming[0] - timedelta(minutes=1)
@@ -147,25 +150,23 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
     behind = int(last // MINUTE)
     minutes = MINUTES + behind + 1  # the last batch is followed to its end
     pace, limited_by = limits.pace(demand.seconds_each)
-    load, work, others = [0.0] * minutes, [0.0] * minutes, []
-    _add(load, steps, at)
-    _add(work, steps, at, 1 / pace if pace else 0)
+    batches = [(demand, at, steps)]
     for each in demands[1:]:
-        try:
+        with suppress(ValueError):  # stored past its form
             at_other = triggers(each.schedule.cron, each.schedule.zone, start, minutes)
-        except ValueError:  # stored past its form
-            continue
-        steps, _ = steps_of_batch(each, len(at_other))
-        others.append(each.schedule.name)
-        _add(load, steps, at_other)
+            batches.append((each, at_other, steps_of_batch(each, len(at_other))[0]))
+    load, work = [0.0] * minutes, [0.0] * minutes
+    for each, at_each, steps in batches:
+        _add(load, steps, at_each)
         if pace and each.schedule.priority >= schedule.priority:
-            _add(work, steps, at_other, 1 / limits.pace(each.seconds_each)[0])
+            _add(work, steps, at_each, 1 / limits.pace(each.seconds_each)[0])
     load, work, window = _levels(load)[:MINUTES], _levels(work), demand.window
     queue = queued(work)
     ends = [max(behind * MINUTE + queue[minute + behind], last) + demand.seconds_each for minute in at]
     ended = [(start + timedelta(minutes=minute), end) for minute, end in zip(at, ends, strict=True) if pace]
     return Capacity(
-        demand, others, limits, pace, limited_by, demand.events / window if window else 0.0,
+        demand, [each.schedule.name for each, _, _ in batches[1:]], limits, pace, limited_by,
+        demand.events / window if window else 0.0,
         max(demand.events / pace, demand.seconds_each) if pace else inf, start, upcoming, load,
         start + timedelta(minutes=load.index(max(load))), ended,
         [each for each in ended if window and each[1] >= window + LATE_FROM], sum(work[:MINUTES]) / (MINUTES * MINUTE),
@@ -174,14 +175,9 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
 
 @lru_cache(maxsize=64)
 def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, ...]:
-    """The triggers after `start` (aware, a whole minute), as minutes since it, each below `minutes`."""
-    found = (int((trigger_at - start).total_seconds()) // MINUTE for trigger_at in _after(cron, zone, start))
+    """Triggers after `start` (aware, a whole minute), as minutes since it, each below `minutes`. Raises: ValueError."""
+    found = (int((trigger_at - start).total_seconds()) // MINUTE for trigger_at in Period(cron, zone).after(start))
     return tuple(takewhile(lambda minute: minute < minutes, found))
-
-
-def _after(cron: str, zone: str, instant: datetime) -> Iterator[datetime]:
-    """Raises: ValueError for a cron or zone that cannot be read."""
-    return Period(cron, zone).after(instant)
 
 
 def steps_of_batch(demand: Demand, batches: int) -> tuple[list[tuple[int, float]], float]:
@@ -195,11 +191,9 @@ def steps_of_batch(demand: Demand, batches: int) -> tuple[list[tuple[int, float]
         return [(0, demand.events), (1, -demand.events)], 0.0
     if demand.events <= EXACT_EVENTS:
         places = stagger.offsets(demand.events, window, schedule.pk or 0)
-        found: defaultdict[int, float] = defaultdict(float)
-        for minute in (int(place // MINUTE) for place in places):
-            found[minute] += 1
-            found[minute + 1] -= 1
-        steps = [(minute, step) for minute, step in sorted(found.items()) if step]
+        count = Counter(int(place // MINUTE) for place in places)
+        edges = sorted({edge for minute in count for edge in (minute, minute + 1)})
+        steps = [(minute, float(step)) for minute in edges if (step := count[minute] - count[minute - 1])]
         if len(steps) * batches <= MOST_STEPS:
             return steps, max(places)
     usable = stagger.usable_for(window)
@@ -227,11 +221,10 @@ def _levels(steps: Iterable[float]) -> list[float]:
 
 def limits_of(schedule: Schedule, now: datetime) -> Limits:
     """Its throttle, and the workers that live at `now` and serve the queue in which its records do their work."""
-    home_queue = registry.kind(schedule.kind).home_queue
-    rule = conf.queue_rules().get(home_queue)
-    queue = (rule and rule.feeds) or home_queue
+    rules, home_queue = conf.queue_rules(), registry.kind(schedule.kind).home_queue
+    queue = (home_queue in rules and rules[home_queue].feeds) or home_queue
     places = [worker.queues[queue] for worker in Worker.alive(now) if worker.queues.get(queue)]
-    assumed = conf.queue_rules()[queue].concurrency if queue in conf.queue_rules() else 0
+    assumed = rules[queue].concurrency if queue in rules else 0
     return Limits(schedule.throttle, sum(places) or assumed, len(places))
 
 

@@ -4,11 +4,11 @@ from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
+from declarations.service import some_of
 from jobs.durations import span
 from jobs.formatting import several
 from schedules.capacity import MINUTES, Capacity
 
-NO_WINDOW = "It has no window to complete in"
 GOOD, WARNING, BAD = "good", "warning", "bad"
 
 
@@ -24,8 +24,7 @@ def messages(found: Capacity) -> list[Message]:
     schedule, throttle = found.demand.schedule, found.limits.throttle
     report = _verdict(found)
     if throttle and found.others:
-        shown = ", ".join(found.others[:5]) + (f" and {len(found.others) - 5} more" if len(found.others) > 5 else "")
-        report.append(Message("", f"It shares the throttle {throttle.name} with {shown}."))
+        report.append(Message("", f"It shares the throttle {throttle.name} with {some_of(found.others)}."))
     shortest = min((second - first).total_seconds() for first, second in pairwise(found.next_triggers))
     if (window := schedule.window_for) > shortest:
         overlap = f"while an earlier batch is unfinished, a trigger is to {schedule.get_overlap_display()}"
@@ -51,7 +50,7 @@ def _verdict(found: Capacity) -> list[Message]:
         need = f"Cannot complete: {batch} in {span(demand.window)} need {_rate(found.needed_pace)} a second"
         report = [Message(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")]
     elif not demand.window:
-        report = [Message("", f"{takes}. {NO_WINDOW}.")]
+        report = [Message("", f"{takes}. It has no window to complete in.")]
     elif not found.late:
         report = [Message(GOOD, f"{takes}: it completes in its window of {span(demand.window)}.")]
     else:
@@ -71,10 +70,9 @@ def _verdict(found: Capacity) -> list[Message]:
 def facts_of(found: Capacity) -> dict[str, Any]:
     """`verdict` is null when its throttle is paused. The load has the busiest minute of each hour."""
     demand, load = found.demand, found.load
-    verdict = {
-        "needed_pace": found.needed_pace, "batch_takes": found.batch_takes, "batches": len(found.ended),
+    verdict = {name: getattr(found, name) for name in ("needed_pace", "batch_takes", "busy")} | {
+        "batches": len(found.ended), "longest": max((seconds for _, seconds in found.ended), default=None),
         "batches_too_late": len(found.late), "first_too_late": found.late[0][0] if found.late else None,
-        "longest": max((seconds for _, seconds in found.ended), default=None), "busy": found.busy,
     }  # fmt: skip
     return {
         "schedule": demand.schedule.name, "start": found.start, "next_triggers": found.next_triggers,
@@ -83,7 +81,7 @@ def facts_of(found: Capacity) -> dict[str, Any]:
         "verdict": verdict if found.pace else None,
         "load": {
             "peak": max(load), "busiest_minute": found.busiest if any(load) else None, "mean": sum(load) / MINUTES,
-            "busiest_minute_of_each_hour": [max(load[first : first + 60]) for first in range(0, MINUTES, 60)],
+            "busiest_minute_of_each_hour": found.columns(MINUTES // 60),
         },
         "messages": [message._asdict() for message in messages(found)],
     }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from sources import fleet_files
-from sources.fleet import import_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Assignment
 from sources.storage import recovering
 from tests.documents import ROOT, Command, blocks, commands, table_rows

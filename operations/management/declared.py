@@ -1,106 +1,20 @@
-"""Options of commands, from what is declared: one a field, and `--set FIELD=JSON` for what no option holds."""
+"""Commands of what is declared: they list, show, add, set and remove what a service edits."""
 
-import json
-import sys
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
-from collections.abc import Callable, Collection
-from pathlib import Path
+from argparse import SUPPRESS, ArgumentParser
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.db import transaction
-from pydantic import BaseModel
 
 from declarations.service import Edit, InUse, Service, article
-from declarations.shapes import Shape, shapes_of
-from jobs import durations
+from declarations.shapes import shapes_of
 from jobs.conf import PROGRAM
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
+from operations.management.options import add_options, help_of, option_of
 from operations.terminal import one_line
-
-LONGEST_JSON = 1_000_000
-NOTHING = ("none", "")
-"""What is typed for a field that may be left empty."""
-
-METAVARS = {"integer": "N", "number": "N", "string": "TEXT"}
-
-
-def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Collection[str] = ()) -> None:
-    """Add the options of a declaration, without defaults: what is not named is not touched. `but`: fields without."""
-    others = []
-    for name, shape in shapes_of(declaration).items():
-        kwargs = _option(shape)
-        if name in but:
-            continue
-        if kwargs is None:
-            others.append(name)
-            continue
-        parser.add_argument(option_of(name), dest=name, default=SUPPRESS, help=_help(shape), **kwargs)
-    named = ", ".join(others) or "any field"
-    parser.add_argument(
-        "--set", type=_field_as_json, action="append", default=SUPPRESS, metavar="FIELD=JSON",
-        help=f"another field, as JSON: {named}. FIELD=@FILE reads a file, FIELD=@- standard input",
-    )  # fmt: skip
-
-
-def option_of(field: str) -> str:
-    """Of a field."""
-    return f"--{field.replace('_', '-')}"
-
-
-def _option(shape: Shape) -> dict[str, Any] | None:
-    if shape.of_texts:
-        return {"nargs": "*", "metavar": "TEXT"}
-    if shape.choices:
-        return {"choices": shape.choices}
-    if shape.type == "boolean" and not shape.nullable:
-        return {"action": BooleanOptionalAction}
-    if shape.is_duration:
-        return {"type": _reader(durations.parse, shape), "metavar": "DURATION"}
-    if shape.type in METAVARS:
-        return {"type": _reader({"integer": int, "number": float, "string": str}[shape.type], shape),
-                "metavar": METAVARS[shape.type]}  # fmt: skip
-    return None
-
-
-def _reader(read: Callable[[str], Any], shape: Shape) -> Callable[[str], Any]:
-    def value(text: str) -> Any:
-        if shape.nullable and text in NOTHING:
-            return None
-        try:
-            return read(text)
-        except ValueError as error:
-            what = str(error) if shape.is_duration else f"{text!r:.60} is no {shape.type}"
-            raise ArgumentTypeError(what) from None
-
-    return value
-
-
-def _help(shape: Shape) -> str:
-    usual = f" ({shape.default})" if shape.default not in (None, "", {}, []) else ""
-    none = ". `none`: empty" if shape.nullable and "None:" not in shape.description else ""
-    return f"{shape.description}{none}{usual}".replace("None:", "`none`:").replace("%", "%%")
-
-
-def _field_as_json(written: str) -> tuple[str, Any]:
-    """FIELD=JSON. Raises: ArgumentTypeError."""
-    field, equals, text = written.partition("=")
-    if not equals or not field:
-        raise ArgumentTypeError(f"{written!r:.60} is not FIELD=JSON")
-    try:
-        if text == "@-":
-            text = sys.stdin.read(LONGEST_JSON)
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text()[:LONGEST_JSON]
-        return field.replace("-", "_"), json.loads(text)
-    except OSError as error:
-        raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        message = f"{field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE"
-        raise ArgumentTypeError(message) from error
 
 
 class DeclaredCommand(VerbCommand):
@@ -125,7 +39,7 @@ class DeclaredCommand(VerbCommand):
         self.add_verb(verbs, "show", f"show one {title}")
         adding = self.add_verb(verbs, "add", f"add {article(title)}", named=False)
         for field in self.positional:
-            adding.add_argument(field, metavar=field.upper(), help=_help(shapes_of(declaration)[field]) or "its name")
+            adding.add_argument(field, metavar=field.upper(), help=help_of(shapes_of(declaration)[field]) or "its name")
         setting = self.add_verb(verbs, "set", f"change {article(title)}: what is not named stays")
         add_options(adding, declaration, but=self.positional)
         add_options(setting, declaration)

@@ -15,7 +15,8 @@ from declarations import InUse
 from delivery.models import StoredSecret
 from delivery.stored_secrets import read, store
 from sources.edits import Policies
-from sources.fleet import FleetError, export_fleet, import_fleet
+from sources.fleet import FleetError, export_fleet
+from sources.fleet_import import import_fleet
 from tests.alerting.making import AT, failing, look, make_route
 from tests.api.asking import Program, fields_of
 from tests.delivery.receiver import receiving

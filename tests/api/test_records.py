@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from api import choosing, records
+from api import cursors, records
 from delivery.models import Endpoint
 from jobs import backlog
 from jobs.models import BacklogRecord
@@ -120,7 +120,7 @@ class TestTheList:
         def forever(resource: records.Records, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
             return rows.extra(where=["pg_sleep(60) IS NOT NULL"])
 
-        monkeypatch.setattr(choosing, "PAGE_SECONDS", 0.01)
+        monkeypatch.setattr(cursors, "PAGE_SECONDS", 0.01)
         monkeypatch.setattr(records.Records, "filtered", forever)
         make_record()
         answer = program.get("records", error="x")

@@ -8,12 +8,13 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
-from api.etags import etag_of
 from api.models import IdempotencyKey
 from api.pruning import prune
+from api.resources import etag_of
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
+from operations import throttles
 from operations.declarations import Throttles
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_schedule, make_throttle
@@ -98,6 +99,21 @@ class TestCreating:
 
     def test_no_body_is_refused(self, program: Program) -> None:
         problem_of(program.post("throttles"), 422)
+
+
+class TestWarnings:
+    def test_what_a_save_warns_of_is_in_its_answer_as_the_command_prints_it_and_nowhere_else(
+        self, program: Program
+    ) -> None:
+        made, again = (program.post("throttles", BODY | {"max_in_flight": 0}, Idempotency_Key="k") for _ in range(2))
+        assert made.json()["warnings"] == throttles.warnings(Throttle.objects.get()) != []
+        assert again.json() == made.json() | {"warnings": []}
+        path = made.headers["Location"]
+        for sent, warned in ({"rate": 3.5}, made.json()["warnings"]), ({"rate": 3.5}, []), ({"max_in_flight": 5}, []):
+            answer = program.patch(path, sent)
+            assert (answer.status_code, answer.json()["warnings"]) == (200, warned), sent
+        read = program.get(path)
+        assert ("warnings" in read.json(), read.headers["ETag"]) == (False, answer.headers["ETag"])
 
 
 class TestReading:

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources import alerts
-from sources.fleet import import_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Policy, Source
 from sources.planning import standings_of, subject_of
 from tests.people import listed

@@ -10,7 +10,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from sources import planning
-from sources.fleet import export_fleet, import_fleet
+from sources.fleet import export_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Assignment
 from tests.api.asking import Program
 from tests.factories import make_record

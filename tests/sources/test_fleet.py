@@ -13,7 +13,8 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
 from schedules.models import Schedule
-from sources.fleet import FleetError, FleetReport, import_fleet
+from sources.fleet import FleetError, FleetReport
+from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from tests.commands import command
 from tests.threads import at_once

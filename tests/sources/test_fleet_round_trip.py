@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jobs.models import RetryPolicy
 from sources import fleet_files
-from sources.fleet import SECTIONS, Fleet, export_fleet, import_fleet
+from sources.fleet import SECTIONS, Fleet, export_fleet
+from sources.fleet_import import import_fleet
 from tests.sources.test_fleet import HOST_KEY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]

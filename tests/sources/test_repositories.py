@@ -17,7 +17,7 @@ from jobs.conf import PROGRAM
 from jobs.models import Decision
 from sources.backups import repositories
 from sources.engines import keeping
-from sources.fleet import import_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Repository
 from sources.repository_edits import Repositories
 from sources.storage import identity

@@ -27,7 +27,8 @@ from delivery.stored_secrets import StoredSecrets, store
 from jobs.models import Decision
 from sources.backups.handler import specification_of
 from sources.edits import Sources
-from sources.fleet import FleetError, export_fleet, import_fleet
+from sources.fleet import FleetError, export_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Repository, Source
 from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret, store_secret

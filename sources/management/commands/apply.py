@@ -12,7 +12,8 @@ from jobs.formatting import several
 from operations.management.base import TerminalCommand, unanswered, without_its_log_lines
 from operations.terminal import one_line
 from sources import fleet_files
-from sources.fleet import Change, FleetError, FleetReport, import_fleet
+from sources.fleet import Change, FleetError, FleetReport
+from sources.fleet_import import import_fleet
 
 SIGNS = {"create": "+", "change": "~", "delete": "-"}
 MOST_SHOWN = 1_000

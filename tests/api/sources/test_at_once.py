@@ -93,14 +93,14 @@ class TestCreating:
         """The line in the history names the policy, which is named by its schedule."""
         policy, source = make_policy(), make_source()
         one, other = programs
-        write, deleted = history.created, []
+        write, deleted = history.noted, []
 
         def and_delete(*given: Any) -> None:
             deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
             eventually(lambda: deleted[0].done() or a_lock_is_waited_for())
             write(*given)
 
-        monkeypatch.setattr(history, "created", and_delete)
+        monkeypatch.setattr(history, "noted", and_delete)
         assert other.post("assignments", {"source": source.pk, "policy": policy.pk}).status_code == 201
         problem_of(deleted[0].result(PATIENCE), 409)
         assert LogEntry.objects.get().object_repr == f"{source.name} under {policy.schedule.name}"

@@ -20,7 +20,7 @@ from jobs.states import AttemptOutcome, Status, WaitingFor
 from sources import planning, repository_breaker
 from sources.availability.check import ask_source
 from sources.backups.handler import copy_source
-from sources.fleet import import_fleet
+from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy
 from tests.sources.engines.hostile_share import hostile_share

@@ -1,11 +1,12 @@
-"""What is sent and answered. Unknown keys are left unread, so that newer agents may say more.
+"""What agents send and read. Unknown keys are left unread, so that newer agents may say more.
 
-The messages name what is wrong and never repeat it.
+The messages about what is wrong name it and never repeat it.
 """
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+from django.conf import settings
 from ninja import Field, Schema
 from pydantic import (
     AfterValidator,
@@ -17,12 +18,13 @@ from pydantic import (
     model_validator,
 )
 
+from api.errors import not_valid
 from api.fields import DURATION, Instant, printable, written_out
+from jobs import states
+from sources import planning
 from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
-from sources.domain.status import Status
-from sources.previews import LARGEST_COUNT
-
-LONGEST_SNOOZE_SECONDS = 7 * 86_400
+from sources.domain.status import PRECEDENCE, Status
+from sources.models import Source
 
 
 def _ip_address(text: str) -> str:
@@ -103,25 +105,31 @@ class StatusAnswer(Schema):
     paused: bool
 
 
-class MovedAnswer(Schema):
-    """How many backups were put at the head of the backlog."""
-
-    moved: int
-
-
 class SnoozeRequest(Schema):
     """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most seven days."""
 
+    longest: ClassVar[int] = 7 * 86_400
+    too_far: ClassVar[tuple[str, str]] = ("7 days", "send `for` (seconds) if your clock is off")
+    """The same in words, and what to do about an instant that is out of it."""
+
     until: Instant | None = None
-    seconds: (
-        Annotated[float, Field(gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False, strict=True), DURATION] | None
-    ) = Field(None, alias="for")
+    seconds: Annotated[float, Field(gt=0, le=longest, allow_inf_nan=False, strict=True), DURATION] | None = Field(
+        None, alias="for"
+    )
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> "SnoozeRequest":
+    def _one_of_two(self) -> Self:
         if (self.until is None) == (self.seconds is None):
             raise ValueError("send either `until` (an instant) or `for` (seconds)")
         return self
+
+    def ends_at(self, now: datetime) -> datetime:
+        """Raises: ApiError (422) for an instant that is over, or too far away."""
+        until = self.until or now + timedelta(seconds=self.seconds or 0)
+        if not now < until <= now + timedelta(seconds=self.longest):
+            longest, hint = self.too_far
+            raise not_valid([("until", f"must be in the future, and at most {longest} away")], hint)
+        return until
 
 
 class SnoozeAnswer(Schema):
@@ -136,51 +144,35 @@ class AgentTokenAnswer(Schema):
     token: str
 
 
-class PolicyPreviewQuery(Schema):
-    """How many periods, and from which instant on: now, if it is left out."""
-
-    count: int = Field(10, ge=1, le=LARGEST_COUNT)
-    start: Instant | None = Field(None, alias="from")
-
-
-class OpeningAnswer(Schema):
-    """A stretch in which the window is open, cut at the ends of the period; `*_local`: in the policy's zone."""
-
-    opens_at: datetime
-    closes_at: datetime
-    opens_at_local: datetime
-    closes_at_local: datetime
-    seconds: float
+def status_of(source: Source, now: datetime, standings: list[planning.Standing] | None = None) -> dict[str, Any]:
+    """A `StatusAnswer` about `source` at `now`. One query, unless its `standings` are known."""
+    found = planning.standings_of(source.pk) if standings is None else standings
+    assignments = [_assignment(standing, now) for standing in found]
+    return {
+        "source": source.name,
+        "server_time": now,
+        "interval": settings.CHECK_IN_EVERY,
+        "status": _status(source, found, now),
+        "assignments": assignments,
+        "snoozed_until": source.snoozed_until if source.snoozed_until and source.snoozed_until > now else None,
+        "paused": source.paused_at is not None,
+    }
 
 
-class PeriodAnswer(Schema):
-    """A period. `warning`: why it has no opening, else empty."""
-
-    begins_at: datetime
-    ends_at: datetime
-    begins_at_local: datetime
-    ends_at_local: datetime
-    seconds: float
-    openings: list[OpeningAnswer]
-    warning: str
+def _status(source: Source, standings: list[planning.Standing], now: datetime) -> Status:
+    """As `sources.status.with_status` finds it of the rows."""
+    if source.retired_at or source.paused_at:
+        return Status.RETIRED if source.retired_at else Status.PAUSED
+    found = {standing.protection(now) for standing in standings if standing.enabled}
+    return next((status for status in PRECEDENCE if status in found), Status.UNPROTECTED)
 
 
-class HolidayAnswer(Schema):
-    """A public holiday, on which no range of a window begins."""
-
-    date: str
-    name: str
-
-
-class PolicyPreviewAnswer(Schema):
-    """The coming periods of a policy with their openings."""
-
-    policy: str
-    enabled: bool
-    cron: str
-    zone: str
-    window: Any
-    excluded_dates: Any
-    holidays: list[HolidayAnswer] = Field(description="The next ones among the excluded dates: ten at most")
-    not_kept: dict[str, list[str]] = Field(description="Of its sources, by their kind: what no backup keeps of them")
-    periods: list[PeriodAnswer]
+def _assignment(standing: planning.Standing, now: datetime) -> dict[str, Any]:
+    return {
+        "policy": standing.policy,
+        "status": standing.protection(now).value,
+        "last_backup_at": standing.last_backup_at,
+        "proved_at": standing.proved_at,
+        "next_backup_at": standing.next_backup_at,
+        "backlog": None if standing.status is None else states.Status(standing.status).name.lower(),
+    }

@@ -1,0 +1,150 @@
+"""Resources that people edit, as they are declared: what is sent and answered is the declaration, how it is edited its
+service (declarations/service.py).
+
+    class ThrottleAnswer(Throttle):                  # what is answered: what was declared, `id`, and what else there is
+        id: int
+        live: LiveAnswer
+
+    class ThrottlesOfTheApi(Declared[Throttle]):     # the rest is as in `api/resources.py`
+        service, tag, answer = Throttles, "throttles", ThrottleAnswer
+        filters = {"name": Name, "paused": bool}
+
+What each request goes through, in order, in one transaction:
+
+    create   key (api/idempotency.py) → fill → save → 201 with Location and ETag
+    change   lock the row → If-Match → obstacle → fill → save → 200 with ETag
+    delete   lock the row → If-Match → obstacle → uses → delete → 204
+
+Of two changes with one ETag the second finds the row as the first left it: 412. A name that is taken between fill and
+save is refused as if it had been taken before. What a save warns of is in the answer's `warnings`, what is shown once
+beside it; neither is stored under an idempotency key.
+"""
+
+import json
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from pydantic import BaseModel
+
+from api import edits, history
+from api.auth import Staff, user_of, writing
+from api.errors import ApiError
+from api.fields import partial
+from api.idempotency import once
+from api.operations import saved_schema
+from api.resources import Resource, Row
+from declarations.service import Service, article
+
+
+class Declared(Resource[Row]):
+    """Rows that `service` edits."""
+
+    service: ClassVar[type[Service[Any]]]
+    body: ClassVar[type[BaseModel] | None] = None
+    """What is sent, where it is more than the declaration."""
+
+    shown_once: ClassVar[dict[str, Any]] = {}
+    """Attributes of a new row that the answer to its creation has besides, as fields of a schema; not stored."""
+
+    creates: ClassVar[bool] = True
+    changes: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+    removes: ClassVar[bool] = False
+    """Whether a row may have backups, and is deleted in the background then."""
+
+    def __init_subclass__(cls) -> None:
+        cls.model = cls.service.model
+
+    def __init__(self) -> None:
+        super().__init__()
+        body, an, name = self.body or self.service.declaration, article(self.name), self.name
+        saved = saved_schema(self.answer, {})
+        new = saved_schema(self.answer, self.shown_once) if self.shown_once else saved
+        if self.creates:
+            self.operation(
+                "post", self.create, f"create {name}", f"Create {an}", self.permits("add"), {201: new}, of_one=False,
+                takes={"body": body}, has=["etag", "location", "idempotency", "conflict"],
+            )  # fmt: skip
+        if self.changes:
+            self.operation(
+                "patch", self.change, f"update {name}", f"Update {an}", self.permits("change"), saved,
+                takes={"body": partial(body)}, has=["etag", "if-match", "conflict"],
+                description="What is left out stays.",
+            )  # fmt: skip
+        if self.deletes:
+            background = "202: it has backups, and is deleted in the background. " if self.removes else ""
+            self.operation(
+                "delete", self.delete, f"delete {name}", f"Delete {an}", self.permits("delete"),
+                {**({202: edits.RemovalAnswer} if self.removes else {}), 204: None}, has=["if-match", "conflict"],
+                takes=edits.BACKUPS if self.removes else {},
+                description=f"{background}409: something uses it; `detail` says what.",
+            )  # fmt: skip
+
+    # ── to override ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def permits(self, verb: str) -> Staff:
+        """Who may `view`, `add`, `change` and `delete` rows."""
+        return super().permits(verb) if verb == "view" else writing(verb, self.model._meta.label_lower)
+
+    def rows(self) -> QuerySet[Any]:
+        return self.service().rows()
+
+    def own_facts(self, row: Row) -> dict[str, Any]:
+        """What was declared, and the answer's other fields that are fields of the row."""
+        return super().own_facts(row) | self.service().values(row)
+
+    def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
+        """A row that was stored past its declaration is answered as it is."""
+        return answer.model_construct(**facts).model_dump(mode="json", warnings=False)
+
+    def etag(self, row: Row, content: dict[str, Any]) -> str:
+        """What a row refers to counts by its id: to rename that is no edit of the row."""
+        return super().etag(row, content | self.service().ids(row))
+
+    # ── what a request goes through ────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, request: HttpRequest, body: BaseModel) -> HttpResponse:
+        """Raises: ApiError (409, 422)."""
+        unstored: dict[str, Any] = {**dict.fromkeys(self.shown_once), "warnings": []}
+
+        def make() -> HttpResponse:
+            service = self.service(user_of(request))
+            row = service.new()
+            edit = edits.write(service, row, dict(body))
+            unstored.update({name: getattr(row, name, None) for name in self.shown_once}, warnings=edit.warnings)
+            history.noted(request, row, "Created")
+            response = self.respond(row.pk, 201)
+            response["Location"] = f"{request.path.rstrip('/')}/{row.pk}"
+            return response
+
+        answer = once(request, make)
+        answer.content = json.dumps(json.loads(answer.content) | unstored).encode()
+        return answer
+
+    @transaction.atomic
+    def change(self, request: HttpRequest, row_id: int, body: BaseModel) -> HttpResponse:
+        """Raises: ApiError (400, 404, 409, 412, 422)."""
+        service, row = self._locked(request, row_id)
+        edit = edits.write(service, row, {name: getattr(body, name) for name in body.model_fields_set})
+        if edit.changed:
+            history.noted(request, row, f"Changed {', '.join(sorted(edit.changed))}")
+        return self.respond(row_id, warnings=edit.warnings)
+
+    @transaction.atomic
+    def delete(self, request: HttpRequest, row_id: int, backups: str | None = None) -> HttpResponse:
+        """Raises: ApiError (400, 404, 409, 412)."""
+        service, row = self._locked(request, row_id)
+        return edits.remove(request, service, row, backups) if backups else edits.delete(request, service, row)
+
+    def _locked(self, request: HttpRequest, row_id: int) -> tuple[Service[Any], Row]:
+        """The service of who asks, and the row: locked, as `If-Match` says. Raises: ApiError (400, 404, 409, 412)."""
+        service = self.service(user_of(request))
+        if not service.lock(row_id):
+            raise self.missing()
+        row = self.get(row_id)  # read behind the lock
+        edits.check_if_match(request, self.etag(row, self.contents([row])[0]))
+        if obstacle := service.obstacle(row):
+            raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
+        return service, row

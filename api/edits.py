@@ -1,0 +1,99 @@
+"""What an edit over the API asks of a service (declarations/service.py), and how refusals are answered."""
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.http import parse_etags
+from ninja import Query, Schema
+
+from api import history
+from api.errors import ApiError, not_valid
+from declarations.problems import lines_of
+from declarations.service import Edit, InUse, Service, some_of
+from sources import removing
+
+DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"
+"""The hint of a 409 whose detail tells for each use what to do about it."""
+
+OF_BACKUPS = "What becomes of the files of its backups; left out, what has backups is not deleted"
+BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]}  # type: ignore[type-arg]
+
+
+class RemovalAnswer(Schema):
+    """What goes: `backups`, the bytes that were written for them, and the record of the backlog that deletes it."""
+
+    record: int
+    backups: int
+    size: int
+    repositories: list[str]
+
+
+def check_if_match(request: HttpRequest, etag: str) -> None:
+    """Compare `If-Match`, if it was sent, with what is there: as strong ETags.
+
+    Raises: ApiError: 412 if it is stale, 400 if it is neither ETags nor `*`.
+    """
+    sent = request.headers.get("If-Match", "*")
+    if len(found := parse_etags(sent)) <= sent.count(","):
+        raise ApiError(400, "the header If-Match holds no ETag", 'send it as it was given, as `If-Match: "0a1b…"`')
+    if found != ["*"] and etag not in found:
+        raise ApiError(412)
+
+
+def write(service: Service[Any], row: Any, sent: dict[str, Any]) -> Edit:
+    """Fill a row with what was sent, and save it. Raises: ApiError (409, 422)."""
+    row_id = row.pk
+    try:
+        changed = service.fill(row, sent)
+        if not changed and changed is not None:
+            return Edit(row, changed, [])
+        with transaction.atomic():
+            warnings = service.save(row, changed)
+            connection.check_constraints()  # its title and its answer name what it refers to
+        return Edit(row, changed, warnings)
+    except ValidationError as error:
+        raise not_valid(list(lines_of(error))) from error
+    except IntegrityError as error:
+        raise _clash(type(service)(service.account), row_id, sent) from error
+
+
+def _clash(service: Service[Any], row_id: int | None, sent: dict[str, Any]) -> ApiError:
+    """Another request saved what clashes after this one was checked: 422 if a check finds it now, else 409."""
+    try:
+        service.fill(service.rows().get(pk=row_id) if row_id else service.new(), sent)
+    except ValidationError as error:
+        return not_valid(list(lines_of(error)))
+    return ApiError(409, f"the {service.title} clashes with what others saved meanwhile", "read it again")
+
+
+def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpResponse:
+    """Delete a row that nothing uses. Raises: ApiError (409)."""
+    history.noted(request, row, "Deleted")
+    try:
+        service.remove([row])
+    except InUse as error:
+        raise _in_use(service, f"{str(error).rstrip('.')}.", DO_WHAT_IT_SAYS) from error
+    except ProtectedError as error:
+        users = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
+        raise _in_use(service, some_of(users), "take it away there first") from error
+    except IntegrityError as error:
+        raise _in_use(service, "it came into use meanwhile", "delete it again, to read what uses it") from error
+    return HttpResponse(status=204)
+
+
+def remove(request: HttpRequest, service: Any, row: Any, backups: str) -> HttpResponse:
+    """Delete in the background what has backups: `delete` these, or `keep` them. Raises: ApiError (409)."""
+    if users := service.users(row):
+        raise _in_use(service, f"{'. '.join(users)}.", DO_WHAT_IT_SAYS)
+    goes = removing.contents([row])
+    history.noted(request, row, "Deleted")
+    record = removing.start(row, with_backups=backups == "delete", by=service.by)
+    return JsonResponse({"record": record.pk, **asdict(goes)}, status=202)
+
+
+def _in_use(service: Service[Any], uses: str, hint: str) -> ApiError:
+    return ApiError(409, f"the {service.title} is in use: {uses}", hint)
