@@ -24,7 +24,7 @@ from jobs import states
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
 from sources import edits, held_back, planning, repository_edits
-from sources.backups import check, copies, retention
+from sources.backups import check, copies, deciding
 from sources.domain.status import Status
 from sources.models import Assignment, Copy, Policy, Source
 from sources.restores import drills
@@ -257,7 +257,7 @@ class RetentionAnswer(Schema):
 )
 def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
     """By its policy as it is saved. What goes is removed after its next backup."""
-    return retention.facts_of(assignments.get(assignment_id))
+    return deciding.facts_of(assignments.get(assignment_id))
 
 
 @assignments.verb(router, "drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"])

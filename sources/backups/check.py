@@ -26,7 +26,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from jobs.states import Status
 from sources import planning, repository_breaker
-from sources.backups import repositories, retention, snapshots, upkeep
+from sources.backups import deciding, repositories, snapshots, upkeep
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout
@@ -220,7 +220,7 @@ def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], fa
 
 def _recorded(assignment: Assignment, repository: Repository) -> list[str]:
     """Those points that are to be there: by our rows, without what a removal may have removed, and not noted yet."""
-    going = retention.going(assignment, repository)
+    going = deciding.going(assignment, repository)
     return [each for each in repositories.recorded(assignment, repository) if each not in going]
 
 
