@@ -22,7 +22,7 @@ from jobs import states
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
 from sources import edits, held_back, planning, repository_edits
-from sources.backups import check, copies, retention
+from sources.backups import check, copies, deciding
 from sources.domain.status import Status
 from sources.models import Assignment, Copy, Policy, Source
 from sources.restores import drills
@@ -235,7 +235,7 @@ class RetentionAnswer(Schema):
 )  # fmt: skip
 def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str, Any]:
     """By its policy as it is saved. What goes is removed after its next backup."""
-    return retention.facts_of(assignment)
+    return deciding.facts_of(assignment)
 
 
 @resource.verb("drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"], noted="Drill now")

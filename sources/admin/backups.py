@@ -22,7 +22,7 @@ from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
 from sources.admin.protection import PolicyFilter, StatusFilter, proved, table_of_copies
-from sources.backups import check, copies, retention
+from sources.backups import check, copies, deciding
 from sources.copied import doubt
 from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Progress
@@ -209,7 +209,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
                 format_html(link, page, each.point.name, moment(each.point.started_at)),
                 ", ".join(each.reasons) or "is removed after the next backup",
             )
-            for each in retention.decide(assignment)[:SHOWN_POINTS]
+            for each in deciding.decide(assignment)[:SHOWN_POINTS]
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from jobs.durations import span
 from sources.admin.policy_form import WHEN_FIELDS
-from sources.backups import retention
+from sources.backups import deciding
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
@@ -59,7 +59,7 @@ def _kept_of(policy: Policy) -> str:
     for assignment in assignments[:SHOWN_SOURCES] if assignments is not None else ():
         assignment.policy = policy
         try:
-            found = retention.decide(assignment)
+            found = deciding.decide(assignment)
         except ValueError:  # the field says so
             break
         goes = [f"{each.point.started_at:%Y-%m-%d %H:%M}" for each in found if not each.reasons]

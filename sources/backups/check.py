@@ -1,7 +1,8 @@
 """Kind `check`: reads what an assignment has in its repository, some of it each day, and compares it with manifests.
 
 All of it is read within the `check_within` of its policy; each day's record reads its share, and what is known to be
-damaged, in each repository. What is found is kept in `CheckRound`, and said in the log. Repositories that its policy
+damaged, in each repository. One of restic is read as a whole, by one of those in it; what another one has elsewhere, it
+reads by itself. What is found is kept in `CheckRound`, and said in the log. Repositories that its policy
 had before, and those with copies, are read in turn, as long as points lie there.
 
 A person may ask for one repository: then that one is read, and the round stays where it is, unless it stands there.
@@ -26,7 +27,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from jobs.states import Status
 from sources import planning, repository_breaker
-from sources.backups import repositories, retention, snapshots, upkeep
+from sources.backups import deciding, repositories, snapshots, upkeep
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout
@@ -40,6 +41,8 @@ EVERY = timedelta(hours=20)
 DAY = 86_400
 ONLY = "repositories"
 """In the payload of what a person asked for: the ids of those to read; None: all."""
+FILES_ONLY = "files_only"
+"""In the payload of one whose restic repository another one reads."""
 SLACK = 0.75
 """Of the time in which all is to be read: absent repositories and closed windows take their part."""
 
@@ -52,7 +55,7 @@ def plan(now: datetime | None = None) -> int:
     )
     assignments = upkeep.due(due & Q(policy__check_within__isnull=False), "check_round__planned_at")
     _go_on_with_the_round(assignments)
-    return _enqueue(assignments, instant, priority=upkeep.PRIORITY)
+    return _enqueue(assignments, instant, since=instant - EVERY, priority=upkeep.PRIORITY)
 
 
 @transaction.atomic
@@ -83,18 +86,26 @@ def _asked(repositories: list[int] | None) -> dict[str, Any]:
 
 
 @transaction.atomic
-def _enqueue(assignments: list[Assignment], now: datetime, only: Repository | None = None, **how: Any) -> int:
-    """`only`: of the repositories, which puts off no turn of the others. One that is not restic's is read for each."""
-    if only is None or only.format == Format.RESTIC:
-        assignments = list(snapshots.one_a_repository(assignments))
-    rows = [CheckRound(assignment=each, planned_at=now) for each in assignments]
+def _enqueue(
+    assignments: list[Assignment],
+    now: datetime,
+    only: Repository | None = None,
+    since: datetime | None = None,
+    **how: Any,
+) -> int:
+    """`only`: of the repositories, which puts off no turn of the others. One that is not restic's is read for each.
+    `since`: what was planned from then on is not planned again."""
+    turns = snapshots.turns_of(assignments, now, since)
     if only:
+        whole = turns.whole if only.format == Format.RESTIC else assignments
+        rows = [CheckRound(assignment=each, planned_at=now) for each in whole]
         CheckRound.objects.bulk_create(rows, ignore_conflicts=True)
-    else:
-        CheckRound.objects.bulk_create(
-            rows, update_conflicts=True, unique_fields=["assignment"], update_fields=["planned_at"]
-        )
-    return upkeep.enqueue(KIND, assignments, now, **how) if assignments else 0
+        return upkeep.enqueue(KIND, whole, now, **how)
+    CheckRound.objects.bulk_create(
+        turns.planned, update_conflicts=True, unique_fields=["assignment"], update_fields=["planned_at"]
+    )
+    new = upkeep.enqueue(KIND, turns.whole, now, **how)
+    return new + upkeep.enqueue(KIND, turns.files, now, payload={FILES_ONLY: True}, **how)
 
 
 def _go_on_with_the_round(assignments: Iterable[Assignment]) -> None:
@@ -135,10 +146,12 @@ def _check(work: upkeep.Work) -> Read:
     row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)
     holding, failed = repositories.holding(assignment), list[str]()
     homes = list(dict.fromkeys([*holding, *repositories.with_copies(assignment)]))
+    if work.record.payload.get(FILES_ONLY):
+        homes = [each for each in homes if each.format != Format.RESTIC]
     days = 1.0 if work.is_asked_for else max(1.0, (policy.check_within or 0) / DAY * SLACK)
     at = next((number for number, each in enumerate(homes) if each.pk == row.repository_id), 0)
     turns = [each for each in homes[at:] + homes[:at] if only is None or each.pk in only]
-    if only and not turns:
+    if not turns:
         raise upkeep.Refused(Cancelled("nothing of it lies any more where it was to be read"))
     for number, repository in enumerate(turns, start=1):
         is_own, is_last = repository.pk == policy.repository_id, repository is turns[-1]
@@ -172,7 +185,7 @@ def _check(work: upkeep.Work) -> Read:
             left=[each.pk for each in left],
             again=_read_again(work, row, others, failed),
         )
-    raise StorageFailed("no repository holds a backup of it")
+    raise StorageFailed("; ".join(failed))
 
 
 def _read(
@@ -220,7 +233,7 @@ def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], fa
 
 def _recorded(assignment: Assignment, repository: Repository) -> list[str]:
     """Those points that are to be there: by our rows, without what a removal may have removed, and not noted yet."""
-    going = retention.going(assignment, repository)
+    going = deciding.going(assignment, repository)
     return [each for each in repositories.recorded(assignment, repository) if each not in going]
 
 
@@ -237,7 +250,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 _move_on(row, read, record.started_at, now)
             new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
             row.save()
-            snapshots.share_check(row)
+            if Repository.objects.filter(pk=read.repository, format=Format.RESTIC).exists():
+                snapshots.share_check(row)
             upkeep.record_points(row.pk, read.repository, read.unrecorded)
             _log(record, read, [each for found in new for each in found], now)
             if read.left:

@@ -29,12 +29,13 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import repositories, retention, snapshots, thinning, upkeep
+from sources.backups import deciding, repositories, retention, snapshots, upkeep
 from sources.backups.handler import not_writable, note_made
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
 from sources.secrets_by_reference import SecretNotFound
 from sources.storage import layout
+from sources.storage.checking import GONE
 from sources.storage.copies import Copied
 from sources.storage.store import StorageFailed
 
@@ -180,10 +181,11 @@ def _again(assignment: Assignment, target: Repository) -> list[str]:
     """What is not right in the copy: paths in `current` that a check found damaged; of restic, points that its policy
     keeps, of which the first repository has backups, and which the copy does not have."""
     if target.format == Format.RESTIC:
-        there = set(repositories.recorded(assignment, target))
+        lost = {name for home, name in deciding.known_to_be_lost(assignment) if home == target.pk}
+        there = set(repositories.recorded(assignment, target)) - lost
         names = there.union(repositories.recorded(assignment, assignment.policy.repository))
         with suppress(ValueError):  # rules that cannot be read; retention says so
-            decided = retention.decide_of_copy(assignment, names)
+            decided = deciding.decide_of_copy(assignment, target, names)
             return [each.point.name for each in decided if each.reasons and each.point.name not in there]
         return []
     row = CheckRound.objects.filter(pk=assignment.pk).first()
@@ -197,9 +199,9 @@ def _thin(work: upkeep.Work, target: Repository, found: Brought) -> None:
     if work.assignment.held_back_since:
         return
     try:
-        if answer := thinning.thin(work, target, retention.decide_of_copy(work.assignment, found.done.points)):
+        if answer := retention.thin(work, target, deciding.decide_of_copy(work.assignment, target, found.done.points)):
             found.done.points, found.removed = list(answer["present"]), list(answer["points"])
-            thinning.prune(work, target)
+            retention.prune(work, target)
     except StorageFailed as error:
         not_done = "" if found.removed else "points that its policy does not keep were not removed from the copy: "
         found.trouble = f"{not_done}{error}"
@@ -217,13 +219,13 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             # locked first, as wherever an assignment and what hangs on it are written
             if (assignment := rows.select_for_update(no_key=True).first()) is None:
                 return
-            facts = {
-                "copied_at": now, "as_of": found.as_of, "points": found.done.points, "size": found.done.size,
-                "error": problem_of(found),
-            }  # fmt: skip
-            rows_of_it = Copy.objects.filter(assignment=assignment, repository=found.repository)
-            known = rows_of_it.values_list("error", flat=True).first()
-            rows_of_it.update(**facts)
+            known = ""
+            if row := assignment.copies.select_related("repository").filter(repository=found.repository).first():
+                known, lost = row.error, _lost(assignment, row, found.done.points)
+                retention.note_manifests(row.assignment_id, row.repository_id, lost, now, only_lost=True)
+                row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
+                row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
+                row.save(update_fields=["points", "copied_at", "as_of", "size", "error"])
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)
@@ -233,6 +235,15 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             copies = Copy.objects.filter(assignment__in=rows, assignment__policy__copy_to=F("repository"))
             copies.update(error=error.partition("\n")[0])
+
+
+def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
+    """Points that a copy had by our rows and is to keep, and that are not `there` any more. It names them until its
+    rules let them go, as a check does; of restic, the next copy brings them again."""
+    with suppress(ValueError):  # rules that cannot be read; retention says so
+        decided = deciding.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
+        return {each.point.name: GONE for each in decided if each.reasons and each.point.name not in there}
+    return {}
 
 
 def problem_of(found: Brought) -> str:

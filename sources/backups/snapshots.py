@@ -1,15 +1,15 @@
 """What a restic repository wants of the backlog. restic locks all of it to remove points, to prune and to check, and a
 backup locks it against these: whichever comes second is busy and looks again after a minute."""
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from django.db.models import Q
+from django.db.models import Exists, Max, OuterRef, Q
 
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
 from sources import planning
-from sources.models import Assignment, CheckRound, Format, Repository
+from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from sources.storage.location import RESTIC
 
 PRUNE_EVERY = timedelta(hours=20)
@@ -17,7 +17,12 @@ PRUNE_EVERY = timedelta(hours=20)
 WANTED_ALONE = "repository {} is wanted alone, to remove points or to check it"
 PATIENCE_ATTEMPTS = 120
 """Looks, a minute apart, of a record that needs a repository alone, before new backups wait for it."""
-SHARED = ("planned_at", "began_at", "repository", "part", "after", "total", "read", "checked_at", "ended_at", "damage")
+SHARED = ("began_at", "repository", "part", "after", "total", "read", "checked_at", "ended_at")
+LIES_IN_FILES = {"assignment": OuterRef("pk"), "repository__format": Format.RCLONE}
+HAS_FILES = Q(Exists(Backup.objects.filter(**LIES_IN_FILES))) | Q(
+    Exists(Copy.objects.filter(**LIES_IN_FILES).exclude(points=[]))
+)
+"""Of an assignment: something of it lies in a repository that is not restic's, as one that its policy had before."""
 
 
 def prunes_now(repository: Repository, now: datetime) -> bool:
@@ -46,27 +51,54 @@ def is_wanted_alone(repository: Repository) -> bool:
     return bool(ids) and Assignment.objects.filter(works_there, pk__in=ids).exists()
 
 
-def one_a_repository(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
-    """Of those in a restic repository, which is checked as a whole with its copy, the first one."""
-    seen = set()
+class Turns(NamedTuple):
+    """Of a check: those that are to read all that they have, and those that read what of it is not restic's."""
+
+    whole: list[Assignment]
+    files: list[Assignment]
+    planned: list[CheckRound]
+    """Of all, also of those whose part another one reads."""
+
+
+def turns_of(assignments: list[Assignment], now: datetime, since: datetime | None) -> Turns:
+    """Who reads what. A restic repository is read as a whole, with its copy, by one for all whose backups go there: by
+    none of these where that was planned `since` then; None: in any case."""
+    turns, pairs = Turns([], [], []), dict[tuple[int, int | None], datetime]()
+    if since:
+        there = {each.policy.repository_id for each in assignments}
+        planned = CheckRound.objects.filter(planned_at__gte=since, assignment__policy__repository__in=there)
+        columns = ("assignment__policy__repository", "assignment__policy__copy_to")
+        for repository, copy_to, at in planned.values_list(*columns).annotate(Max("planned_at")):
+            pairs[repository, copy_to] = at
+    ids = [each.pk for each in assignments]
+    files = set(Assignment.objects.filter(HAS_FILES, pk__in=ids).values_list("pk", flat=True))
     for each in assignments:
-        policy = each.policy
-        if policy.repository.format != Format.RESTIC or (policy.repository_id, policy.copy_to_id) not in seen:
-            yield each
-        seen.add((policy.repository_id, policy.copy_to_id))
+        pair = (each.policy.repository_id, each.policy.copy_to_id)
+        if each.policy.repository.format != Format.RESTIC or pair not in pairs:
+            pairs[pair] = now
+            turns.whole.append(each)
+        elif each.pk in files:
+            turns.files.append(each)
+        turns.planned.append(CheckRound(assignment=each, planned_at=pairs[pair]))
+    return turns
 
 
 def share_check(row: CheckRound) -> None:
-    """What was read of a restic repository was read for all whose backups go there."""
+    """What was read of a restic repository was read for all whose backups go there. Each keeps what is known of its own
+    points; and where it is, if it reads files elsewhere by itself."""
     policy = row.assignment.policy
-    if policy.repository.format != Format.RESTIC:
-        return
     ours = Assignment.objects.filter(policy__repository=policy.repository, policy__copy_to=policy.copy_to)
-    values = {name: getattr(row, name) for name in SHARED}
-    values["damage"] = [each for each in row.damage if each["place"] == RESTIC]
+    rows = {each.pk: each for each in CheckRound.objects.filter(assignment__in=ours)}
+    alone = set(ours.filter(HAS_FILES).values_list("pk", flat=True))
+    damage = [each for each in row.damage if each["place"] == RESTIC]
+    for pk in ours.exclude(pk=row.pk).values_list("pk", flat=True):
+        each = rows[pk] = rows.get(pk) or CheckRound(pk=pk, planned_at=row.planned_at)
+        each.damage = [known for known in each.damage if known["place"] != RESTIC] + damage
+        for name in SHARED if pk not in alone else ():
+            setattr(each, name, getattr(row, name))
     CheckRound.objects.bulk_create(
-        [CheckRound(assignment=each, **values) for each in ours.exclude(pk=row.pk)],
+        rows.values(),
         update_conflicts=True,
         unique_fields=["assignment"],
-        update_fields=list(SHARED),
+        update_fields=[*SHARED, "damage"],
     )

@@ -5,8 +5,9 @@ They wait for the policy's window, under its throttle, and go through `availabil
 is handed on from there passes the gate: one record of a source is at work at a time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import (
@@ -90,17 +91,18 @@ def enqueue(
     priority: int = 0,
     at_once: bool = False,
     asked: dict[str, Any] = ASKED_FOR,
+    payload: Mapping[str, Any] = MappingProxyType({}),
     opening: Callable[[Policy, datetime], Opening] = Policy.opening,
 ) -> int:
     """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
 
-    `priority`: added to the policy's. `at_once`: whatever its window, with `asked` in its payload; those that waited
-    for it, or for their next try, count as new.
+    `priority`: added to the policy's. `payload`: what else stands in theirs. `at_once`: whatever its window, with
+    `asked` there, too; those that waited for it, or for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:
         made = _record(kind, assignment, now, priority, None if at_once else opening(assignment.policy, now))
-        made.payload |= asked if at_once else {}
+        made.payload |= {**payload, **(asked if at_once else {})}
         return made
 
     records = {planning.subject_of(each.pk): record(each) for each in assignments}
@@ -108,8 +110,8 @@ def enqueue(
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
     waited = unfinished.filter(status=Status.WAITING, waiting_for__in=PASSED_OVER if at_once else ())
-    payload = payload_with(asked)
-    moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None, payload=payload)
+    facts = payload_with({**payload, **asked})
+    moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None, payload=facts)
     BacklogRecord.objects.bulk_create(records.values(), ignore_conflicts=True)
     if records or moved:
         notify(planning.AVAILABILITY)

@@ -30,6 +30,8 @@ USUAL = {"last": 7, "daily": 14, "weekly": 8, "monthly": 12}
 NEWEST = "newest"
 NEWEST_COMPLETE = "newest complete"
 NEWEST_THERE = "newest of its repository"
+MISSING = "missing"
+"""Beside the reasons of one that is to stay and is known to be lost: another one stays in its place."""
 
 
 def usual() -> dict[str, Any]:

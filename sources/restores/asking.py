@@ -23,6 +23,7 @@ from sources.processes.programs import ProgramMissing
 from sources.restores import elsewhere, process
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
+from sources.storage.trees import NotThere
 from sources.unknown import no_such
 
 KIND, QUEUE = names.RESTORE, names.RESTORES
@@ -188,21 +189,21 @@ def _why_not_there(assignment: Assignment, name: str) -> str:
 def choose(
     assignment: Assignment, at: str | None, now: datetime, only: str | None = None
 ) -> tuple[str, dict[str, Repository]]:
-    """The point that `at` means, and all, as `points_of` has them. Where `only` does not answer, which other repository
-    has the one that it should have is said. Raises: ValueError, StorageFailed."""
+    """The point that `at` means, and all, as `points_of` has them. Where `only` does not answer, or lacks the point of
+    that name, which other repository has it is said. Raises: ValueError, StorageFailed."""
     zone = assignment.policy.schedule.period.tzinfo
     try:
         points = points_of(assignment, only)
-    except StorageFailed as error:
-        for silent in repositories.homes(assignment) if only else ():
-            if silent.name == only:
-                recorded = sorted(repositories.recorded(assignment, silent), key=layout.order_of)
-                with suppress(ValueError):  # that it does not answer is what matters
-                    point = moments.choose(recorded, at, now, zone)
-                    sentence = elsewhere.way_out(silent, assignment.directory, point, process.points)
-                    raise StorageFailed(elsewhere.added(str(error), sentence)) from error
-        raise
-    return moments.choose(list(points), at, now, zone), points
+        return moments.choose(list(points), at, now, zone), points
+    except (StorageFailed, NotThere) as error:
+        asked = next((each for each in repositories.homes(assignment) if each.name == only), None)
+        if asked is None:
+            raise
+        point = at or ""
+        with suppress(ValueError):  # that it does not answer is what matters
+            point = moments.choose(sorted(repositories.recorded(assignment, asked), key=layout.order_of), at, now, zone)
+        sentence = elsewhere.way_out(asked, assignment.directory, point, process.points)
+        raise type(error)(elsewhere.added(str(error), sentence)) from error
 
 
 def describe_target(row: Restore) -> str:

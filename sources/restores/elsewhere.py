@@ -84,6 +84,6 @@ def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> s
     names = " and ".join(each.name for each in others)
     command = f"{PROGRAM} restore {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
     return (
-        f"Point {point} is in repository {names}, too, where no check has found damage: restore it from there, by "
+        f"Point {point} is in repository {names}, where no check has found damage: restore it from there, by "
         f"`{command}`, or choose {others[0].name} at From on the page of its backups"
     )

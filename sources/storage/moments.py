@@ -19,8 +19,8 @@ def assignments_of(store: Store) -> list[str]:
 
 
 def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -> str:
-    """The newest point at or before `at`, the newest one of all for None. Wall clock times are those of `zone`; a date
-    means its end. `now` is aware.
+    """The newest point at or before `at`, the newest one of all for None; of a name, that very point. Wall clock times
+    are those of `zone`; a date means its end. `now` is aware.
 
     Raises: NotThere; ValueError for what is no time.
     """
@@ -29,6 +29,8 @@ def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -
     if at is None or at in points:
         return at or points[-1]
     until = instant(at, now, zone)
+    if layout.NAME.fullmatch(at):
+        raise NotThere(f"there is no point {at}; for the newest one at or before that time, write {until.isoformat()}")
     if earlier := [each for each in points if layout.instant_of(each) <= until]:
         return earlier[-1]
     raise NotThere(

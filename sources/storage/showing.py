@@ -26,7 +26,7 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
     parser.add_argument(
         "--at", metavar="TIME",
         help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
-        f"of {zone}, 2026-03-02T12:00+01:00, or the name of a point (the newest)",
+        f"of {zone}, 2026-03-02T12:00+01:00; or the name of a point, for that very one (the newest)",
     )  # fmt: skip
     parser.add_argument(
         "--path", action="append", default=[], metavar="PATH",

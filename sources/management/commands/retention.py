@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand
 from operations.terminal import columns, table
-from sources.backups import retention
+from sources.backups import deciding, retention
 from sources.models import Assignment, Policy, Source
 from sources.unknown import no_such
 
@@ -34,7 +34,7 @@ class Command(TerminalCommand):
             text = f"{enqueued} of {len(found)} have points to remove, and are on the backlog now."
             self.stdout.write(as_json({"enqueued": enqueued}) if options["json"] else text)
         elif options["json"]:
-            self.stdout.write(as_json([retention.facts_of(each) for each in found]))
+            self.stdout.write(as_json([deciding.facts_of(each) for each in found]))
         else:
             self.print_out(table(COLUMNS, (row for each in found for row in _rows(each))))
 
@@ -61,5 +61,5 @@ def _rows(assignment: Assignment) -> list[tuple[str, ...]]:
             each.point.name,
             f"stays: {', '.join(each.reasons)}" if each.reasons else f"goes{held}",
         )
-        for each in retention.decide(assignment)
+        for each in deciding.decide(assignment)
     ]

@@ -1,6 +1,7 @@
 """What lies in repositories is read, some of it each day, and what is damaged is shown."""
 
 import json
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -13,10 +14,12 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Outcome, Succeeded
 from jobs.states import Status
-from sources.backups import check
+from sources.backups import check, snapshots
 from sources.models import Assignment, Backup, CheckRound, Repository
+from sources.planning import subject_of
 from sources.storage import layout
-from sources.storage.checking import GONE
+from sources.storage.checking import GONE, Damage
+from sources.storage.location import RESTIC
 from tests.api.asking import Program, make_user
 from tests.sources.backups.test_retention import HERE, add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy
@@ -173,3 +176,42 @@ def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_rep
     tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-away"))
     assert isinstance(checked(NOW), Failed)
     assert "is it mounted?" in Decision.objects.get(what="failed").text
+
+
+@HERE
+def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_it_has_elsewhere(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    """Their policy had another repository before. What of restic is to be read is not read here."""
+    office = assignment.policy.repository
+    restic = Repository.objects.create(
+        name="restic", location=str(tmp_path / "none"), format=RESTIC, encrypted=True, key="env:BACKUP_SECRET_KEY"
+    )
+    assignment.policy.repository = restic
+    assignment.policy.save()
+    CheckRound.objects.create(assignment=assignment, planned_at=BEGAN)
+    others = [make_assignment(assignment.policy, directory=f"{number}", inserted_at=BEGAN) for number in range(3)]
+    for number, each in enumerate((*others, assignment)):
+        add_backup(each, layout.name_of(BEGAN), 50 + number)
+    (played.current / "b").write_text("longer than it was")
+
+    assert [check.plan(NOW + timedelta(minutes=minute)) for minute in range(2)] == [2, 0]
+
+    whole, files = (BacklogRecord.objects.get(subject=subject_of(each.pk)) for each in (others[0], assignment))
+    assert (whole.payload.get("files_only"), files.payload["files_only"]) == (None, True)
+    whole.delete()
+    assert isinstance(run(at_work(NOW), NOW), Succeeded)
+    row = CheckRound.objects.get(assignment=assignment)
+    [found] = row.damage
+    assert (found["path"], row.repository, row.ended_at) == ("b", office, NOW)
+    assert check.plan(NOW + timedelta(hours=19)) == 0, "once a day"
+
+    pack = asdict(Damage("any point", "2/21", RESTIC, "pack 1 is damaged", restic.pk))
+    read = CheckRound.objects.get(assignment=others[0])
+    read.repository, read.part, read.damage = restic, "3/21", [pack]
+    read.save()
+    snapshots.share_check(read)
+
+    known = {each.assignment_id: (each.part, each.damage) for each in CheckRound.objects.all()}
+    assert known.pop(assignment.pk) == ("", [found, pack]), "it goes on where it was, with what it has found"
+    assert known == {each.pk: ("3/21", [pack]) for each in others}

@@ -28,7 +28,7 @@ from jobs.states import Status, WaitingFor
 from operations import doctor
 from sources import copied as copied_status
 from sources import planning, removing
-from sources.backups import check, copies, repositories, retention
+from sources.backups import check, copies, deciding, repositories, retention
 from sources.edits import Policies
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS
@@ -216,7 +216,7 @@ def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rule
     for point in row.points:
         assert second.restored(point) == played.expected[point]
     waiting.policy.keep = {"last": 1}
-    assert [len(each.reasons) for each in retention.decide_of_copy(waiting, row.points)] == [1, 0, 0]
+    assert [len(each.reasons) for each in deciding.decide_of_copy(waiting, row.repository, row.points)] == [1, 0, 0]
 
 
 @pytest.mark.slow
@@ -231,6 +231,19 @@ def test_what_it_keeps_less_goes_behind_the_newest_point_and_nothing_while_it_is
         assert len(Copy.objects.get().points) == len(there.points()) == left
         Assignment.objects.update(held_back_since=None)
         assert held_back or there.restored(there.points()[0]) == played.expected[there.points()[0]]
+
+
+def test_a_point_that_the_copy_has_lost_is_named_until_its_rules_let_it_go(
+    waiting: Assignment, played: WithDigests, there: WithDigests
+) -> None:
+    first, lost, last = there.points()
+    (there.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    for keep, known, listed in ((4, [lost], [first, lost, last]), (4, [lost], [first, lost, last]), (1, [], [last])):
+        Policy.objects.update(keep={"last": keep})
+        assert copies.copy_now([waiting.pk]) == 1
+        assert isinstance(done(at_work()), Succeeded)
+        assert [each["point"] for each in CheckRound.objects.get().damage] == known
+        assert Copy.objects.get().points == listed
 
 
 def test_it_waits_for_its_own_window_and_is_planned_once(waiting: Assignment) -> None:

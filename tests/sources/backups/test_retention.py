@@ -17,11 +17,13 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import repositories, retention
+from sources.backups import deciding, repositories, retention
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Backup, CheckRound, Progress, Repository
 from sources.planning import AVAILABILITY, BACKUPS
+from sources.status import reasons_of
 from sources.storage import identity, layout
+from sources.storage.checking import GONE
 from sources.storage.identity import Identity
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
@@ -103,18 +105,37 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
 def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignment, played: Played) -> None:
     newest = layout.name_of(BEGAN, played.points())
     Backup.objects.filter(pk=add_backup(assignment, newest, 9).pk).update(started_at=BEGAN)
-    assert [each.point.name for each in retention.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
+    assert [each.point.name for each in deciding.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
 
 
 @HERE
-def test_points_that_are_not_there_do_not_stand_in_for_those_that_are(assignment: Assignment, played: Played) -> None:
+def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_stays_in_its_place(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
     *there, lost = played.points()
+    Assignment.objects.update(last_backup_at=layout.instant_of(lost))
     (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
     for present in (there, there[-2:]):
         assert retention.plan([assignment], NOW) == 1
         assert isinstance(run(at_work()), Succeeded)
         assert played.points() == present
-        assert [each.snapshot for each in Backup.objects.order_by("started_at")] == present
+        assert [each.snapshot for each in Backup.objects.order_by("started_at")] == [*present, lost]
+        [damage] = CheckRound.objects.get().damage
+        assert (damage["point"], damage["why"], damage["repository"]) == (lost, GONE, assignment.policy.repository_id)
+    assert f"the manifest of point {lost} is missing" in logged("damaged"), "once"
+    assignment.refresh_from_db()
+    assert assignment.last_backup_at == layout.instant_of(there[-1]), "it is due"
+    page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
+    assert "last, missing" in page
+    source = assignment.source
+    assert "a check found damage" in reasons_of([source], NOW)[source.pk]
+    assert retention.plan([assignment], NOW) == 0, "as long as nothing else is to go"
+    for number in range(2):
+        add_backup(assignment, played.back_up({"a": f"new {number}"}), 10 + number)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert [each.snapshot for each in Backup.objects.order_by("started_at")] == played.points()
+    assert CheckRound.objects.get().damage == [], "its rules have let it go"
 
 
 @HERE
@@ -164,7 +185,7 @@ def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
     assert retention.plan([assignment], NOW) == 1
     assert isinstance(run(at_work()), Succeeded)
     assert (len(played.points()), len(later.points())) == (1, 3)
-    assert [each.reasons for each in retention.decide(assignment)] == [("last",)] * 4
+    assert [each.reasons for each in deciding.decide(assignment)] == [("last",)] * 4
     for number in range(3):
         add_backup(assignment, later.back_up({"a": f"{number}"}), 20 + number)
     earlier.location = str(tmp_path / "disconnected")
@@ -172,7 +193,7 @@ def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
     assert retention.plan([assignment], NOW) == 1
     assert isinstance(run(at_work()), Succeeded)
     assert len(later.points()) == 4
-    assert retention.decide(assignment)[-1].reasons == ("newest of its repository",)
+    assert deciding.decide(assignment)[-1].reasons == ("newest of its repository",)
     assert Backup.objects.filter(repository=earlier).count() == 1
 
 
@@ -227,16 +248,6 @@ def test_a_repository_that_is_away_or_at_work_is_tried_again_and_then_healed(
     BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
     assert isinstance(run(at_work()), Succeeded)
     assert Backup.objects.count() == len(played.points()) == 2, "also the row whose removal was never noted"
-
-
-@HERE
-def test_a_point_whose_manifest_is_gone_is_named_and_nothing_else_goes(assignment: Assignment, played: Played) -> None:
-    retention.plan([assignment], NOW)
-    lost = played.points()[-2]
-    (played.folder / layout.MANIFESTS / f"{lost}{layout.MANIFEST_ENDING}").unlink()
-    assert isinstance(run(at_work()), Succeeded)
-    assert f"the manifest of point {lost} is missing" in logged("damaged")
-    assert len(played.points()) == 4
 
 
 def test_people_see_which_points_stay_and_why_before_anything_goes(

@@ -75,7 +75,7 @@ def test_a_failed_restore_names_the_copy_and_the_command_that_restores_from_it(b
     error = work().error
 
     assert "is it mounted?" in error
-    assert f"Point {point} is in repository off site, too, where no check has found damage" in error
+    assert f"Point {point} is in repository off site, where no check has found damage" in error
     assert f"`{command_for(point)}`" in error
     assert error in Decision.objects.get(kind="restore", what="failed").text
     _, *arguments = split(command_for(point).replace("FOLDER", str(tmp_path / "to")))
@@ -85,6 +85,24 @@ def test_a_failed_restore_names_the_copy_and_the_command_that_restores_from_it(b
     assert ("is it mounted?" in refusal, command_for(point) in refusal) == (True, True)
     _, refused = command("restore")
     assert command_for(built.points[1]) in refused("nas", "--from", "office", "--to", tmp_path / "to2", code=1)
+
+
+def test_a_point_that_the_repository_of_from_lacks_is_refused_and_no_other_one_stands_in_for_it(
+    built: Built, tmp_path: Path
+) -> None:
+    point, to = built.points[1], ("--to", tmp_path / "to")
+    (built.folder / "repository" / layout.manifest_path(ASSIGNMENT, point)).unlink()
+    done, refused = command("restore")
+    text = refused("nas", "--from", "office", "--at", point, *to, code=2)
+    assert f"there is no point {point}; for the newest one at or before that time, write 2026-11-20T07:00:00+0" in text
+    assert command_for(point) in text
+    assert not (tmp_path / "to").exists()
+    api = {"target": str(tmp_path / "allowed/to"), "repository": "office"}
+    assert command_for(point) in fields_of(ask(at=point, **api))["at"]
+    done("nas", "--from", "office", "--at", "2026-11-20T07:00:00+00:00", *to)
+    assert (tmp_path / "to/docs/a").read_text() == "first"
+    done("nas", "--at", point, "--to", tmp_path / "to2")
+    assert (tmp_path / "to2/docs/a").read_text() == "second"
 
 
 @pytest.mark.slow
@@ -115,7 +133,7 @@ def test_a_drill_that_finds_what_is_lost_names_it_too(built: Built) -> None:
 def test_on_a_page_that_cannot_be_read_it_is_chosen(built: Built, tmp_path: Path, client_of_staff: Client) -> None:
     spoil_manifest(built, point := built.points[0])
     failed = look(client_of_staff, point=point)
-    assert f"Point {point} is in repository off site, too" in failed
+    assert f"Point {point} is in repository off site" in failed
     chosen = f"?point={point}&amp;from=off+site"
     assert chosen in failed
     assert 'name="from" value="off site"' in look(client_of_staff, point=point, **{"from": "off site"})
@@ -138,7 +156,7 @@ def test_what_is_not_there_is_not_named(built: Built, tmp_path: Path, otherwise:
     burn(built)
     LIES_THERE_OTHERWISE[otherwise](tmp_path / "offsite")
     error = work().error
-    assert ("is it mounted?" in error, "too" in error) == (True, False)
+    assert ("is it mounted?" in error, "off site" in error) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""What becomes of each point of an assignment, by the rules of its policy: which stay and why, and which go.
+
+A point that was to stay and is known to be lost stays in the books, and another one in its place.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from schedules.cron import Period
+from sources import planning
+from sources.domain.retention import MISSING, Keep, Kept, Point
+from sources.models import Assignment, CheckRound, Copy, Repository
+from sources.storage import layout
+from sources.storage.checking import GONE
+
+log = logging.getLogger(__name__)
+
+KEPT_AT_LEAST = timedelta(days=30)
+"""The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
+
+
+def decide(assignment: Assignment, keep: Keep | None = None, now: datetime | None = None) -> list[Kept]:
+    """What becomes of each of its points, the newest first, in whichever repository they lie. `keep`: other rules than
+    its policy's. `now` (aware): of a retired source, when; by default the database's clock."""
+    policy = assignment.policy
+    rows = assignment.backups.order_by()
+    points = [
+        Point(name, started_at, not warnings, repository)
+        for place, started_at, warnings, repository in rows.values_list(
+            "snapshot", "started_at", "warnings", "repository"
+        )
+        if (name := layout.point_of(place))
+    ]
+    return _decide(assignment, points, keep or policy.keeping, now)
+
+
+def decide_of_copy(
+    assignment: Assignment, repository: Repository, names: Iterable[str], now: datetime | None = None
+) -> list[Kept]:
+    """The same of the points that a copy in a repository has, whatever became of those that it was made of."""
+    rows = assignment.backups.order_by().values_list("snapshot", "warnings")
+    incomplete = {layout.point_of(place) for place, warnings in rows if warnings}
+    points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in names]
+    return _decide(assignment, points, assignment.policy.keeping, now)
+
+
+def _decide(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
+    """What is lost stays by the rules as they are for all; what is there, by those for what is there alone."""
+    points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
+    lost = known_to_be_lost(assignment)
+    there = [each for each in points if (each.repository, each.name) not in lost]
+    decided = {each.point: each for each in reversed(_apply(assignment, there, keep, now))}
+    for each in _apply(assignment, points, keep, now) if len(there) < len(points) else ():
+        decided.setdefault(each.point, Kept(each.point, each.reasons and (*each.reasons, MISSING)))
+    return [decided[each] for each in points]
+
+
+def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
+    """Repository and name of each point that was to be there, and is not, as a check or a removal has found."""
+    found = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True).first()
+    return {(each.get("repository"), each["point"]) for each in found or [] if each["why"] == GONE}
+
+
+def _apply(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
+    policy = assignment.policy
+    if points and (retired_at := assignment.source.retired_at):
+        return _decide_of_retired(points, keep, policy.schedule.period, retired_at, now or database_clock())
+    return keep.apply(points, policy.schedule.zone)
+
+
+def _decide_of_retired(
+    points: list[Point], keep: Keep, period: Period, retired_at: datetime, now: datetime
+) -> list[Kept]:
+    """As if a backup had been made in each period since it was retired, but the newest point stays to the last."""
+    since = max(retired_at, points[0].started_at)
+    left = keep.gone_on(since, now, period.zone, period.next_after)
+    if left is None and now < retired_at + KEPT_AT_LEAST:
+        left = Keep(last=1)
+    return left.apply(points, period.zone) if left else [Kept(point, ()) for point in points]
+
+
+def copies_of(assignment: Assignment) -> QuerySet[Copy]:
+    """Those to which its rules apply: all of a retired source, else that of its policy."""
+    found = assignment.copies.exclude(points=[]).select_related("repository")
+    return found if assignment.source.retired else found.filter(repository=assignment.policy.copy_to_id)
+
+
+def has_more(assignment: Assignment, now: datetime) -> bool:
+    """Whether there are points that its policy does not keep. Rules that cannot be read, since they were written past
+    the forms, keep all: a backup is not to fail of them."""
+    try:
+        if assignment.policy.keeping == Keep():
+            return False
+        decided = decide(assignment, now=now)
+        for copy in copies_of(assignment):
+            decided += decide_of_copy(assignment, copy.repository, copy.points, now)
+        return not all(each.reasons for each in decided)
+    except ValueError as error:
+        log.error("policy %s removes nothing: what it keeps cannot be read: %s", assignment.policy, error)
+        return False
+
+
+def going(assignment: Assignment, repository: Repository) -> set[str]:
+    """The points in a repository that a removal on the backlog is to remove: one that was killed may have done so."""
+    ours = BacklogRecord.objects.unfinished().filter(subject=planning.subject_of(assignment.pk))
+    kinds = set(ours.filter(kind__in=(planning.RETENTION, planning.COPY)).values_list("kind", flat=True))
+    if assignment.held_back_since or not kinds:
+        return set()
+    try:
+        decided = decide(assignment) if planning.RETENTION in kinds else []
+        decided = [each for each in decided if each.point.repository == repository.pk]
+        for copy in copies_of(assignment).filter(repository=repository):
+            decided += decide_of_copy(assignment, copy.repository, copy.points)
+    except ValueError:  # rules that cannot be read: none goes
+        return set()
+    return {each.point.name for each in decided if not each.reasons}
+
+
+def facts_of(assignment: Assignment) -> dict[str, Any]:
+    """What `decide` says, as JSON."""
+    points = [
+        {"point": each.point.name, "at": each.point.started_at.isoformat(), "stays": bool(each.reasons),
+         "because": list(each.reasons)}
+        for each in decide(assignment)
+    ]  # fmt: skip
+    return {
+        "source": assignment.source.name,
+        "policy": assignment.policy.schedule.name,
+        "held_back": assignment.held_back_why,
+        "points": points,
+    }
