@@ -63,4 +63,5 @@ ORDERS = {
 
 
 def main() -> None:
+    Stop.listen()
     answer(ORDERS)

@@ -23,13 +23,19 @@ ALIVE_EVERY_SECONDS = 1.0
 
 
 class Stop:
-    """Set by SIGTERM. A question whether it is shows that this process lives, and so do the folders of repositories."""
+    """Set by SIGTERM, once `listen` was called. A question whether it is shows that this process lives, and so do the
+    folders of repositories."""
+
+    _stopped = False
 
     def __init__(self, *repositories: Path | None) -> None:
         self._repositories = [each for each in repositories if each]
-        self._stopped = False
         self._say_at = float("-inf")
-        signal.signal(signal.SIGTERM, self._set)
+
+    @classmethod
+    def listen(cls) -> None:
+        """For the `main` of a process that does one order: SIGTERM does not end it, and sets each `Stop`."""
+        signal.signal(signal.SIGTERM, lambda *_: setattr(cls, "_stopped", True))
 
     def is_set(self) -> bool:
         if (now := time.monotonic()) >= self._say_at:
@@ -39,9 +45,6 @@ class Stop:
                     os.stat(each)
             say({})
         return self._stopped
-
-    def _set(self, *_: object) -> None:
-        self._stopped = True
 
 
 def at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:

@@ -106,6 +106,7 @@ def _say_step(step: Step) -> None:
 
 
 def main() -> None:
+    Stop.listen()
     order = json.load(sys.stdin)
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from sources.storage import layout, manifests
 from sources.storage.manifests import Entry, ManifestDamaged
-from sources.storage.store import Store
+from sources.storage.servers import DAMAGED_OR_FOREIGN
+from sources.storage.store import StorageFailed, Store
 
 AHEAD = 20_000
 """Entries. All of a million would need as much memory again as the new ones."""
@@ -39,7 +40,9 @@ class Earlier:
         try:
             first, others = ahead.result() if ahead else self._begin()
             return use(chain(first, others)), []
-        except ManifestDamaged as error:
+        except (ManifestDamaged, StorageFailed) as error:
+            if isinstance(error, StorageFailed) and DAMAGED_OR_FOREIGN not in str(error):
+                raise
             problem = f"{error}: its point cannot be restored whole, and all files are read again for their digests"
             return use(iter(())), [problem]
 

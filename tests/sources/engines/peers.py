@@ -28,9 +28,10 @@ ACCESS_KEY = "accesskey12345"
 STARTED_AT = datetime(2026, 11, 21, 6, 57, 55, tzinfo=UTC)
 
 
-def loopback_address() -> str:
-    number = os.getpid()
-    return f"127.{80 + number // 65536 % 100}.{number // 256 % 256}.{number % 254 + 1}"
+def loopback_address(process: int | None = None) -> str:
+    """One for each process of this host: their numbers have 22 bits at the most."""
+    number = process or os.getpid()
+    return f"127.{80 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
 
 LOWEST_PORT, HIGHEST_PORT = 10_000, 30_000
