@@ -26,7 +26,7 @@ from typing import Any
 
 from sources.availability.postgresql import ask_server
 from sources.engines.cleartext import imap_is_tls, imap_port
-from sources.engines.rclone.servers import server_of
+from sources.engines.rclone.remotes import server_of
 from sources.models import Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.network import contact

@@ -20,7 +20,7 @@ from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
 from sources.backups.handler import specification_of
 from sources.engines import engine_for
-from sources.engines.pg_dump.arguments import connection_environment, dump_arguments
+from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.models import Source
 from sources.planning import AVAILABILITY
 from sources.processes.programs import find_postgresql_program

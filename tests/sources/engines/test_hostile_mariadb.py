@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sources.engines import engine_for, trying
+from sources.engines import engine_for, questions
 from sources.engines.base import RunEnded, SourceSpec, Verdict
 from tests.sources.engines.peers import PASSWORD, loopback_address, specification, task_for
 from tests.waiting import PATIENCE
@@ -65,7 +65,7 @@ def server(welcome: bytes, *answers: bytes) -> Iterator[tuple[SourceSpec, list[b
 def test_the_password_is_shown_to_no_server_that_asks_for_it() -> None:
     with server(IN_CLEAR) as (source, heard):
         with pytest.raises(RunEnded, match="would show it to another server"):
-            trying.look(source, PATIENCE, threading.Event())
+            questions.look(source, PATIENCE, threading.Event())
         assert heard
         assert PASSWORD.encode() not in b"".join(heard)
 
@@ -74,7 +74,7 @@ def test_a_server_that_encrypts_nothing_is_not_read() -> None:
     with server(OK) as (source, heard):
         asked = dataclasses.replace(source, options=source.options | {"sslmode": "require"})
         with pytest.raises(RunEnded, match="the server encrypts no connections, so nothing was read"):
-            trying.look(asked, PATIENCE, threading.Event())
+            questions.look(asked, PATIENCE, threading.Event())
         assert b"FULL TABLES" not in b"".join(heard)
 
 
