@@ -18,8 +18,9 @@ from pydantic import (
 )
 
 from api.fields import DURATION, Instant, printable, written_out
-from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
+from sources.agents.checkins import MAX_ADDRESSES, Facts
 from sources.domain.status import Status
+from sources.network.contact import is_address
 from sources.previews import LARGEST_COUNT
 
 LONGEST_SNOOZE_SECONDS = 7 * 86_400
