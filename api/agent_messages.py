@@ -22,9 +22,10 @@ from api.errors import not_valid
 from api.fields import DURATION, Instant, printable, written_out
 from jobs import states
 from sources import planning
-from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
+from sources.agents.checkins import MAX_ADDRESSES, Facts
 from sources.domain.status import PRECEDENCE, Status
 from sources.models import Source
+from sources.network.contact import is_address
 
 
 def _ip_address(text: str) -> str:

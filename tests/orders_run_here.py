@@ -5,15 +5,12 @@ tests of what surrounds a question have no use for it.
 """
 
 import json
-import signal
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sources.backups import repositories
-from sources.engines import work
 from sources.processes import orders
 from sources.processes.runner import Ended, Ending
 
@@ -28,5 +25,3 @@ def give_order(program: str, order: dict[str, Any], *how: Any) -> tuple[Ended, l
 @pytest.fixture
 def orders_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repositories, "give_order", give_order)
-    unheard = SimpleNamespace(SIGTERM=signal.SIGTERM, signal=lambda *_: None)  # a stop ends the process, which is ours
-    monkeypatch.setattr(work, "signal", unheard)

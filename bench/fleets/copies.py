@@ -12,7 +12,7 @@ from threading import Event
 
 from sources.backups import repositories
 from sources.engines.base import BackupTask, SourceSpec, Verdict
-from sources.engines.restic.progress import ResticProgress
+from sources.engines.restic.engine import ResticProgress
 from sources.processes import runner
 from sources.processes.programs import find_rclone, find_restic
 from sources.processes.runner import Command

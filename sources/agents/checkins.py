@@ -19,6 +19,7 @@ from jobs.prepared import execute
 from sources import planning
 from sources.agents import tokens
 from sources.models import Source
+from sources.network import contact
 from sources.planning.standings import STANDINGS
 
 MAX_ADDRESSES = 20
@@ -211,22 +212,14 @@ def reachable_at(reported: Iterable[str], remote: str) -> list[str]:
 
     Raises: ValueError for text that is no IP address.
     """
-    sender = _address(remote) if is_address(remote) else None
+    sender = _address(remote) if contact.is_address(remote) else None
     named = [_address(text) for text in reported]
     if sender is not None:
         named = [*named, sender] if sender.is_loopback else [sender, *named]
     loopback = settings.DEBUG or (sender is not None and sender.is_loopback)
-    usable = [str(address) for address in named if _names_a_host(address, loopback=loopback)]
+    hosts = (each for each in named if contact.names_a_host(each) and each not in NO_ADDRESS)
+    usable = [str(address) for address in hosts if loopback or not address.is_loopback]
     return list(dict.fromkeys(usable))[:MAX_ADDRESSES]
-
-
-def is_address(text: str) -> bool:
-    """Whether `text` is an IP address."""
-    try:
-        _address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _address(text: str) -> Address:
@@ -236,14 +229,6 @@ def _address(text: str) -> Address:
             return address.ipv4_mapped
         return ipaddress.IPv6Address(int(address))  # an interface's name behind % means nothing here
     return address
-
-
-def _names_a_host(address: Address, *, loopback: bool) -> bool:
-    if address.is_loopback:
-        return loopback
-    if address.is_multicast or address.is_link_local or address.is_unspecified or address.is_reserved:
-        return False
-    return address not in NO_ADDRESS
 
 
 def clock_skew(sent_at: datetime | None, now: datetime) -> float | None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from delivery import extras
 from sources.availability import answers
 from sources.availability.answers import Answer
+from sources.availability.host_keys import shown_key
 from sources.models import Source
 from sources.models.source import SourceKind
 from sources.network import contact
@@ -30,8 +31,6 @@ MAX_CANDIDATES = 32
 """Of one check-in. A host has no more addresses than that; a list of them may."""
 HEAD_START_SECONDS = 1.0
 """For the address that is known: while the source is there, no other is contacted."""
-RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
-"""What proves a key of type ssh-rsa; every other type has its own name."""
 
 
 async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str | None]:
@@ -67,11 +66,10 @@ async def find(source: Source, timeout: float) -> str | None:
     `source` answers within `timeout` seconds; None: at none.
     """
     _, port = answers.contact_point(source)
-    pinned = pinned_keys(source.host_key)
 
     async def prove(address: str) -> str:
         try:
-            if await shows_pinned_key(address, port, pinned):
+            if await shows_pinned_key(address, port, source.host_key):
                 return address
         except OSError as error:
             log.info("%s is not at %s, from where it checked in: %s", source.name, address, contact.reason(error))
@@ -89,47 +87,39 @@ async def find(source: Source, timeout: float) -> str | None:
 def candidates_of(source: Source) -> list[str]:
     """Where a source may have moved to: IP addresses of its last check-in, but not the one that is known. Names are
     left out: an agent does not choose what is looked up."""
-    if source.kind != SourceKind.SFTP or source.checked_in_at is None or not pinned_keys(source.host_key):
+    if source.kind != SourceKind.SFTP or source.checked_in_at is None or not _pinned(source.host_key):
         return []
     found = dict.fromkeys(_usable(source.addresses))
     found.pop(_plain(source.address), None)
     return list(found)[:MAX_CANDIDATES]
 
 
-def pinned_keys(host_key: str) -> dict[bytes, str]:
-    """The bytes of each key, as SSH sends them → its type. What is no key is left out."""
-    keys = {}
-    for kind, text in host_keys.pinned_keys(host_key):
-        with suppress(ValueError):
-            keys[base64.b64decode(text, validate=True)] = kind
-    return keys
-
-
-async def shows_pinned_key(address: str, port: int, pinned: dict[bytes, str]) -> bool:
-    """Whether the SSH host at an IP address proves, by a key exchange, to have one of the `pinned` keys.
+async def shows_pinned_key(address: str, port: int, host_key: str) -> bool:
+    """Whether the SSH host at an IP address proves, by a key exchange, to have one of these pinned keys.
 
     It is asked for keys of their types only, since a host has several. There is no login.
 
     Raises: OSError when nothing answers.
     """
-    import asyncssh  # a third of a second, which only those pay whose sources may move
+    import asyncssh
 
-    asyncssh.set_log_level(logging.WARNING)
-    algorithms = [
-        name for kind in dict.fromkeys(pinned.values()) for name in (RSA_ALGORITHMS if kind == "ssh-rsa" else [kind])
-    ]
-    # nothing of the worker's own account: no configuration, keys or agent
-    options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, username="backup")
     try:
-        key = await asyncssh.get_server_host_key(
-            address, port, config=None, server_host_key_algs=algorithms, options=options
-        )
+        key = await shown_key(address, port, ",".join(host_keys.algorithms_of(host_key)).split(","))
     except asyncssh.ConnectionLost as error:
         raise OSError(f"it hung up: {error}") from None
     except asyncssh.Error as error:
         log.info("%s port %s proves no pinned host key: %s", address, port, error)
         return False
-    return key is not None and key.public_data in pinned
+    return key is not None and key.public_data in _pinned(host_key)
+
+
+def _pinned(host_key: str) -> set[bytes]:
+    """The bytes of each key, as SSH sends them. What is no key is left out."""
+    keys = set()
+    for _, text in host_keys.pinned_keys(host_key):
+        with suppress(ValueError):
+            keys.add(base64.b64decode(text, validate=True))
+    return keys
 
 
 class _Here(NamedTuple):
@@ -142,11 +132,10 @@ class _Here(NamedTuple):
 async def _ask_here(source: Source, timeout: float) -> _Here:
     place = answers.place_of(source)
     host, port = answers.contact_point(source)
-    pinned = pinned_keys(source.host_key)
     try:
         async with asyncio.timeout(timeout):
             addresses = await contact.addresses_of(host)
-            if await contact.first_of(addresses, lambda address: shows_pinned_key(address, port, pinned)):
+            if await contact.first_of(addresses, lambda address: shows_pinned_key(address, port, source.host_key)):
                 return _Here(Answer(True, f"{place} answered with its host key"), is_pinned=True)
     except TimeoutError:
         return _Here(Answer(False, f"{place} did not answer within {timeout:g} s"))
@@ -165,7 +154,7 @@ def _usable(addresses: Iterable[object]) -> Iterable[str]:
             address = ipaddress.ip_address(str(text))
         except ValueError:
             continue
-        if not (address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved):
+        if contact.names_a_host(address):
             yield str(address)
 
 

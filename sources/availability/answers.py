@@ -26,7 +26,7 @@ from typing import Any
 
 from sources.availability.postgresql import ask_server
 from sources.engines.cleartext import imap_is_tls, imap_port
-from sources.engines.rclone.servers import server_of
+from sources.engines.rclone.remotes import server_of
 from sources.models import Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.network import contact
@@ -44,9 +44,15 @@ SMB_NEGOTIATE = struct.pack(
 ) + struct.pack("<HHHHI16sQHH", 36, 2, 1, 0, 0, bytes(16), 0, 0x0202, 0x0210)
 """Which an SMB server answers (MS-SMB2, 2.2.3); before, it is silent."""
 
-SSH, IMAP = b"SSH-", rb"\* "
-MARIADB = rb"...\0[\n\xff]"
-"""Its first packet, of protocol 10, or an error, as that it has no connection left."""
+GREETINGS = {
+    "sftp": (b"SSH-", "an SSH host", b""),
+    "imap": (rb"\* ", "an IMAP server", b""),
+    "ftp": (b"220", "an FTP server", b""),
+    "smb": (rb".{5}SMB", "an SMB server", SMB_NEGOTIATE),
+    # its first packet, of protocol 10, or an error, as that it has no connection left
+    "mariadb": (rb"...\0[\n\xff]", "a MariaDB server", b""),
+}
+"""By kind, or type of rclone: what it says, what it is then, and what it is sent (empty: it speaks first)."""
 HUNG_UP = "it hung up without a word"
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -124,6 +130,13 @@ def contact_point(source: Source) -> tuple[str, int]:
     return source.address, source.port or USUAL_PORTS[SourceKind(source.kind)]
 
 
+def _is_tls(source: Source) -> bool:
+    """Whether it is greeted in TLS."""
+    if source.kind == SourceKind.RCLONE:
+        return bool((server_of(source.options) or (False,))[-1])
+    return imap_is_tls(source.options) if source.kind == SourceKind.IMAP else source.address.startswith("https:")
+
+
 async def _ask(source: Source, place: str, timeout: float) -> Answer:
     if source.kind == SourceKind.SQLITE:
         file = Path(source.path)
@@ -134,23 +147,16 @@ async def _ask(source: Source, place: str, timeout: float) -> Answer:
     if is_cloud(source):
         return Answer(True, f"{place} is asked by its engine")
     host, port = contact_point(source)
+    kind = source.options.get("type") if source.kind == SourceKind.RCLONE else source.kind
+    tls: dict[str, Any] = {"ssl": TLS, "server_hostname": host} if _is_tls(source) else {}
 
     async def ask_address(address: str) -> Answer:
-        match source.kind:
-            case SourceKind.POSTGRESQL:
-                return Answer(True, await ask_server(source, place, address, timeout))
-            case SourceKind.SFTP:
-                return Answer(True, f"{place} {await _listen_to(address, port, SSH, 'an SSH host')}")
-            case SourceKind.RCLONE:
-                return Answer(True, f"{place} {await _ask_remote(source.options, address)}")
-            case SourceKind.MARIADB:
-                return Answer(True, f"{place} {await _listen_to(address, port, MARIADB, 'a MariaDB server')}")
-            case SourceKind.IMAP:
-                tls: dict[str, Any] = {"ssl": TLS, "server_hostname": host} if imap_is_tls(source.options) else {}
-                return Answer(True, f"{place} {await _listen_to(address, port, IMAP, 'an IMAP server', **tls)}")
-            case _:
-                await _greet(address, port, host, is_tls=source.address.startswith("https:"))
-                return Answer(True, f"{place} answered")
+        if source.kind == SourceKind.POSTGRESQL:
+            return Answer(True, await ask_server(source, place, address, timeout))
+        if kind in GREETINGS:
+            return Answer(True, f"{place} {await _listen_to(address, port, *GREETINGS[kind], **tls)}")
+        await _greet(address, port, host, **tls)
+        return Answer(True, f"{place} answered")
 
     addresses = [host] if is_at_socket(source) else await contact.addresses_of(host)
     return await contact.first_of(addresses, ask_address)
@@ -186,33 +192,14 @@ async def _connected(address: str, port: int, **tls: Any) -> AsyncIterator[Strea
         writer.transport.abort()  # at once: nothing was sent that could be lost
 
 
-async def _greet(address: str, port: int, host: str, *, is_tls: bool) -> None:
+async def _greet(address: str, port: int, host: str, **tls: Any) -> None:
     """Return when a web server says anything. Raises: OSError when it hangs up without a word."""
-    if not is_tls:
-        async with _connected(address, port) as (reader, writer):
-            name = f"[{host}]" if ":" in host else host
-            writer.write(f"HEAD / HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n".encode())
-            await _hear(reader)
-        return
-    try:
-        async with _connected(address, port, ssl=TLS, server_hostname=host):
-            return
-    except ssl.SSLError:
-        return  # it speaks, if not to us
-
-
-async def _ask_remote(remote: dict[str, Any], address: str) -> str:
-    host, port, is_tls = server_of(remote) or ("", 0, False)
-    match remote.get("type"):
-        case "sftp":
-            return await _listen_to(address, port, SSH, "an SSH host")
-        case "smb":
-            return await _listen_to(address, port, rb".{5}SMB", "an SMB server", ask=SMB_NEGOTIATE)
-        case "ftp":
-            tls: dict[str, Any] = {"ssl": TLS, "server_hostname": host} if is_tls else {}
-            return await _listen_to(address, port, b"220", "an FTP server", **tls)
-    await _greet(address, port, host, is_tls=is_tls)
-    return "answered"
+    with contextlib.suppress(ssl.SSLError):  # it speaks, if not to us
+        async with _connected(address, port, **tls) as (reader, writer):
+            if not tls:
+                name = f"[{host}]" if ":" in host else host
+                writer.write(f"HEAD / HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n".encode())
+                await _hear(reader)
 
 
 async def _hear(reader: asyncio.StreamReader) -> bytes:
@@ -222,7 +209,7 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
     return heard
 
 
-async def _listen_to(address: str, port: int, greeting: bytes, what: str, *, ask: bytes = b"", **tls: Any) -> str:
+async def _listen_to(address: str, port: int, greeting: bytes, what: str, ask: bytes, **tls: Any) -> str:
     """Whether it is `what` it should be that answers, when it is sent `ask` (empty: it speaks first): `greeting`
     matches. What another one sends is not repeated: an account that may change an address would read the banners of a
     whole network. Raises: OSError when it hangs up without a word."""

@@ -22,7 +22,6 @@ from jobs.states import WaitingFor
 from jobs.worker.database_threads import ask_database
 from sources import planning, repository_breaker
 from sources.availability import address_tracking, answers, wake
-from sources.availability.asked_together import AskedTogether
 from sources.models import Assignment, Source
 from sources.network import contact
 
@@ -99,16 +98,46 @@ async def _ask(record: Claimed) -> Outcome:
     return await wake.wake_or_wait(record, source, policy, answer.text)
 
 
-Lookups = AskedTogether[Claimed, Assignment | Outcome]
-_lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Lookups]]" = WeakKeyDictionary()
+class _Lookups:
+    """Of one queue, from coroutines of one event loop: what is to be looked up while one look-up is under way is looked
+    up in one go."""
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self._wanted: dict[int, tuple[Claimed, asyncio.Future[Assignment | Outcome]]] = {}
+        self._loading: asyncio.Task[None] | None = None
+
+    async def find(self, record: Claimed) -> Assignment | Outcome:
+        """Raises: what the database does."""
+        _, answer = self._wanted.setdefault(record.id, (record, asyncio.get_running_loop().create_future()))
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._load_all())
+        return await asyncio.shield(answer)
+
+    async def _load_all(self) -> None:
+        while self._wanted:
+            wanted, self._wanted = self._wanted, {}
+            try:
+                found = await ask_database(self._queue, _look_up, [record for record, _ in wanted.values()])
+            except Exception as error:
+                for _, answer in wanted.values():
+                    answer.set_exception(error)
+                    answer.exception()  # seen: perhaps no coroutine waits for it any more
+            else:
+                for key, (_, answer) in wanted.items():
+                    answer.set_result(found[key])
+        self._loading = None
+
+
+_lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Lookups]]" = WeakKeyDictionary()
 
 
 async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
     """The assignment of a record, or what to do instead of asking it."""
     of_loop = _lookups.setdefault(asyncio.get_running_loop(), {})
     if record.queue not in of_loop:
-        of_loop[record.queue] = AskedTogether(record.queue, _look_up)
-    return await of_loop[record.queue].find(record.id, record)
+        of_loop[record.queue] = _Lookups(record.queue)
+    return await of_loop[record.queue].find(record)
 
 
 def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:

@@ -1,7 +1,10 @@
 """SSH host keys as people paste them: `ssh-ed25519 AAAA…`, one a line; and what a host shows."""
 
 import asyncio
+import logging
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
@@ -51,15 +54,11 @@ def fetch_now(address: str, port: int | None) -> Shown:
 
 
 async def _fetch(address: str, port: int) -> Shown:
-    import asyncssh  # a third of a second, which only those pay who ask
+    import asyncssh
 
-    # nothing of the account's own: no configuration, keys or agent
-    options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, username="backup")
     try:
         async with asyncio.timeout(FETCH_SECONDS):
-            key = await asyncssh.get_server_host_key(
-                address, port, config=None, server_host_key_algs=list(TYPES), options=options
-            )
+            key = await shown_key(address, port, TYPES)
     except TimeoutError:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
@@ -69,3 +68,16 @@ async def _fetch(address: str, port: int) -> Shown:
     if key is None:
         raise OSError(f"{address}:{port} showed no host key")
     return Shown(key.export_public_key("openssh").decode().strip(), key.get_fingerprint())
+
+
+async def shown_key(address: str, port: int, algorithms: Collection[str]) -> Any:
+    """The key of one of these algorithms that the SSH host at an IP address proves to have, by a key exchange without a
+    login, as asyncssh has it; None: it shows none. Raises: OSError, asyncssh.Error."""
+    import asyncssh  # a third of a second, which only those pay who ask
+
+    asyncssh.set_log_level(logging.WARNING)
+    # nothing of the account's own: no configuration, keys or agent
+    options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, username="backup")
+    return await asyncssh.get_server_host_key(
+        address, port, config=None, server_host_key_algs=list(algorithms), options=options
+    )

@@ -8,9 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sources.engines.base import Engine
-from sources.engines.dumps import DumpEngine
-from sources.processes.programs import ProgramMissing, find_rclone, find_restic
+from sources.engines.engine import Engine
+from sources.processes.programs import ProgramMissing
 from sources.storage.location import RCLONE, RESTIC
 
 _RCLONE = "rclone.engine:RcloneEngine"
@@ -21,7 +20,7 @@ ENGINES = {
     "webdav": _RCLONE,
     "local": _RCLONE,
     "rclone": _RCLONE,
-    "postgresql": "pg_dump.engine:PgDumpEngine",
+    "postgresql": "pg_dump:PgDumpEngine",
     "mariadb": "mariadb.engine:MariadbDumpEngine",
     "sqlite": "sqlite.engine:SqliteEngine",
     "imap": "imap.engine:ImapEngine",
@@ -53,13 +52,7 @@ def missing_program(kind: str, format: str = RCLONE) -> str | None:
     Raises: ValueError for an unknown kind.
     """
     try:
-        if format == RESTIC:
-            find_restic()
-        engine = engine_for(kind)
-        if isinstance(engine, DumpEngine):
-            engine.find_programs()
-        else:
-            find_rclone()
+        engine_for(kind, format).find_programs()
     except ProgramMissing as error:
         return str(error)
     return None

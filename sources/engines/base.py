@@ -1,17 +1,12 @@
-"""What every engine is given and what it gives back. An engine is a file in this folder.
+"""What every engine is given and what it gives back."""
 
-An engine consists of a pure argv builder, an output parser and an exit-code table; the
-program is run by `sources.processes.runner`.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from sources.processes.runner import StopSignal
 from sources.storage.location import Location
 
 
@@ -142,18 +137,5 @@ class RunEnded(Exception):
         self.verdict = verdict
 
 
-class Engine(Protocol):
-    """The adapter that runs one backup program."""
-
-    name: str
-
-    def check_options(self, options: dict[str, Any]) -> None:
-        """Raises: ValueError naming an option that this engine does not know, or a bad value."""
-        ...
-
-    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-        """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.
-
-        Never raises for anything that the program, the source or the repository does.
-        """
-        ...
+class Stalled(RunEnded):
+    """Its program showed nothing new for as long as the task allows, and was ended."""

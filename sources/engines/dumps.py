@@ -14,84 +14,69 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from sources.engines.limits import Later, LeastRate, Space
-from sources.engines.results import GuardedProgress, result_of
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from sources.engines.engine import Engine, OnProgress, Run
+from sources.engines.limits import Later, Space
 from sources.engines.staging import staged
-from sources.processes import runner
-from sources.processes.runner import Command, Ended, StopSignal
+from sources.processes.runner import Ended, StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
-from sources.storage.manifests import Entry, Header
+from sources.storage.manifests import Entry
 from sources.storage.store import Stopped, StorageFailed, Store
 
 DIGEST_BYTES = 2**20
-NOTHING: Mapping[str, str] = MappingProxyType({})
+MESSAGE_LINES = 4
+REFUSED = "the source refused the credentials: check its user and secret"
+SILENT = "the source does not answer"
+NOT_WRITTEN = "the dump cannot be written"
+Meanings = Iterable[tuple[Callable[[str], object], Verdict, str]]
+"""What a message says → the verdict, and a text for people."""
 
 
-class DumpEngine:
-    """Writes the files of a new point by `write`. Takes no options."""
+class DumpEngine(Engine):
+    """Writes the files of a new point by `write`. Takes no options: those of a policy are for its other engines."""
 
-    name = ""
-
-    def find_programs(self) -> None:
-        """Raises: ProgramMissing for the first of its programs that is not installed here."""
-        raise NotImplementedError
-
+    @abstractmethod
     def write(self, dump: "Dump") -> tuple[str, tuple[str, ...]]:
         """Write the files, and read back what was written. Returns the version of its program, and warnings.
 
         Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.
         """
-        raise NotImplementedError
-
-    def look(self, task: BackupTask, stop: StopSignal) -> str:
-        """What of the source could be read, in a sentence without full stop; no file is written. Raises: as `write`."""
-        raise NotImplementedError
 
     def check_options(self, options: dict[str, Any]) -> None:
-        """Raises: ValueError naming the first option: it takes none."""
         for name in options:
             raise ValueError(f"unknown option {name!r}; {self.name} takes no options")
 
-    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-        """Dump into a new point. See `Engine.run`.
-
-        `size` and `added` are the bytes of its files, `snapshot` names the point. Options are those of other engines
-        of the same policy, and ignored.
-        """
-
-        def dump() -> EngineResult:
-            with locked(task.location, task.folder) as lock, ExitStack() as files:
-                return Dump(self, task, lock, files, GuardedProgress(on_progress), stop).make()
-
-        return result_of(task, dump)
+    def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Dump into a new point. `size` and `added` are the bytes of its files, `snapshot` names the point."""
+        with locked(task.location, task.folder) as lock, ExitStack() as files:
+            return Dump(task, stop, on_progress, lock, self, files).make()
 
 
-class Dump:
-    """One run of such an engine. Raises what `result_of` turns into a result."""
+class Dump(Run):
+    """One run of such an engine."""
 
     def __init__(
         self,
-        engine: DumpEngine,
         task: BackupTask,
-        lock: tuple[int, ...],
-        opened: ExitStack,
-        on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
+        on_progress: OnProgress,
+        lock: tuple[int, ...],
+        engine: DumpEngine,
+        opened: ExitStack,
     ) -> None:
-        self.engine, self.task, self.opened, self.on_progress, self.stop = engine, task, opened, on_progress, stop
-        self.store = Store(task.location, stop, grace=task.program_grace, inherited=lock)
+        super().__init__(task, stop, on_progress, lock)
+        self.engine, self.opened, self.of_repository = engine, opened, self.space
         self.space = Space(task.directory or Path(tempfile.gettempdir()), task.reserve)
-        self.least_rate = LeastRate(task.least_rate)
         self.files: dict[str, Path] = {}
 
     def make(self) -> EngineResult:
@@ -100,8 +85,8 @@ class Dump:
         self.point = f"{folder}/{layout.POINTS}/{self.name}"
         with ExitStack() as undone:
             undone.callback(self._discard)
-            for space in (Space(self.task.location.directory, self.task.reserve), self.space):
-                space.check_before()
+            self.of_repository.check_before()
+            self.space.check_before()
             result = self._make_point()
             undone.pop_all()
         runs.end(self.store, folder, self.name)
@@ -119,7 +104,8 @@ class Dump:
             self.opened.callback(file.unlink, missing_ok=True)
         else:
             descriptor = self.opened.enter_context(tempfile.TemporaryFile()).fileno()  # noqa: SIM115 - it does
-            self.store = dataclasses.replace(self.store, inherited=(*self.store.inherited, descriptor))
+            self.inherited = (*self.inherited, descriptor)
+            self.store = dataclasses.replace(self.store, inherited=self.inherited)
             self.files[name] = Path(f"/dev/fd/{descriptor}")
             return self.files[name]
         file.unlink(missing_ok=True)  # of a run that was killed
@@ -132,26 +118,6 @@ class Dump:
         file = self.files.pop(name)
         if self.task.directory:
             file.unlink()
-
-    def start(
-        self,
-        argv: tuple[str, ...],
-        environment: Mapping[str, str] = NOTHING,
-        *,
-        sign_of_life: Callable[[], object] | None = None,
-        stalls: bool = True,
-        on_line: Callable[[str], None] = lambda line: None,
-        inherited: tuple[int, ...] = (),
-    ) -> Ended:
-        """Run a program. `stalls`: whether it is ended when it shows nothing new for as long as the task allows."""
-        command = Command(
-            argv,
-            environment,
-            stall_timeout=self.task.stall_timeout if stalls else math.inf,
-            grace=self.task.program_grace,
-            inherited=(*self.store.inherited, *inherited),
-        )
-        return runner.run(command, stop=self.stop, sign_of_life=sign_of_life, on_line=on_line)
 
     def grows(self) -> int:
         """The bytes so far, as a sign of life. Raises: RunEnded when there is too little room, or they come too
@@ -175,9 +141,7 @@ class Dump:
             patient = dataclasses.replace(self.store, stall_timeout=math.inf)
             for name, file in self.files.items():
                 patient.put(file, f"{self.point}/{name}")
-        runs.check_it_goes_on(self.store, self.task.folder, self.name)
-        header = self._header(version, complete=not warnings)
-        totals = runs.write_point(self.store, self.task.folder, self.name, header, entries)
+        totals = self.write_point(self.name, self.engine.name, version, entries, complete=not warnings)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
@@ -200,32 +164,32 @@ class Dump:
         digest = hashlib.sha256()
         with file.open("rb") as opened:
             while chunk := opened.read(DIGEST_BYTES):
-                if self.stop.is_set():
-                    raise Stopped
+                self.go_on()
                 digest.update(chunk)
             os.fsync(opened.fileno())  # not every program does
         found = file.stat()
         modified = datetime.fromtimestamp(found.st_mtime, UTC).isoformat()
-        return Entry(
-            name,
-            size=found.st_size,
-            modified=modified,
-            digest=digest.hexdigest(),
-            digest_from="copy" if self.task.directory else "source",
-        )
+        origin = "copy" if self.task.directory else "source"
+        return Entry(name, size=found.st_size, modified=modified, digest=digest.hexdigest(), digest_from=origin)
 
-    def _header(self, version: str, *, complete: bool) -> Header:
-        task = self.task
-        return Header(
-            source=task.source.name,
-            source_kind=task.source.kind,
-            policy=task.policy,
-            engine=self.engine.name,
-            engine_version=version,
-            started_at=task.started_at.isoformat(),
-            ended_at=datetime.now(UTC).isoformat(),
-            complete=complete,
-        )
+
+def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
+    """What it means that a program exited: its message decides, in the order of the table. Raises: RunEnded, unless it
+    is done."""
+    if ended.exit_code == 0:
+        return
+    for says, verdict, text in meanings:
+        if says(message):
+            raise RunEnded(verdict, f"{text} ({message})")
+    if ended.exit_code < 0:
+        raise RunEnded(Verdict.SOURCE_FAILED, f"{program} was ended by signal {-ended.exit_code} from outside")
+    raise RunEnded(Verdict.SOURCE_FAILED, message or f"{program} ended with code {ended.exit_code}")
+
+
+def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
+    """The last of what a program printed, in one line, without `noise`."""
+    lines = [shown for line in ended.last_lines if (shown := noise.sub("", line).strip())]
+    return "; ".join(lines[-MESSAGE_LINES:])
 
 
 def _remove_dump(store: Store, folder: str, run: str) -> None:

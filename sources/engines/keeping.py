@@ -3,11 +3,11 @@
 from dataclasses import asdict, replace
 from typing import Any
 
-from sources.engines.base import EngineProgress, RunEnded
+from sources.engines.apart import Stop, at_work, say_files
+from sources.engines.base import RunEnded
 from sources.engines.limits import Space
 from sources.engines.rclone.options import option_arguments, option_environment
 from sources.engines.restic.options import rate_arguments
-from sources.engines.work import Stop, at_work, say_progress
 from sources.storage import checking, copying, layout, merging, recovery, remotes, runs
 from sources.storage.checking import Checked, Damage
 from sources.storage.copies import Copied
@@ -15,7 +15,6 @@ from sources.storage.directories import missing
 from sources.storage.identity import Identity
 from sources.storage.location import RESTIC, Location
 from sources.storage.locks import locked
-from sources.storage.merging import Removed
 from sources.storage.restic import copying as restic_copying
 from sources.storage.restic import upkeep
 from sources.storage.restic.copying import PACK_BYTES
@@ -32,19 +31,14 @@ def remove_points(location: dict[str, Any], folder: str, points: list[str], stay
     """Remove points of an assignment. Returns `merging.Removed` as a dictionary, and the points that are in neither
     list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune` removes what only they held."""
 
-    def on_progress(files: int, freed: int) -> None:
-        say_progress(EngineProgress(freed, 0, files))
-
-    def remove(store: Store) -> Removed:
+    def remove(store: Store) -> dict[str, Any]:
         if isinstance(store, ResticStore):
-            return upkeep.remove_points(store.restic, folder, points, stay)
-        return merging.remove(store, folder, points, stay=stay, on_progress=on_progress)
+            removed = upkeep.remove_points(store.restic, folder, points, stay)
+        else:
+            removed = merging.remove(store, folder, points, stay=stay, on_progress=say_files)
+        return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
 
-    return at_work(
-        location,
-        folder,
-        lambda store: asdict(remove(store)) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})},
-    )
+    return at_work(location, folder, remove)
 
 
 def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -58,14 +52,13 @@ def remove_folder(location: dict[str, Any], folder: str, ours: dict[str, Any]) -
     """Remove all that an assignment has in a repository (`merging.remove_all`), if that says that it is `ours` (an
     `Identity`): a mount point without its disk, or another disk there, is not. Answers as `remove_points` does."""
 
-    def on_progress(files: int, freed: int) -> None:
-        say_progress(EngineProgress(freed, 0, files))
-
     def remove(store: Store) -> dict[str, Any]:
         recovery.check_is_ours(store, Identity(**ours))
         if isinstance(store, ResticStore):
-            return asdict(upkeep.remove_all(store.restic, folder)) | {"unrecorded": []}
-        return asdict(merging.remove_all(store, folder, on_progress=on_progress)) | {"unrecorded": []}
+            removed = upkeep.remove_all(store.restic, folder)
+        else:
+            removed = merging.remove_all(store, folder, on_progress=say_files)
+        return asdict(removed) | {"unrecorded": []}
 
     return at_work(location, folder, remove)
 
@@ -76,16 +69,13 @@ def check_files(
     """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
     are `recorded` and not there as damaged, and the points that are not (`runs.unrecorded`), or why not."""
 
-    def on_progress(files: int, size: int) -> None:
-        say_progress(EngineProgress(size, 0, files))
-
     damage = [Damage(**each) for each in known]
 
     def check(store: Store) -> Checked:
         if isinstance(store, ResticStore):
             packs = [each for each in damage if each.place == RESTIC]
             return upkeep.check(store.restic, facts["part"], facts["share"], packs)
-        return checking.check(store, folder, known=damage, on_progress=on_progress, **facts)
+        return checking.check(store, folder, known=damage, on_progress=say_files, **facts)
 
     def compare(store: Store) -> dict[str, Any]:
         done, there = check(store), runs.points(store, folder)
@@ -121,11 +111,11 @@ def copy_points(
 
     def on_progress(files: int, size: int) -> None:
         space.check(size, "copies")
-        say_progress(EngineProgress(size, 0, files))
+        say_files(files, size)
 
     def on_packs(packs: int) -> None:
         space.check(packs * PACK_BYTES, "copies")
-        say_progress(EngineProgress(0, 0, packs))
+        say_files(packs, 0)
 
     def bring(store: Store) -> dict[str, Any]:
         first, stop = store.location, Stop(store.location.directory, place.directory)

@@ -2,6 +2,10 @@
 
 A file of a size that stays is written twice, as a backup would: where that is not seen, or its time is not kept, rclone
 would take what changed for unchanged, or all for changed. Then the manifest says what has changed.
+
+restic makes a repository, backs up, reads back and forgets. Beside files of ours that is tried in a place of its own,
+which is removed again. A REST server of restic keeps no other files and removes no place: the repository itself is made
+there, and a snapshot says whose it is.
 """
 
 import json
@@ -15,35 +19,48 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines.rclone.verdicts import HOST_KEY, REFUSED, SILENT
-from sources.engines.restic import probing as restic_probing
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
-from sources.storage import identity, layout
+from sources.storage import identity
 from sources.storage.identity import Identity, Refused
-from sources.storage.location import Location
-from sources.storage.restic.program import ResticFailed
+from sources.storage.location import Location, joined
+from sources.storage.restic.program import Restic, ResticFailed
+from sources.storage.restic.snapshots import back_up_text, repository_of
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.store import Stopped, StorageFailed, Store
 
 STEP_SECONDS = 60.0
-"""For each step of the probe, of which a slow remote takes seconds."""
+"""For each step of the probe, of which a slow remote takes seconds. restic itself waits for ever for a server that is
+silent once it has taken a request."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"
 VERSIONS = ("first ", "second")
 WRITTEN_AT = (1_000_000_000, 1_000_000_060)
 """Seconds since 1970: the times of the two versions, which no clock shows now."""
 PRECISION_SECONDS = 2.0
+WRITTEN = "written by a probe\n"
+NOT_AS_IT_WAS = "what is written there is not read back as it was; name another place"
+WITHOUT_TIMES = "it keeps no times of files, so the manifest of the last backup says what has changed"
+ANOTHERS = (
+    "it is the repository of another installation, which may still write there: name another place, or if that one is "
+    "gone, take it over: `repositories add … --take-over`"
+)
 
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
     """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […]}. `is_new`: the
     place does not say whose it is."""
     try:
-        if location.is_restic:
-            return restic_probing.probe(location, ours, stop, take_over=take_over)
-        if location.directory and not location.is_encrypted:
-            return _probe_directory(location, ours, stop, take_over)
-        return _Probe(location, stop).run(ours, take_over)
+        if not location.keeps_files:
+            whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
+            return {"id": whose, "is_new": False, "sees_changes": True, "notices": []}
+        outside = _impatient(location.bare, stop)
+        found = identity.read(outside)
+        if found:
+            identity.check(found, ours, take_over=take_over)
+        sees_changes = _probe_place(location, outside, found)
+        notices = [] if sees_changes else [WITHOUT_TIMES]
+        return {"id": (found or ours).id, "is_new": found is None, "sees_changes": sees_changes, "notices": notices}
     except Refused as error:
         return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
     except ResticFailed as error:
@@ -68,88 +85,122 @@ def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
 
 
 def not_writable(location: Location, stop: StopSignal) -> str | None:
-    """Why nothing can be written to a remote; None: it can. What is tried is deleted again."""
-    if not location.keeps_files:
-        return restic_probing.not_readable(location, stop)
-    store = Store(replace(location, environment={**location.environment, **IMPATIENT}), stop, STEP_SECONDS)
-    name = f"{PROBE}{secrets.token_hex(8)}"
+    """Why nothing can be written to a remote, or a REST server does not give its repository; None: it can. What is
+    tried is deleted again."""
     try:
-        with tempfile.NamedTemporaryFile() as empty:
-            store.put(Path(empty.name), name)
-        store.delete("", [name])
+        if location.keeps_files:
+            store, name = _impatient(location, stop), f"{PROBE}{secrets.token_hex(8)}"
+            with tempfile.NamedTemporaryFile() as empty:
+                store.put(Path(empty.name), name)
+            store.delete("", [name])
+        else:
+            Restic(location, stop, STEP_SECONDS).run("cat", "config")
     except StorageFailed as error:
-        return str(problem_of(str(error), is_remote=True)["problem"])
+        return str(problem_of(str(error), is_remote=True)["problem"]) if location.keeps_files else str(error)
     return None
 
 
-def _probe_directory(location: Location, ours: Identity, stop: StopSignal, take_over: bool) -> dict[str, Any]:
-    """A plain directory, which can be written as is known already. Nothing is made yet."""
-    directory = location.directory or Path(location.root)
-    found = identity.read(Store(location, stop)) if (directory / layout.REPOSITORY).exists() else None
-    if found:
-        identity.check(found, ours, take_over=take_over)
-    existing = next(each for each in (directory, *directory.parents) if each.exists())
-    with tempfile.NamedTemporaryFile(dir=existing) as file:
+def _impatient(location: Location, stop: StopSignal) -> Store:
+    return Store(replace(location, environment={**location.environment, **IMPATIENT}), stop, STEP_SECONDS)
+
+
+def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
+    """Whether a change of a file whose size stays is seen there. Raises: Refused, StorageFailed, Stopped."""
+    directory = location.directory
+    if directory and location.is_plain:  # that it can be written is known already, and nothing is made yet
+        return _keeps_times(next(each for each in (directory, *directory.parents) if each.exists()))
+    missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
+    was_there = found or outside.run("lsf", outside.location.root, missing_ok=True)
+    name = f"{PROBE}{secrets.token_hex(8)}"
+    try:
+        if location.is_restic:
+            return _try_restic(location, outside, name, found)
+        return _write_twice(_impatient(location, outside.stop), name)
+    finally:
+        with suppress(StorageFailed, Stopped, OSError):
+            if not was_there:
+                outside.run("rmdirs", outside.location.root, missing_ok=True)
+        for each in missing:
+            with suppress(OSError):
+                each.rmdir()
+
+
+def _keeps_times(directory: Path) -> bool:
+    with tempfile.NamedTemporaryFile(dir=directory) as file:
         os.utime(file.name, (WRITTEN_AT[0], WRITTEN_AT[0]))
-        keeps_times = abs(os.stat(file.name).st_mtime - WRITTEN_AT[0]) < PRECISION_SECONDS
-    return _found(found, ours, keeps_times)
+        return abs(os.stat(file.name).st_mtime - WRITTEN_AT[0]) < PRECISION_SECONDS
 
 
-def _found(found: Identity | None, ours: Identity, sees_changes: bool) -> dict[str, Any]:
-    notice = "it keeps no times of files, so the manifest of the last backup says what has changed"
-    facts = {"id": (found or ours).id, "is_new": found is None}
-    return facts | {"sees_changes": sees_changes, "notices": [] if sees_changes else [notice]}
-
-
-class _Probe:
-    def __init__(self, location: Location, stop: StopSignal) -> None:
-        location = replace(location, environment={**location.environment, **IMPATIENT})
-        self.inside = Store(location, stop, stall_timeout=STEP_SECONDS)
-        self.outside = Store(location.bare, stop, stall_timeout=STEP_SECONDS)
-
-    def run(self, ours: Identity, take_over: bool) -> dict[str, Any]:
-        found = identity.read(self.outside)
-        if found:
-            identity.check(found, ours, take_over=take_over)
-        directory = self.outside.location.directory
-        missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
-        was_there = found or self.outside.run("lsf", self.outside.location.root, missing_ok=True)
-        self.name, self.is_left = f"{PROBE}{secrets.token_hex(8)}", True
-        try:
-            return _found(found, ours, self._write_twice())
-        finally:
-            with suppress(StorageFailed, Stopped):
-                if self.is_left:
-                    self.inside.delete("", [self.name])
-            with suppress(StorageFailed, Stopped, OSError):
-                if not was_there:
-                    self.outside.run("rmdirs", self.outside.location.root)
-                for each in missing:
-                    each.rmdir()
-
-    def _write_twice(self) -> bool:
-        """Returns whether the second version was seen as one, with its time. Raises: Refused, StorageFailed."""
+def _write_twice(store: Store, name: str) -> bool:
+    """Returns whether the second version was seen as one, with its time. Raises: Refused, StorageFailed."""
+    try:
         with tempfile.TemporaryDirectory() as scratch:
             file, copy = Path(scratch) / "written", Path(scratch) / "read"
             for text, at in zip(VERSIONS, WRITTEN_AT, strict=True):
                 file.write_text(text)
                 os.utime(file, (at, at))
-                self.inside.run("copyto", str(file), self.inside.location.at(self.name))
-            read = copy.read_text() if self.inside.fetch(self.name, copy) else ""
+                store.run("copyto", str(file), store.location.at(name))
+            read = copy.read_text() if store.fetch(name, copy) else ""
         if read not in VERSIONS:
-            raise Refused("what is written there is not read back as it was; name another place")
-        [row] = self._listed() or [{}]
-        self.inside.delete("", [self.name])
-        if self._listed():
-            raise Refused("what is deleted stays there: let this account delete, or name another place")
-        self.is_left = False
-        kept = datetime.fromisoformat(row["ModTime"]).timestamp() if row.get("ModTime") else 0.0
-        return read == VERSIONS[1] and abs(kept - WRITTEN_AT[1]) < PRECISION_SECONDS
+            raise Refused(NOT_AS_IT_WAS)
+        [row] = _listed(store, name) or [{}]
+    except BaseException:
+        with suppress(StorageFailed, Stopped):
+            store.delete("", [name])
+        raise
+    store.delete("", [name])
+    if _listed(store, name):
+        raise Refused("what is deleted stays there: let this account delete, or name another place")
+    kept = datetime.fromisoformat(row["ModTime"]).timestamp() if row.get("ModTime") else 0.0
+    return read == VERSIONS[1] and abs(kept - WRITTEN_AT[1]) < PRECISION_SECONDS
 
-    def _listed(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        self.inside.run(
-            "lsjson", "--files-only", f"--include=/{self.name}", self.inside.location.root, missing_ok=True,
-            on_line=lambda line: rows.append(json.loads(line.rstrip(","))) if line.startswith('{"Path"') else None,
-        )  # fmt: skip
-        return rows
+
+def _listed(store: Store, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    store.run(
+        "lsjson", "--files-only", f"--include=/{name}", store.location.root, missing_ok=True,
+        on_line=lambda line: rows.append(json.loads(line.rstrip(","))) if line.startswith('{"Path"') else None,
+    )  # fmt: skip
+    return rows
+
+
+def _try_restic(location: Location, outside: Store, name: str, found: Identity | None) -> bool:
+    if found:
+        Restic(location, outside.stop, STEP_SECONDS).run("cat", "config")
+    at = joined(location.outside, name)
+    repository = at if location.directory else f"rclone:{at}"
+    there = replace(location, environment={**location.environment, "RESTIC_REPOSITORY": repository})
+    try:
+        restic = Restic(there, outside.stop, STEP_SECONDS)
+        restic.run("init")
+        _write_and_read(restic)
+    finally:
+        with suppress(StorageFailed, Stopped, OSError):
+            outside.delete(name)
+    return True
+
+
+def _probe_server(restic: Restic, ours: Identity, take_over: bool) -> str:
+    try:
+        restic.run("cat", "config")
+    except ResticFailed as error:
+        if error.trouble is not Trouble.NO_REPOSITORY:
+            raise
+        restic.run("init")
+    whose = repository_of(restic)
+    if whose not in (None, ours.id) and not take_over:
+        raise Refused(ANOTHERS)
+    _write_and_read(restic)
+    if whose is None:
+        back_up_text(restic, "repository", repository=ours.id)
+    return whose or ours.id
+
+
+def _write_and_read(restic: Restic) -> None:
+    tag = secrets.token_hex(8)
+    snapshot = back_up_text(restic, WRITTEN, probe=tag)
+    read: list[str] = []
+    restic.run("dump", snapshot, "/written", on_line=read.append)
+    if WRITTEN.strip() not in read:
+        raise Refused(NOT_AS_IT_WAS)
+    restic.run("forget", snapshot)

@@ -3,25 +3,29 @@
 import os
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
-from sources.engines import probing, trying
-from sources.engines.base import RunEnded, SourceSpec
+from sources.engines import engine_for, probing
+from sources.engines.apart import Stop
+from sources.engines.base import BackupTask, RunEnded, SourceSpec
 from sources.engines.limits import Space
 from sources.engines.results import ERROR_LENGTH
-from sources.engines.work import Stop
 from sources.processes.programs import ProgramMissing
+from sources.processes.runner import StopSignal
 from sources.storage import layout, recovery
 from sources.storage.directories import not_made, not_usable
 from sources.storage.identity import Identity
-from sources.storage.location import Location
+from sources.storage.location import Location, of_directory
 from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 from sources.storage.stores import store_of
 
 TRIED_WITH = b"\0" * 65_536
+NO_FOLDER = "\0"
+"""No message holds it, so none is taken for one about a repository."""
 
 
 def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -> str | None:
@@ -60,7 +64,8 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> di
 
 
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
-    """Look at a source (`trying.look`), for at most so many seconds. `location`: what it is called."""
+    """Whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
+    what it is called."""
     stop, until = Stop(None), time.monotonic() + seconds
 
     class InTime:
@@ -69,9 +74,23 @@ def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[st
 
     specification = SourceSpec(**source)
     try:
-        return {"text": trying.look(specification, seconds, InTime())}
+        return {"text": look(specification, seconds, InTime())}
     except (RunEnded, ProgramMissing, ValueError, OSError) as error:
         return {"problem": redacted(str(error), specification.hidden)[:ERROR_LENGTH]}
+
+
+def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
+    """What was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing, ValueError, OSError."""
+    task = BackupTask(
+        source,
+        of_directory(Path("/")),
+        NO_FOLDER,
+        datetime.now(UTC),
+        connect_timeout=seconds,
+        stall_timeout=seconds,
+        grace=2.0,
+    )
+    return engine_for(source.kind).look(task, stop)
 
 
 def make_repository(

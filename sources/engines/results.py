@@ -7,7 +7,6 @@ from collections.abc import Callable
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.processes.programs import ProgramMissing
-from sources.processes.runner import Ending
 from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
@@ -41,13 +40,6 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
     except OSError as error:
         result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
     return without_secrets(result, task)
-
-
-def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
-    """What it means that a program was ended (any ending but EXITED)."""
-    if ending is Ending.STALLED:
-        return Verdict.SOURCE_FAILED, f"nothing moved for {task.stall_timeout:g} s; it was ended"
-    return Verdict.STOPPED, STOPPED
 
 
 def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:

@@ -63,6 +63,12 @@ def is_address(host: str) -> bool:
     return True
 
 
+def names_a_host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it may be that of a single host, loopback among them."""
+    of_many = address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved
+    return address.is_loopback or not of_many  # ::1 lies in a reserved network
+
+
 def reason(error: OSError) -> str:
     """What an error of the network means, in the system's words, without addresses and numbers."""
     if error.errno is None or isinstance(error, socket.gaierror):

@@ -7,20 +7,10 @@ each connection, to loopback too (`--http-proxy`; proxies of the environment are
 look at what passes: http and https are the same to it, and a redirect within the server is a request like any other.
 """
 
+import asyncio
 import socket
 import struct
 import threading
-from asyncio import (
-    FIRST_COMPLETED,
-    CancelledError,
-    TaskGroup,
-    create_task,
-    gather,
-    get_running_loop,
-    new_event_loop,
-    timeout,
-    wait,
-)
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -50,7 +40,8 @@ def gate_to(servers: Collection[Server], connect_timeout: float) -> Iterator[str
 
     Raises: OSError when this process has no socket left.
     """
-    gate, loop = _Gate(frozenset((_spelled(host), port) for host, port in servers), connect_timeout), new_event_loop()
+    gate = _Gate(frozenset((_spelled(host), port) for host, port in servers), connect_timeout)
+    loop = asyncio.new_event_loop()
     with closing(loop), socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         serving = loop.create_task(gate.serve(listening))
@@ -71,10 +62,10 @@ class _Gate:
 
     async def serve(self, listening: socket.socket) -> None:
         """Let the program pass until this is cancelled."""
-        with suppress(CancelledError):
-            async with TaskGroup() as passing:
+        with suppress(asyncio.CancelledError):
+            async with asyncio.TaskGroup() as passing:
                 while True:
-                    near, _ = await get_running_loop().sock_accept(listening)
+                    near, _ = await asyncio.get_running_loop().sock_accept(listening)
                     passing.create_task(self._pass(near))
 
     async def _pass(self, near: socket.socket) -> None:
@@ -91,7 +82,7 @@ class _Gate:
         if not is_named and PUBLIC not in self._servers:
             return NOT_ALLOWED, None
         try:
-            async with timeout(self._connect_timeout):
+            async with asyncio.timeout(self._connect_timeout):
                 addresses = await contact.addresses_of(host)
                 if not (is_named or all(is_public(ip_address(each)) for each in addresses)):
                     return NOT_ALLOWED, None
@@ -108,7 +99,7 @@ async def _dial(port: int, address: str) -> socket.socket:
     far = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
         far.setblocking(False)
-        await get_running_loop().sock_connect(far, (address, port))
+        await asyncio.get_running_loop().sock_connect(far, (address, port))
     except BaseException:
         far.close()
         raise
@@ -131,31 +122,31 @@ async def _asked_for(near: socket.socket) -> Server:
 async def _receive(near: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:
-        received += (more := await get_running_loop().sock_recv(near, size - len(received)))
+        received += (more := await asyncio.get_running_loop().sock_recv(near, size - len(received)))
         if not more:
             raise ConnectionError
     return received
 
 
 async def _send(near: socket.socket, data: bytes) -> None:
-    await get_running_loop().sock_sendall(near, data)
+    await asyncio.get_running_loop().sock_sendall(near, data)
 
 
 async def _relay(near: socket.socket, far: socket.socket) -> None:
     """Copy both ways until either side ends. A server that breaks off does so for the program too, never as an end."""
-    there, back = create_task(_copy(near, far)), create_task(_copy(far, near))
+    there, back = asyncio.create_task(_copy(near, far)), asyncio.create_task(_copy(far, near))
     try:
-        await wait((there, back), return_when=FIRST_COMPLETED)
+        await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
         if back.done() and back.exception():
             near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     finally:
         there.cancel()
         back.cancel()
-        await gather(there, back, return_exceptions=True)
+        await asyncio.gather(there, back, return_exceptions=True)
 
 
 async def _copy(source: socket.socket, target: socket.socket) -> None:
-    loop, room = get_running_loop(), memoryview(bytearray(READ_BYTES))
+    loop, room = asyncio.get_running_loop(), memoryview(bytearray(READ_BYTES))
     while size := await loop.sock_recv_into(source, room):
         await loop.sock_sendall(target, room[:size])
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
+from sources.engines.apart import Stop
 from sources.engines.base import SourceSpec
-from sources.engines.work import Stop
 from sources.processes.orders import bound_memory, say
 from sources.processes.programs import ProgramMissing
 from sources.restores import back, database, database_file, database_mariadb, drilling
@@ -106,6 +106,7 @@ def _say_step(step: Step) -> None:
 
 
 def main() -> None:
+    Stop.listen()
     order = json.load(sys.stdin)
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):

@@ -17,8 +17,7 @@ from typing import Any
 from jobs.formatting import several
 from sources.domain.not_kept import not_kept
 from sources.engines.base import SourceSpec
-from sources.engines.rclone.reaching import way_to
-from sources.engines.rclone.remotes import remote_path
+from sources.engines.rclone.remotes import remote_path, way_to
 from sources.storage import places, restoring, targets
 from sources.storage.files import is_time_of, nanoseconds, path_in
 from sources.storage.location import Location

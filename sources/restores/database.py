@@ -15,9 +15,8 @@ from typing import Any
 
 from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
-from sources.engines.pg_dump.arguments import connection_environment
-from sources.engines.pg_dump.engine import DATABASE, GLOBALS
-from sources.engines.pg_dump.verdicts import message_of
+from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
+from sources.engines.pg_dump import errors_of as message_of
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending

@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sources.engines.base import SourceSpec
-from sources.engines.mariadb.arguments import CLIENT
-from sources.engines.mariadb.engine import DATABASE, FACT, NO_HOME, option_file
-from sources.engines.mariadb.verdicts import message_of
+from sources.engines.mariadb.engine import CLIENT, DATABASE, FACT, NO_HOME, option_file
+from sources.engines.mariadb.engine import errors_of as message_of
 from sources.processes import runner
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Command, Ending

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sources.engines.limits import Space
-from sources.engines.pg_dump.engine import DATABASE, GLOBALS
+from sources.engines.pg_dump import DATABASE, GLOBALS
 from sources.processes.runner import Ended
 from sources.restores.scratch import NAME, Database, Scratch, Server
 from sources.storage.places import TargetFailed

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sources.engines.limits import Space
-from sources.engines.mariadb.arguments import CLIENT
-from sources.engines.mariadb.engine import DATABASE, NO_HOME
+from sources.engines.mariadb.engine import CLIENT, DATABASE, NO_HOME, number_of
 from sources.engines.mariadb.reading import read
-from sources.engines.mariadb.verdicts import number_of
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended
 from sources.restores.scratch import NAME, Database, Scratch, Server

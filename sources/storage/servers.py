@@ -25,6 +25,10 @@ CONNECT_SECONDS = 60.0
 
 REFUSED = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
 REDIRECTED = "redirects to another server are not followed"
+UNSEALED = re.compile(
+    r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
+)
+DAMAGED_OR_FOREIGN = "what lies there is damaged, or was encrypted with another key"
 
 
 def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:
@@ -98,5 +102,7 @@ def of_libraries(gate: str) -> dict[str, str]:
 
 
 def in_words(message: str) -> str:
-    """A message of rclone, with a connection that the gate refused named as what it is."""
+    """A message of rclone, with a connection that the gate refused, and a file that it cannot decrypt, named as what
+    they are: a flipped bit is no wrong password."""
+    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, message)
     return REFUSED.sub(lambda found: f"{found[1]}: {REDIRECTED if found[2] else ''}", message)

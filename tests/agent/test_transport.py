@@ -1,75 +1,41 @@
 """Whom the token is shown to: certificates, redirects, proxies."""
 
-import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tests.agent.contract import CODE, STATUS, TOKEN, Answer, ContractServer
 from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE
+from tests.delivery.certificates import make_certificate, served_with
 
 pytestmark = pytest.mark.slow
 
 
-def certificate(directory: Path, address: str) -> Path:
-    """Certificate and key for `address` in one file, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "backups")])
-    today = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - timedelta(days=1))
-        .not_valid_after(today + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = directory / f"{address}.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
-    return path
-
-
 def serving(path: Path) -> ContractServer:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return ContractServer(context=context)
+    return ContractServer(context=served_with(path))
 
 
 class TestCertificates:
     def test_an_authority_of_ones_own_is_named_once_and_remembered(self, machine, tmp_path):
-        path = certificate(tmp_path, "127.0.0.1")
+        path = make_certificate(tmp_path, "127.0.0.1")
         with serving(path) as server:
             url = server.url.replace("https", "HTTPS")
             assert machine.agent("enrol", url, CODE, "--ca-file", str(path)).returncode == FINE
             assert machine.agent("announce").returncode == FINE
         assert [asked.token for asked in server.asked] == ["", TOKEN]
 
-    def test_an_unknown_authority_is_shown_neither_code_nor_token(self, machine, tmp_path):
-        with serving(certificate(tmp_path, "127.0.0.1")) as server:
-            done = machine.agent("enrol", server.url, CODE)
-        assert (done.returncode, server.asked) == (UNREACHABLE, [])
-        assert "does not prove who it is: self" in done.stderr
-        assert "--ca-file" in done.stderr
-
-    def test_a_certificate_of_another_host_is_refused(self, machine, tmp_path):
-        path = certificate(tmp_path, "192.0.2.1")
+    @pytest.mark.parametrize(("of", "is_named", "why"), [
+        ("127.0.0.1", False, "self"), ("192.0.2.1", True, "IP address mismatch"),
+    ])  # fmt: skip
+    def test_an_unknown_authority_or_another_host_is_shown_neither_code_nor_token(
+        self, machine, tmp_path, of, is_named, why
+    ):
+        path = make_certificate(tmp_path, of)
         with serving(path) as server:
-            done = machine.agent("enrol", server.url, CODE, "--ca-file", str(path))
+            done = machine.agent("enrol", server.url, CODE, *(("--ca-file", str(path)) if is_named else ()))
         assert (done.returncode, server.asked) == (UNREACHABLE, [])
-        assert "does not prove who it is: IP address mismatch" in done.stderr
+        assert f"does not prove who it is: {why}" in done.stderr
+        assert "--ca-file" in done.stderr
 
     @pytest.mark.parametrize("text", [None, "no certificate"])
     def test_a_bad_ca_file_is_said_before_the_code_is_spent(self, machine, server, tmp_path, text):

@@ -3,15 +3,19 @@
 Of each folder its server lists UIDs and flags, which is all that a run without new messages asks for. What is new comes
 in batches, by its size as its server announces it; a message that is larger than a chunk, or than it was announced,
 comes in chunks. One that cannot be had is a warning, and so is a folder; what the copy has of it stays.
+
+A process of its own does it, which `engine.py` starts. Its order is a JSON object on standard input, with the password.
+It prints lines of JSON: how far it is, and at its end what came of it.
 """
 
 import imaplib
+import json
 import re
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +23,10 @@ from sources.engines.base import RunEnded, SourceSpec, Verdict
 from sources.engines.imap import folders
 from sources.engines.imap.folders import Folder
 from sources.engines.imap.maildir import Key, Maildir, letters_of, remove_others
-from sources.engines.imap.session import Refused, Session
+from sources.engines.imap.session import Refused, Session, session_with
+from sources.processes.orders import say
 
+SAY_EVERY_SECONDS = 0.5
 LISTED_AT_ONCE = 1_000
 FETCHED_AT_ONCE = 200
 BATCH_BYTES = 8 * 2**20
@@ -48,20 +54,41 @@ class Mail:
 
 @dataclass
 class Fetched:
-    """What came of it: messages and bytes that were fetched, and warnings."""
+    """What came of it so far: messages and their bytes, and warnings. `received`: bytes, of all answers."""
 
+    received: int = 0
     messages: int = 0
     size: int = 0
     warnings: list[str] = field(default_factory=list)
+    said_at: float = 0.0
+
+    def receive(self, size: int) -> None:
+        self.received += size
+        if (now := time.monotonic()) >= self.said_at + SAY_EVERY_SECONDS:
+            self.said_at = now
+            say({"received": self.received, "messages": self.messages})
 
 
-def bring_up_to_date(session: Session, source: SourceSpec, root: Path, on_message: Callable[[], None]) -> Fetched:
+def main() -> None:
+    order, found = json.load(sys.stdin), Fetched()
+    source = SourceSpec(**order["source"])
+    try:
+        with session_with(source, order["connect"], order["idle"], found.receive) as session:
+            if directory := order["directory"]:
+                bring_up_to_date(session, source, Path(directory), found)
+                say({"size": found.size, "warnings": found.warnings})
+            else:
+                say({"folders": len(wanted_folders(session, source))})
+    except RunEnded as error:
+        say({"verdict": error.verdict, "error": str(error)})
+
+
+def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
     """Let `root` hold a copy of the mailbox. Raises: RunEnded."""
-    found = Fetched()
     wanted = wanted_folders(session, source)
     directories = folders.directories(wanted)
     for folder in wanted:
-        copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found, on_message)
+        copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
         try:
             copy.update()
         except Refused as error:
@@ -70,7 +97,6 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, on_messag
             else:
                 del directories[folder.raw]
     remove_others(root, directories.values())
-    return found
 
 
 def wanted_folders(session: Session, source: SourceSpec) -> list[Folder]:
@@ -92,11 +118,8 @@ def wanted_folders(session: Session, source: SourceSpec) -> list[Folder]:
 class _Copy:
     """The copy of one folder."""
 
-    def __init__(
-        self, session: Session, folder: Folder, maildir: Maildir, found: Fetched, on_message: Callable[[], None]
-    ) -> None:
-        self._session, self._folder, self._maildir = session, folder, maildir
-        self._found, self._on_message = found, on_message
+    def __init__(self, session: Session, folder: Folder, maildir: Maildir, found: Fetched) -> None:
+        self._session, self._folder, self._maildir, self._found = session, folder, maildir, found
 
     def update(self) -> None:
         """Raises: Refused, where the folder cannot be read."""
@@ -110,8 +133,8 @@ class _Copy:
             if (key := Key(self._validity, uid)) in self._maildir:
                 self._maildir.flag(key, letters)
         new = [uid for uid in flags if Key(self._validity, uid) not in self._maildir]
-        for some in _in_turn(new, FETCHED_AT_ONCE):
-            self._fetch(some, flags)
+        for start in range(0, len(new), FETCHED_AT_ONCE):
+            self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
         if len(flags) == number:  # else the server has not listed all, and the next run sees what has gone
             self._maildir.keep_only({Key(self._validity, uid) for uid in flags})
 
@@ -169,7 +192,6 @@ class _Copy:
                 continue
             self._found.messages += 1
             self._found.size += size
-            self._on_message()
             if not announced / 2 <= size <= 2 * announced + CHUNK / 16:
                 self._warn(uid, f"its server announced {announced:,} bytes and sent {size:,}; these are kept")
 
@@ -228,10 +250,3 @@ def _received_at(text: bytes) -> float:
 
 def _set_of(uids: Iterable[int]) -> str:
     return ",".join(map(str, uids))
-
-
-def _in_turn(uids: Sequence[int], number: int) -> Iterator[list[int]]:
-    """So many at a time."""
-    rest = iter(uids)
-    while some := list(islice(rest, number)):
-        yield some

@@ -5,25 +5,45 @@
     globals.sql     users with the hashes of their passwords, roles and grants (`mariadb-dump --system=users`)
 
 Both go into a server by `mariadb --binary-mode NAME < database.sql`, the accounts first.
+
+All of a connection stands in an option file, which goes to the program as a descriptor, without a name: arguments can
+be read by other accounts, and so can, on some systems, an environment. No other option file is read, so none of the
+worker's account adds a plugin, a host or a password. What only some of the programs know is `loose-`.
 """
 
 import re
+import ssl
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sources.engines.base import BackupTask, RunEnded, SourceSpec, Verdict
-from sources.engines.dumps import Dump, DumpEngine
-from sources.engines.mariadb.arguments import CLIENT, DUMPED, needs_encryption, options_of
+from sources.engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
+from sources.engines.cleartext import NO_FILE, is_local
+from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of
+from sources.engines.engine import Run
 from sources.engines.mariadb.reading import read
-from sources.engines.mariadb.verdicts import NOT_WRITABLE, judge, message_of, number_of
-from sources.processes import runner
 from sources.processes.programs import find_mariadb_program
-from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.storage.store import Stopped
+from sources.processes.runner import Ended, StopSignal
 
 DATABASE, GLOBALS = "database.sql", "globals.sql"
+PORT = 3306
+LONGEST_ROW = "--max-allowed-packet=1G"
+ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\b": r"\b"})
+OF_MYSQL = {"loose-set-gtid-purged": "OFF", "loose-column-statistics": "0"}
+"""What mysqldump writes otherwise needs a superuser where it is restored, or a server of its own version."""
+DUMPED = (
+    "--single-transaction", "--quick", "--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces",
+    "--default-character-set=utf8mb4", LONGEST_ROW,
+)  # fmt: skip
+"""Of mariadb-dump: one moment of all tables that know transactions, and all that belongs to a database."""
+CLIENT = (
+    "--batch", "--skip-column-names", "--binary-mode", "--local-infile=0", "--default-character-set=utf8mb4",
+    LONGEST_ROW,
+)  # fmt: skip
+"""Of mariadb. In binary mode it knows no commands of its own, as `system` and `source`, in what it is given; without
+local files no server, and no dump, has it send one."""
 NO_HOME = {"HOME": "/dev/null/none"}
 """MySQL's programs read `~/.mylogin.cnf`, too, whatever option file is named."""
 FACT = "fact "
@@ -45,6 +65,20 @@ WITHOUT_SOME = (
 )
 TORN = "not of the same moment as the rest, since these tables know no transactions: "
 
+NUMBER = re.compile(r"\berror:? \(?(\d{4,5})\b|\((\d{4,5})\)$", re.IGNORECASE)
+NOISE = re.compile(r"^(Warning: |---).*")
+NOT_WRITABLE = re.compile(r"errno \d+ on write|Can't create/write to file|No space left|Disk quota exceeded")
+LOST = re.compile(r"unexpected eof|Connection reset|Broken pipe|timed out", re.IGNORECASE)
+"""What an encrypted connection calls what is 2013 elsewhere."""
+NO_PLUGIN = re.compile(r"plugin .* (could not|cannot) be loaded", re.IGNORECASE)
+"""By MariaDB under the number of a lost connection, too."""
+SHOWN = (
+    "the server asks for the password in a way that would show it to another server in its place: name its socket, or "
+    'its certificates, with the options "sslmode": "verify-full" and sslrootcert'
+)
+LACKS_A_RIGHT = "the source's user lacks a right, or there is no such database"
+NOT_ENCRYPTED = "no encrypted connection was made: see the options sslmode and sslrootcert"
+
 
 class MariadbDumpEngine(DumpEngine):
     """Dumps a source of kind mariadb."""
@@ -59,65 +93,67 @@ class MariadbDumpEngine(DumpEngine):
         task, program = dump.task, find_mariadb_program("mariadb-dump")
         with option_file(task.source) as (option, descriptor):
 
-            def start(*arguments: str, alive: Callable[[], object] | None = None) -> Ended:
-                argv = (program, option, *arguments)
-                return dump.start(argv, NO_HOME, sign_of_life=alive, inherited=(descriptor,))
+            def start(*arguments: str, alive: Callable[[], object]) -> Ended:
+                return dump.start((program, option, *arguments), NO_HOME, sign_of_life=alive, inherited=(descriptor,))
 
-            warnings = self._look(task, dump.stop, (option, descriptor))
+            warnings = _look(dump, option, descriptor)
             file = dump.new_file(DATABASE)
-            judge(start(*DUMPED, f"--result-file={file}", "--", task.source.path, alive=dump.grows), task)
+            judge_dump(start(*DUMPED, f"--result-file={file}", "--", task.source.path, alive=dump.grows), task)
             _check(file, dump)
-            warnings += self._dump_globals(dump, start)
-            judge(version := dump.start((program, "--version")), task)
+            warnings += _dump_globals(dump, start)
+            judge_dump(version := dump.start((program, "--version")), task)
         return version.last_lines[-1], warnings
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        with option_file(task.source) as options:
-            self._look(task, stop, options)
-            argv = (find_mariadb_program("mariadb-dump"), options[0], *DUMPED, "--no-data", "--result-file=/dev/null")
-            command = Command(
-                (*argv, "--", task.source.path), NO_HOME, grace=task.program_grace, inherited=(options[1],)
-            )
-            judge(runner.run(command, stop=stop), task)
+        run = Run(task, stop)
+        with option_file(task.source) as (option, descriptor):
+            _look(run, option, descriptor)
+            arguments = (option, *DUMPED, "--no-data", "--result-file=/dev/null", "--", task.source.path)
+            argv = (find_mariadb_program("mariadb-dump"), *arguments)
+            judge_dump(run.start(argv, NO_HOME, inherited=(descriptor,)), task)
         return f"mariadb-dump may read the database {task.source.path}"
 
-    def _look(self, task: BackupTask, stop: StopSignal, options: tuple[str, int]) -> tuple[str, ...]:
-        """Refuse a connection that is not as it has to be. Returns warnings."""
-        facts = list[str]()
-        timeout = f"--connect-timeout={max(1, round(task.connect_timeout))}"
-        command = Command(
-            (find_mariadb_program("mariadb"), options[0], *CLIENT, timeout, "--", task.source.path),
-            NO_HOME,
-            given=FACTS.encode(),
-            stall_timeout=task.stall_timeout,
-            grace=task.program_grace,
-            inherited=(options[1],),
-        )
-        judge(runner.run(command, stop=stop, on_line=lambda line: facts.append(line)), task)
-        if needs_encryption(task.source) and not any(re.match(r"Ssl_cipher\t.", line) for line in facts):
-            raise RunEnded(
-                Verdict.SOURCE_FAILED,
-                "the server encrypts no connections, so nothing was read: give it a certificate, or accept that with "
-                'the option "sslmode": "disable" if everything on the way is yours',
-            )
-        torn = [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
-        more = ", …" if len(torn) > SHOWN_TABLES else ""
-        return (TORN + ", ".join(torn[:SHOWN_TABLES]) + more,) if torn else ()
 
-    def _dump_globals(self, dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
-        """Returns warnings. A database without its server's accounts is still a backup."""
-        file = dump.new_file(GLOBALS)
+def _look(run: Run, option: str, descriptor: int) -> tuple[str, ...]:
+    """Refuse a connection that is not as it has to be. Returns warnings."""
+    facts, source = list[str](), run.task.source
+    timeout = f"--connect-timeout={max(1, round(run.task.connect_timeout))}"
+    argv = (find_mariadb_program("mariadb"), option, *CLIENT, timeout, "--", source.path)
+    judge_dump(run.start(argv, NO_HOME, given=FACTS.encode(), on_line=facts.append, inherited=(descriptor,)), run.task)
+    if needs_encryption(source) and not any(re.match(r"Ssl_cipher\t.", line) for line in facts):
+        raise RunEnded(
+            Verdict.SOURCE_FAILED,
+            "the server encrypts no connections, so nothing was read: give it a certificate, or accept that with "
+            'the option "sslmode": "disable" if everything on the way is yours',
+        )
+    torn = [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
+    more = ", …" if len(torn) > SHOWN_TABLES else ""
+    return (TORN + ", ".join(torn[:SHOWN_TABLES]) + more,) if torn else ()
+
+
+def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
+    """Returns warnings. A database without its server's accounts is still a backup."""
+    file = dump.new_file(GLOBALS)
+    try:
         ended = start("--system=users", "--force", f"--result-file={file}", alive=dump.size)
-        numbers = {number_of(line) for line in ended.last_lines} - {0}
-        if ended.ending is Ending.EXITED and numbers <= NO_SUCH_ACCOUNT and bool(numbers) is bool(ended.exit_code):
+        message, numbers = errors_of(ended), {number_of(line) for line in ended.last_lines} - {0}
+        if numbers <= NO_SUCH_ACCOUNT and bool(numbers) is bool(ended.exit_code):
             _check(file, dump)
             return (WITHOUT_SOME,) if numbers else ()
-        message = message_of(ended) if ended.ending is Ending.EXITED else ended.ending.value
-        if ended.ending is Ending.STOPPED or NOT_WRITABLE.search(message):
-            judge(ended, dump.task)
-        dump.leave_out(GLOBALS)
-        reason = message.rpartition("': ")[2]  # behind the query, which it repeats
-        return (f"{WITHOUT_GLOBALS} ({reason})",)
+        if NOT_WRITABLE.search(message):
+            judge_dump(ended, dump.task)
+    except Stalled as error:
+        message = str(error)
+    dump.leave_out(GLOBALS)
+    reason = message.rpartition("': ")[2]  # behind the query, which it repeats
+    return (f"{WITHOUT_GLOBALS} ({reason})",)
+
+
+def _check(file: Path, dump: Dump) -> None:
+    with file.open("rb") as opened:
+        if not read(opened, dump.go_on).is_whole:
+            text = "the dump is cut off, although its program reported no error; so it was removed"
+            raise RunEnded(Verdict.REPOSITORY_FAILED, text)
 
 
 @contextmanager
@@ -125,17 +161,76 @@ def option_file(source: SourceSpec) -> Iterator[tuple[str, int]]:
     """The argument that names the option file of `source`, which has to be the first one, and its descriptor, which
     the program inherits."""
     with tempfile.TemporaryFile() as file:
-        file.write(options_of(source).encode())
+        file.write(_options_of(source).encode())
         file.flush()
         yield f"--defaults-file=/dev/fd/{file.fileno()}", file.fileno()
 
 
-def _check(file: Path, dump: Dump) -> None:
-    def alive() -> None:
-        if dump.stop.is_set():
-            raise Stopped
+def _options_of(source: SourceSpec) -> str:
+    given: dict[str, str] = {"user": str(source.options["user"]), "password": source.secret or ""}
+    if source.address.startswith("/"):
+        given |= {"protocol": "socket", "socket": source.address}
+    else:
+        given |= {"protocol": "tcp", "host": source.address, "port": str(source.port or PORT)}
+    given |= _encryption(source.address, source.options) | OF_MYSQL
+    return "[client]\n" + "".join(f'{name}="{value.translate(ESCAPES)}"\n' for name, value in given.items())
 
-    with file.open("rb") as opened:
-        if not read(opened, alive).is_whole:
-            text = "the dump is cut off, although its program reported no error; so it was removed"
-            raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+
+def needs_encryption(source: SourceSpec) -> bool:
+    """Whether a connection without TLS is refused."""
+    return _mode_of(source.address, source.options) not in ("disable", "prefer")
+
+
+def _mode_of(address: str, options: Mapping[str, Any]) -> str:
+    """As libpq calls it: its `sslmode`, or what is usual."""
+    return str(options.get("sslmode") or ("prefer" if is_local(address) else "require"))
+
+
+def _encryption(address: str, options: Mapping[str, Any]) -> dict[str, str]:
+    mode = _mode_of(address, options)
+    is_verified = mode == "verify-full"
+    found = {"loose-ssl": "0"} if mode == "disable" else {"loose-ssl": "1"}
+    found["loose-ssl-verify-server-cert"] = "1" if is_verified else "0"
+    names = {"disable": "DISABLED", "require": "REQUIRED", "verify-full": "VERIFY_IDENTITY"}
+    found["loose-ssl-mode"] = names.get(mode, "PREFERRED")
+    if is_verified:
+        certificates = str(options.get("sslrootcert", "system"))
+        found["ssl-ca"] = (ssl.get_default_verify_paths().cafile or "") if certificates == "system" else certificates
+    elif not address.startswith("/"):
+        # the one way to prove a password that all programs have built in shows it to no server; others are plugins.
+        # On loopback, too: any account may listen there while the server is down
+        found["plugin-dir"] = NO_FILE
+    return found
+
+
+def judge_dump(ended: Ended, task: BackupTask) -> None:
+    """Exit codes say only that something is wrong; the numbers of errors are the same for MariaDB and MySQL. Raises:
+    RunEnded, unless the program is done."""
+    no_database = f"there is no database {task.source.path!r}: check the source's path"
+    meanings = (
+        (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
+        (NO_PLUGIN.search, Verdict.SOURCE_FAILED, SHOWN),
+        (LOST.search, Verdict.UNAVAILABLE, SILENT),
+        # no connection left, shutting down, killed, not reached, unknown host, gone, lost
+        (_numbered(1040, 1053, 1077, 1079, 1927, 2002, 2003, 2005, 2006, 2013, 2055), Verdict.UNAVAILABLE, SILENT),
+        (_numbered(1045, 1129, 1130, 1698), Verdict.SOURCE_FAILED, REFUSED),
+        (_numbered(1049), Verdict.SOURCE_FAILED, no_database),
+        (_numbered(1044, 1142, 1143, 1227, 1370, 1683), Verdict.SOURCE_FAILED, LACKS_A_RIGHT),
+        (_numbered(2026), Verdict.SOURCE_FAILED, NOT_ENCRYPTED),
+    )
+    judge(ended, "the program", errors_of(ended), meanings)
+
+
+def _numbered(*numbers: int) -> Callable[[str], bool]:
+    return lambda message: number_of(message) in numbers
+
+
+def number_of(message: str) -> int:
+    """The number of the error that a message names; 0: none."""
+    found = NUMBER.search(message)
+    return int(found[1] or found[2]) if found else 0
+
+
+def errors_of(ended: Ended) -> str:
+    """The program's errors in one line."""
+    return message_of(ended, NOISE)

@@ -1,7 +1,13 @@
-"""The point before a run: fetched once, and begun to be read, while rclone is at work."""
+"""The point before a run: fetched once, and begun to be read, while rclone is at work; and what it tells that a sync
+does not see.
+
+A remote may take a file that is written where a folder is for an order to delete the folder (WebDAV does, with all
+that it holds), and one without times of files shows no change of a file whose size stays. So what is in the way goes
+first, and the manifest of the last point says what has changed.
+"""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -10,7 +16,8 @@ from typing import TypeVar
 
 from sources.storage import layout, manifests
 from sources.storage.manifests import Entry, ManifestDamaged
-from sources.storage.store import Store
+from sources.storage.servers import DAMAGED_OR_FOREIGN
+from sources.storage.store import StorageFailed, Store
 
 AHEAD = 20_000
 """Entries. All of a million would need as much memory again as the new ones."""
@@ -39,10 +46,35 @@ class Earlier:
         try:
             first, others = ahead.result() if ahead else self._begin()
             return use(chain(first, others)), []
-        except ManifestDamaged as error:
+        except (ManifestDamaged, StorageFailed) as error:
+            if isinstance(error, StorageFailed) and DAMAGED_OR_FOREIGN not in str(error):
+                raise
             problem = f"{error}: its point cannot be restored whole, and all files are read again for their digests"
             return use(iter(())), [problem]
 
     def _begin(self) -> Begun:
         entries = manifests.read(self._file) if self._is_there.result() else iter(())
         return list(islice(entries, AHEAD)), entries
+
+
+def in_the_way(times: Mapping[str, str], sizes: Mapping[str, int], copy: Iterable[str]) -> list[str]:
+    """Those files of the copy that lie where the source has a folder, or below what is a file there. `times` of all
+    that the source has, by path, and `sizes` of its files."""
+    return [
+        path for path in copy if (path in times and path not in sizes) or any(each in sizes for each in _above(path))
+    ]
+
+
+def changed(
+    times: Mapping[str, str], sizes: Mapping[str, int], copy: Iterable[str], point: Iterable[Entry]
+) -> list[str]:
+    """Those files of the copy that the source has otherwise than the last point says, or that it does not name."""
+    paths = ((each, each.stored_path) for each in point)
+    same = {path for each, path in paths if (each.size, each.modified) == (sizes.get(path), times.get(path))}
+    return [path for path in copy if path in sizes and path not in same]
+
+
+def _above(path: str) -> Iterable[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

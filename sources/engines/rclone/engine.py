@@ -22,78 +22,79 @@ from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import Later, LeastRate, Space
-from sources.engines.rclone.arguments import common_arguments, sync_arguments
-from sources.engines.rclone.compared import Seen, changed, in_the_way, seen
-from sources.engines.rclone.earlier import Earlier, earlier
+from sources.engines.base import BackupTask, EngineResult, RunEnded, Stalled, Verdict
+from sources.engines.engine import Engine, OnProgress, Run
+from sources.engines.limits import Later
+from sources.engines.rclone.earlier import Earlier, changed, earlier, in_the_way
 from sources.engines.rclone.log import RcloneLog
-from sources.engines.rclone.options import check_options, option_arguments, option_environment
+from sources.engines.rclone.options import (
+    check_options,
+    common_arguments,
+    option_arguments,
+    option_environment,
+    sync_arguments,
+)
 from sources.engines.rclone.point import make_point
-from sources.engines.rclone.reaching import way_to
-from sources.engines.rclone.remotes import is_bucket, remote_path
+from sources.engines.rclone.remotes import is_bucket, remote_path, way_to
 from sources.engines.rclone.verdicts import Judgement, judge
-from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
-from sources.processes import runner
+from sources.engines.results import failure
 from sources.processes.programs import find_rclone
-from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.processes.runner import StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
 from sources.storage.runs import Begun
-from sources.storage.store import Stopped, StorageFailed, Store, path_list
+from sources.storage.store import Stopped, StorageFailed, path_list
 
 
-class RcloneEngine:
+class RcloneEngine(Engine):
     """Copies a source of kind sftp, s3, webdav, local or rclone. Options: `options.py`."""
 
     name = "rclone"
 
+    def find_programs(self) -> None:
+        find_rclone()
+
     def check_options(self, options: dict[str, Any]) -> None:
-        """Raises: ValueError naming an option that rclone is not given, or a bad value."""
         check_options(options)
 
-    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-        """Mirror the source into `current`, keeping what that replaces, and make a point. See `Engine.run`.
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        with way_to(task.source, task.location, task.connect_timeout) as way:
+            run = _Run(task, stop, way=way)
+            try:
+                entries = run.count_top()
+            except RunEnded as error:
+                if error.verdict is not Verdict.STOPPED and not isinstance(error, Stalled):
+                    raise
+                text = f"its topmost folder was not listed in time ({run.entries:,} entries so far)"
+                raise RunEnded(Verdict.UNAVAILABLE, text) from None
+        return f"{entries:,} entr{'ies lie' if entries != 1 else 'y lies'} in its topmost folder"
+
+    def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Mirror the source into `current`, keeping what that replaces, and make a point.
 
         `size` and `files` are those of the whole point, `read` what this run fetched, `snapshot` names the point.
         """
-
-        def copy() -> EngineResult:
-            check_folder(task)
-            program = find_rclone()
-            # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
-            quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
-            with (
-                locked(task.location, task.folder) as lock,
-                way_to(task.source, task.location, task.connect_timeout, **quick) as way,
-            ):
-                return _Run(task, program, lock, way, GuardedProgress(on_progress), stop).copy_source()
-
-        return result_of(task, copy)
+        check_folder(task)
+        # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+        quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
+        self.find_programs()
+        with (
+            locked(task.location, task.folder) as lock,
+            way_to(task.source, task.location, task.connect_timeout, **quick) as way,
+        ):
+            return _Run(task, stop, on_progress, lock, way=way).copy_source()
 
 
-class _Run:
-    """One run of the engine. Raises what `result_of` turns into a result."""
+class _Run(Run):
+    """One run of the engine. `way`: the environment of an rclone that reaches the source."""
 
-    def __init__(
-        self,
-        task: BackupTask,
-        program: str,
-        lock: tuple[int, ...],
-        way: dict[str, str],
-        on_progress: Callable[[EngineProgress], None],
-        stop: StopSignal,
-    ) -> None:
-        self.task, self.program, self.lock = task, program, lock
-        self.on_progress, self.stop = on_progress, stop
-        self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
-        self.space = Space(task.location.directory, task.reserve)
-        self.least_rate = LeastRate(task.least_rate)
-        self.log, self.read = self._new_log(), 0
+    def __init__(self, *run: Any, way: dict[str, str]) -> None:
+        super().__init__(*run)
+        self.log, self.read, self.entries = self._new_log(), 0, 0
         self.times, self.doubtful = dict[str, str](), set[str]()
         self.failed, self.names_all = set[str](), True
         self.pieces: list[str] = []
-        self.environment = option_environment(task.options, task.zone) | way
+        self.environment = option_environment(self.task.options, self.task.zone) | way
 
     def copy_source(self) -> EngineResult:
         self._refuse_empty_prefix()
@@ -104,10 +105,27 @@ class _Run:
         with earlier(self.store, self.task.folder, begun.newest) as before:
             return self._make(begun, before)
 
+    def count_top(self) -> int:
+        """The entries of the topmost folder. Raises: RunEnded."""
+        self.entries = 0
+
+        def take(line: str) -> None:
+            if line.startswith("{"):
+                self._take(line)
+            else:
+                self.entries += 1
+
+        judgement = self._run(("lsf", remote_path(self.task.source), "--max-depth=1"), on_line=take)
+        if judgement.verdict is not Verdict.SUCCEEDED:
+            raise RunEnded(judgement.verdict, judgement.text)
+        return self.entries
+
     def _make(self, begun: Begun, before: Earlier) -> EngineResult:
         judgement = Judgement(Verdict.STOPPED)
         try:
             judgement = self._sync(begun, before)
+        except RunEnded as error:
+            judgement = Judgement(error.verdict, str(error))
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
                 self._heal(begun, ends=judgement.verdict is not Verdict.WARNINGS)
@@ -117,9 +135,7 @@ class _Run:
         # what was not copied: the next run is to see that it differs
         self.times |= dict.fromkeys(self.doubtful & self.failed if self.names_all else self.doubtful, "")
         complete = not judgement.warnings and not self.task.left_out
-        totals, changes, more = make_point(
-            self.task, self.store, begun, before, self.times, self.pieces, complete=complete
-        )
+        totals, changes, more = make_point(self, begun, before, self.times, self.pieces, complete=complete)
         warnings = (*self.task.left_out, *judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
@@ -139,7 +155,7 @@ class _Run:
             if first.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
                 return first
         judgement = self._copy(arguments)
-        if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED) and self.log.clashes:
+        if judgement.verdict is not Verdict.SUCCEEDED and self.log.clashes:
             # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
             judgement = self._copy((*arguments, "--delete-before"))
         if judgement.verdict is not Verdict.SUCCEEDED:
@@ -147,7 +163,7 @@ class _Run:
         return dataclasses.replace(first, warnings=(*first.warnings, *judgement.warnings))
 
     def _copy(self, arguments: tuple[str, ...]) -> Judgement:
-        judgement = self._judge(self._start(arguments, self._take))
+        judgement = self._run(arguments)
         self.read += self.log.transferred
         if judgement.verdict is not Verdict.SUCCEEDED:
             self.failed |= {problem.path for problem in self.log.problems}
@@ -155,33 +171,34 @@ class _Run:
         return judgement
 
     def _align(self, begun: Begun, before: Earlier) -> Judgement:
-        """What a sync to this repository would not do, or not well (`compared.py`)."""
-        task, source, copy = self.task, dict[str, Seen](), list[str]()
+        """What a sync to this repository would not do, or not well (`earlier.py`)."""
+        task, sizes, copy = self.task, dict[str, int](), list[str]()
 
         def take(line: str) -> None:
             if line.startswith('{"Path"'):
                 row = json.loads(line.rstrip(","))
-                source[row["Path"]] = seen(row)
+                self.times[row["Path"]] = row.get("ModTime", "")
+                if not row["IsDir"]:
+                    sizes[row["Path"]] = row["Size"]
             else:
                 self._take(line)
 
-        options = ("--recursive", "--no-mimetype", *common_arguments(task), *option_arguments(task.options))
-        listed = self._judge(self._start(("lsjson", remote_path(task.source), *options), take))
-        if listed.verdict in (Verdict.STOPPED, Verdict.UNAVAILABLE):
+        arguments = ("lsjson", remote_path(task.source), "--recursive", "--no-mimetype")
+        listed = self._run((*arguments, *option_arguments(task.options)), on_line=take)
+        if listed.verdict is Verdict.UNAVAILABLE:
             return listed  # of all else the sync says what it is
         current = f"{task.folder}/{layout.CURRENT}"
         self.store.walk(current, lambda row: copy.append(row["Path"]), files_only=True)
-        if paths := in_the_way(source, copy):
+        if paths := in_the_way(self.times, sizes, copy):
             self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
             self.store.remove_empty_folders(current)
-        paths, _ = before.use(lambda point: changed(source, copy, point))
-        self.times = {path: each.modified for path, each in source.items()}
-        self.doubtful = {*paths, *source.keys() - copy}
+        paths, _ = before.use(lambda point: changed(self.times, sizes, copy, point))
+        self.doubtful = {*paths, *self.times.keys() - copy}
         if task.location.sees_changes or not paths:
             return Judgement(Verdict.SUCCEEDED)
         with path_list(paths) as file:
-            arguments = sync_arguments(task, "copy", begun.name)
-            return self._copy((*arguments, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
+            copy_these = sync_arguments(task, "copy", begun.name)
+            return self._copy((*copy_these, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
 
     def _blame_the_repository(self, judgement: Judgement) -> None:
         """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
@@ -203,52 +220,27 @@ class _Run:
     def _refuse_empty_prefix(self) -> None:
         """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
         source = self.task.source
-        if not is_bucket(source) or "/" not in source.path.strip("/"):
-            return
-        names: list[str] = []
-
-        def take(line: str) -> None:
-            if line.startswith("{"):
-                self._take(line)
-            elif not names:
-                names.append(line)
-
-        arguments = ("lsf", remote_path(source), "--max-depth=1", *common_arguments(self.task))
-        judgement = self._judge(self._start(arguments, take))
-        if judgement.verdict is not Verdict.SUCCEEDED:
-            raise RunEnded(judgement.verdict, judgement.text)
-        if not names:
+        if is_bucket(source) and "/" in source.path.strip("/") and not self.count_top():
             text = f"there is nothing under {source.path}: check the path of {source.name!r}"
             raise RunEnded(Verdict.SOURCE_FAILED, text)
 
-    def _start(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Ended:
-        command = Command(
-            (self.program, *arguments),
-            environment=self.environment,
-            stall_timeout=self.task.stall_timeout,
-            grace=self.task.program_grace,
-            inherited=self.lock,
-        )
+    def _run(self, arguments: tuple[str, ...], on_line: Callable[[str], None] | None = None) -> Judgement:
+        """What an rclone comes to that talks to the source. Raises: RunEnded, when it was ended."""
         self.log = self._new_log()
-        return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
+        argv = (find_rclone(), *arguments, *common_arguments(self.task))
+        ended = self.start(argv, self.environment, on_line=on_line or self._take, sign_of_life=self._sign_of_life)
+        return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 
     def _new_log(self) -> RcloneLog:
         return RcloneLog(lambda text: redacted(text, [*self.task.source.hidden, *self.task.location.secrets]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
-        self.space.check(self.log.transferred, self.log.growing or "many files")
-        self.least_rate.check(self.log.transferred, is_fetching=bool(self.log.growing))
+        self.check(self.log.transferred, self.log.growing)
         return self.log.activity
 
     def _take(self, line: str) -> None:
         if progress := self.log.take(line):
             self.on_progress(progress)
-
-    def _judge(self, ended: Ended) -> Judgement:
-        if ended.ending is Ending.EXITED:
-            return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
-        verdict, text = judge_ending(ended.ending, self.task)
-        return Judgement(verdict, text)
 
 
 def check_folder(task: BackupTask) -> None:

@@ -1,9 +1,15 @@
-"""The options that a policy may give to rclone, with what each must look like and the arguments it becomes."""
+"""The arguments of rclone, and the options that a policy may give to it: how each must look, and what it becomes."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
+from sources.engines.base import BackupTask
+from sources.engines.rclone.remotes import remote_path
+from sources.storage import layout
+from sources.storage.store import PARTIAL_SUFFIX
+
+IDLE_SECONDS = 300.0
 MAX_PARALLEL = 64
 RATE = r"\d+(\.\d+)?[BKMGbkmg]"
 CHANGE = rf"((mon|tue|wed|thu|fri|sat|sun)-)?([01]\d|2[0-3]):[0-5]\d,({RATE}|off)"
@@ -68,3 +74,42 @@ def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
     from importlib.resources import files  # costs 10 ms
 
     return {"TZ": f"{files('tzdata')}/zoneinfo/{zone}"}
+
+
+def sync_arguments(task: BackupTask, verb: str, run: str) -> tuple[str, ...]:
+    """The arguments that sync or copy the source to `current`, with what that replaces moved to the version of `run`.
+
+    Raises: ValueError on a bad option.
+    """
+    is_sync = verb == "sync"
+    # rclone takes either a list of files or filters
+    options = {name: value for name, value in task.options.items() if is_sync or name != "exclude"}
+    return (
+        verb,
+        remote_path(task.source),
+        task.location.at(f"{task.folder}/{layout.CURRENT}"),
+        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
+        f"--partial-suffix={PARTIAL_SUFFIX}",
+        *(("--create-empty-src-dirs", "--delete-excluded") if is_sync else ()),
+        *(("--size-only",) if is_sync and not task.location.sees_changes else ()),
+        "--skip-specials",
+        # a source that names a huge size would get all free space before its first byte
+        "--local-no-preallocate",
+        *option_arguments(options),
+    )
+
+
+def common_arguments(task: BackupTask) -> tuple[str, ...]:
+    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
+    return (
+        "--config=",
+        "--use-json-log",
+        "--stats=500ms",
+        "--stats-log-level=NOTICE",
+        "--retries=1",
+        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
+        "--list-cutoff=1000000000000",
+        "--low-level-retries=3",
+        f"--contimeout={task.connect_timeout:g}s",
+        f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
+    )

@@ -3,95 +3,66 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sources.engines.base import BackupTask
+from sources.engines.engine import Run
 from sources.engines.rclone.earlier import Earlier
 from sources.engines.rclone.log import PIECE
 from sources.processes.programs import rclone_version
 from sources.storage import layout, runs
 from sources.storage.digests import digests_of_copy
 from sources.storage.files import digest_of, nanoseconds, path_in
-from sources.storage.manifests import Changes, Entry, Header, Totals
+from sources.storage.manifests import Changes, Entry, Totals
 from sources.storage.runs import Begun
-from sources.storage.store import Stopped, Store
+from sources.storage.store import Store
 
 LINK = ".rclonelink"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
-
 LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it stands in no point: rename it"
 
 
 def make_point(
-    task: BackupTask,
-    store: Store,
-    begun: Begun,
-    before: Earlier,
-    times: Mapping[str, str],
-    pieces: list[str],
-    *,
-    complete: bool,
+    run: Run, begun: Begun, before: Earlier, times: Mapping[str, str], pieces: list[str], *, complete: bool
 ) -> tuple[Totals, Changes, list[str]]:
     """`times`: of files by path, as their source says, where the copy does not. `pieces`: that were removed.
 
     Returns what the point holds, what changed since the one before, and warnings.
     """
+    task, store = run.task, run.store
     entries, odd = _entries(task, store, begun.name, times, pieces)
-    how = _digests(task, store, entries, odd)
+    how = _digests(run, entries, odd)
     (entries, changes), warnings = before.use(lambda earlier: runs.with_digests(entries, earlier, *how))
-    header = Header(
-        source=task.source.name,
-        source_kind=task.source_kind or task.source.kind,
-        policy=task.policy,
-        engine="rclone",
-        engine_version=task.engine_version or rclone_version(),
-        started_at=task.started_at.astimezone(UTC).isoformat(),
-        ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        complete=complete,
-    )
-    runs.check_it_goes_on(store, task.folder, begun.name)
-    totals = runs.write_point(store, task.folder, begun.name, header, entries)
+    version = task.engine_version or rclone_version()
+    totals = run.write_point(begun.name, "rclone", version, entries, complete=complete)
     runs.end(store, task.folder, begun.name)
     return totals, changes, warnings + odd
 
 
-def _digests(
-    task: BackupTask, store: Store, entries: list[Entry], warnings: list[str]
-) -> tuple[Callable[[list[str]], dict[str, str]], str]:
+def _digests(run: Run, entries: list[Entry], warnings: list[str]) -> tuple[Callable[[list[str]], dict[str, str]], str]:
     """How the digests of new files are found, and where they are from then. What cannot be read makes a warning."""
-    if task.directory:
-        return partial(_digests_of_copy, task.directory / layout.CURRENT, store, warnings), "copy"
-    if task.source.kind == "local":
-        return lambda paths: _digests_of_source(task, store, {entry.path: entry for entry in entries}, paths), "source"
-    return lambda paths: {}, ""
+    directory = run.task.directory
 
+    def of_copy(paths: list[str]) -> dict[str, str]:
+        digests, unread = digests_of_copy(Path(directory or "") / layout.CURRENT, paths, run.stop)
+        warnings.extend(f"{path}: its copy cannot be read back: {error.strerror}" for path, error in unread)
+        return digests
 
-def _digests_of_copy(current: Path, store: Store, warnings: list[str], paths: list[str]) -> dict[str, str]:
-    digests, unread = digests_of_copy(current, paths, store.stop)
-    warnings += [f"{path}: its copy cannot be read back: {error.strerror}" for path, error in unread]
-    return digests
+    def of_source(paths: list[str]) -> dict[str, str]:
+        """Of files that are as they were when they were copied."""
+        found, known = dict[str, str](), {entry.path: entry for entry in entries}
+        for path in paths:
+            entry, file = known[path], path_in(Path(run.task.source.path), path)
+            with suppress(OSError, ValueError):
+                digest, now = digest_of(file, run.go_on), os.lstat(file)
+                if (now.st_size, now.st_mtime_ns) == (entry.size, nanoseconds(entry.modified)):
+                    found[path] = digest
+        return found
 
-
-def _digests_of_source(
-    task: BackupTask, store: Store, entries: Mapping[str, Entry], paths: list[str]
-) -> dict[str, str]:
-    """Of files that are as they were when they were copied."""
-
-    def ask() -> None:
-        if store.stop.is_set():
-            raise Stopped
-
-    found: dict[str, str] = {}
-    for path in paths:
-        entry, file = entries[path], path_in(Path(task.source.path), path)
-        with suppress(OSError, ValueError):
-            digest, now = digest_of(file, ask), os.lstat(file)
-            if (now.st_size, now.st_mtime_ns) == (entry.size, nanoseconds(entry.modified)):
-                found[path] = digest
-    return found
+    if directory:
+        return of_copy, "copy"
+    return (of_source, "source") if run.task.source.kind == "local" else (lambda paths: {}, "")
 
 
 def _entries(

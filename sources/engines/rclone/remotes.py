@@ -1,4 +1,4 @@
-"""A source as an rclone remote: environment variables. Pure; the secret stays out of argv.
+"""A source as an rclone remote: environment variables, the secret too, which so stays out of argv; and the way there.
 
 | kind | address, port | path | options | secret |
 |---|---|---|---|---|
@@ -9,59 +9,61 @@
 | rclone | none | path in the remote | rclone's own settings of the remote | `secrets`, by option |
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from sources.domain.not_kept import BUCKETS
 from sources.engines.base import SourceSpec
 from sources.storage import servers
 from sources.storage.host_keys import pinned_keys
-from sources.storage.remotes import in_one_line, pinned, settings_of
-from sources.storage.servers import Server
+from sources.storage.location import Location
+from sources.storage.remotes import in_one_line, obscure, pinned, settings_of
+from sources.storage.servers import CONNECT_SECONDS, Server, gate, of_libraries, reached, through
 
 REMOTE = "src"
 WITH_ANY_NAMES = ("sftp", "webdav")
 """Types whose names rclone does not encode by itself. In their copies it does, so it removed at each second run what it
 had copied at the run before: a file with a control character in its name, as the `Icon\\r` of macOS."""
+NAMES_IT = re.compile(r"host|((api|storage|sas)_)?(url|endpoint)")
+USUAL_PORTS = {"ftp": 21, "sftp": 22, "smb": 445}
+"""Of types that do not speak HTTP."""
 
 
-class SourceIncomplete(ValueError):
-    """The source lacks what it takes to reach it. The message says what, and what to do."""
+@contextmanager
+def way_to(
+    source: SourceSpec, location: Location, connect_timeout: float = CONNECT_SECONDS, **settings: str
+) -> Iterator[dict[str, str]]:
+    """The environment of an rclone that reaches a source, and a repository, for as long as the block lasts. Each has a
+    gate of its own: a source leads to its repository's server as little as to any other. `settings`: more of the
+    source's remote. Raises: ValueError where the source lacks what that takes, ProgramMissing, OSError."""
+    with gate(servers_of(source), connect_timeout) as url, reached(location, None, connect_timeout) as environment:
+        remote = _settings(source)
+        if remote["type"] in WITH_ANY_NAMES and not remote.get("vendor", "").startswith("sharepoint"):
+            remote = {"encoding": "Slash,Dot"} | remote
+        remote |= settings | through(url, remote["type"])
+        own = {f"RCLONE_CONFIG_{REMOTE.upper()}_{name.upper()}": value for name, value in remote.items()}
+        yield own | of_libraries(url) | environment
 
 
-def remote_settings(source: SourceSpec, obscure: Callable[[str], str]) -> dict[str, str]:
-    """rclone's settings of the remote that `source` is, by name, as {"type": "sftp", "host": …}.
-
-    `obscure` turns a password into rclone's form.
-
-    Raises: SourceIncomplete.
-    """
-    settings = _settings(source, obscure)
-    if settings["type"] in WITH_ANY_NAMES and not settings.get("vendor", "").startswith("sharepoint"):
-        return {"encoding": "Slash,Dot"} | settings
-    return settings
-
-
-def _settings(source: SourceSpec, obscure: Callable[[str], str]) -> dict[str, str]:
+def _settings(source: SourceSpec) -> dict[str, str]:
+    """rclone's settings of the remote that `source` is, by name, as {"type": "sftp", "host": …}."""
     match source.kind:
         case "sftp":
-            return _sftp(source, obscure)
+            return _sftp(source)
         case "s3":
             return _s3(source)
         case "webdav":
-            return _webdav(source, obscure)
+            return _webdav(source)
         case "local":
             # a link is read as a file `NAME.rclonelink` that holds its target; none is followed
             return {"type": "local", "links": "true"}
         case "rclone":
             settings = settings_of(source.options, source.secrets, obscure)
             return settings | ({"vendor": _vendor(settings)} if settings["type"] == "webdav" else {})
-    raise SourceIncomplete(f"rclone does not copy sources of kind {source.kind!r}")
-
-
-def remote_environment(settings: dict[str, str]) -> dict[str, str]:
-    """The same settings as rclone reads them from its environment."""
-    return {f"RCLONE_CONFIG_{REMOTE.upper()}_{name.upper()}": value for name, value in settings.items()}
+    raise ValueError(f"rclone does not copy sources of kind {source.kind!r}")
 
 
 def remote_path(source: SourceSpec) -> str:
@@ -76,30 +78,46 @@ def is_bucket(source: SourceSpec) -> bool:
 
 def servers_of(source: SourceSpec) -> set[Server]:
     """All that rclone may be connected with for `source` through the gate; empty: it does not speak HTTP."""
-    if source.kind not in ("s3", "webdav", "rclone"):
-        return set()
-    from sources.network import contact  # asyncio costs 60 ms, which a folder of this host need not wait for
-
     if source.kind == "rclone":
         return servers.servers_of(source.options, source.path)
-
-    host, port = contact.host_and_port(source.address)
-    if source.kind == "webdav":
-        return {(host, port)}
-    # a provider may want the bucket in the name of the host
-    return {(host, port), (f"{source.path.strip('/').partition('/')[0]}.{host}", port)}
+    if option := {"s3": "endpoint", "webdav": "url"}.get(source.kind):
+        return servers.servers_of({"type": source.kind, option: source.address}, source.path.strip("/"))
+    return set()
 
 
-def _sftp(source: SourceSpec, obscure: Callable[[str], str]) -> dict[str, str]:
+def server_of(remote: Mapping[str, Any]) -> tuple[str, int, bool] | None:
+    """Host and port that a remote names, and whether TLS is spoken from the beginning on; None: it names none."""
+    kind = str(remote.get("type"))
+    if kind in USUAL_PORTS:
+        port = str(remote.get("port") or USUAL_PORTS[kind])
+        is_tls = str(remote.get("tls", "")).lower() == "true"
+        return (str(remote.get("host", "")), int(port) if port.isdecimal() else 0, is_tls)
+    for name, value in remote.items():
+        if NAMES_IT.fullmatch(name) and value:
+            return _server_at(str(value))
+    return None
+
+
+def _server_at(text: str) -> tuple[str, int, bool]:
+    """An endpoint may be no whole URL: then it is asked by https."""
+    try:
+        parts = urlsplit(text if "://" in text else f"https://{text}")
+        is_tls = parts.scheme != "http"
+        return parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls
+    except ValueError:
+        return "", 0, True
+
+
+def _sftp(source: SourceSpec) -> dict[str, str]:
     if not pinned_keys(source.host_key):
         port = f"-p {source.port} " if source.port else ""
-        raise SourceIncomplete(
+        raise ValueError(
             f"source {source.name!r} has no host key, and an SFTP host is not trusted without one: run "
             f"`ssh-keyscan {port}{source.address}` and put a line of it, from the type on (ssh-ed25519 AAAA…), into "
             "its host key"
         )
     if not source.secret:
-        raise SourceIncomplete(
+        raise ValueError(
             f"source {source.name!r} has no secret: give it a password or a private key, as "
             "stored:NAME, env:NAME or file:/path"
         )
@@ -120,7 +138,7 @@ def _sftp(source: SourceSpec, obscure: Callable[[str], str]) -> dict[str, str]:
 
 def _s3(source: SourceSpec) -> dict[str, str]:
     if not source.secret:
-        raise SourceIncomplete(f"source {source.name!r} has no secret: give it the secret access key of its bucket")
+        raise ValueError(f"source {source.name!r} has no secret: give it the secret access key of its bucket")
     provider = "AWS" if ".amazonaws.com" in source.address else "Other"
     settings = {
         "type": "s3",
@@ -134,7 +152,7 @@ def _s3(source: SourceSpec) -> dict[str, str]:
     return settings
 
 
-def _webdav(source: SourceSpec, obscure: Callable[[str], str]) -> dict[str, str]:
+def _webdav(source: SourceSpec) -> dict[str, str]:
     settings = {"type": "webdav", "url": source.address, "vendor": _vendor(source.options)}
     if user := source.options.get("user"):
         settings["user"] = str(user)
@@ -153,5 +171,5 @@ def _vendor(settings: Mapping[str, Any]) -> str:
 def _option(source: SourceSpec, name: str) -> str:
     value = source.options.get(name)
     if not value:
-        raise SourceIncomplete(f"source {source.name!r} lacks the option {name!r}; add it to its options")
+        raise ValueError(f"source {source.name!r} lacks the option {name!r}; add it to its options")
     return str(value)

@@ -8,37 +8,42 @@ restic writes the snapshot last, in one file: a run that ends anywhere before le
 removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
 """
 
-import dataclasses
+import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sources.engines.base import BackupTask, Engine, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import LeastRate, Space
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from sources.engines.engine import Engine, OnProgress, Run
 from sources.engines.rclone.engine import check_folder
 from sources.engines.restic.options import options_of
-from sources.engines.restic.progress import ResticProgress
-from sources.engines.results import WARNINGS, GuardedProgress, result_of, without_secrets
+from sources.engines.results import WARNINGS, without_secrets
 from sources.engines.staging import staged
+from sources.processes.programs import find_restic
 from sources.processes.runner import StopSignal
 from sources.storage import layout
 from sources.storage.location import RCLONE, RESTIC, of_directory
 from sources.storage.locks import Busy
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.snapshots import note_incomplete, tag_arguments, time_argument
-from sources.storage.restic.verdicts import PARTIAL, Trouble
+from sources.storage.restic.verdicts import PARTIAL, Trouble, problem_of
 from sources.storage.store import StorageFailed
 
 FOLDER = "files"
 """In the staging directory: what the engine of the kind takes for the folder of the assignment."""
 MARK_SECONDS = 60.0
 DONE = (Verdict.SUCCEEDED, Verdict.WARNINGS)
+LOOK_EVERY_SECONDS = 0.5
+"""Lines between two looks are not parsed: a line about a running backup may name many files."""
+KEPT = 200
+STATUS, SUMMARY = '{"message_type":"status"', '{"message_type":"summary"'
 
 
-class ResticEngine:
+class ResticEngine(Engine):
     """Copies a source of any kind. `first`: the engine of its kind, which stages what is no folder of this host."""
 
     name = RESTIC
@@ -46,36 +51,37 @@ class ResticEngine:
     def __init__(self, first: Engine) -> None:
         self.first = first
 
+    def find_programs(self) -> None:
+        find_restic()
+        self.first.find_programs()
+
     def check_options(self, options: dict[str, Any]) -> None:
         """Those of the engine of the kind. Raises: ValueError."""
         self.first.check_options(options)
 
-    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-        """Make a snapshot. See `Engine.run`. `snapshot` is the name of the point, and restic's id behind a slash."""
-        progress = GuardedProgress(on_progress)
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        return self.first.look(task, stop)
 
-        def copy() -> EngineResult:
-            check_folder(task)
-            if task.source.kind == "local":
-                options = options_of(task.options, task.source.path)
-                return _marked(task, _snapshot(task, Path(task.source.path), options, self._writer, progress, stop))
-            with staged(task) as directory:
-                return _marked(task, self._stage_first(task, directory, progress, stop))
-
-        return result_of(task, copy)
+    def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Make a snapshot. `snapshot` is the name of the point, and restic's id behind a slash."""
+        check_folder(task)
+        run = Run(task, stop, on_progress)
+        if task.source.kind == "local":
+            options = options_of(task.options, task.source.path)
+            return _marked(task, _snapshot(run, Path(task.source.path), options, self._writer))
+        with staged(task) as directory:
+            return _marked(task, self._stage_first(run, directory))
 
     @property
     def _writer(self) -> str:
         """What a manifest calls the engine: a drill of a dump goes by who wrote it."""
         return RESTIC if self.first.name == RCLONE else self.first.name
 
-    def _stage_first(
-        self, task: BackupTask, directory: Path, progress: GuardedProgress, stop: StopSignal
-    ) -> EngineResult:
+    def _stage_first(self, run: Run, directory: Path) -> EngineResult:
         # an engine that stages itself does so in here
         inner = str(directory / "staging")
-        here = dataclasses.replace(task, location=of_directory(directory), folder=FOLDER, staging=inner)
-        fetched = self.first.run(here, on_progress=progress, stop=stop)
+        here = replace(run.task, location=of_directory(directory), folder=FOLDER, staging=inner)
+        fetched = self.first.run(here, on_progress=run.on_progress, stop=run.stop)
         if fetched.verdict not in DONE:
             if fetched.verdict is Verdict.REPOSITORY_FAILED:  # that of the engine of the kind is the staging directory
                 raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {fetched.error}")
@@ -83,15 +89,45 @@ class ResticEngine:
         files = directory / FOLDER
         dump = files / layout.POINTS / fetched.snapshot
         try:
-            made = _snapshot(task, dump if dump.is_dir() else files / layout.CURRENT, (), self._writer, progress, stop)
+            made = _snapshot(run, dump if dump.is_dir() else files / layout.CURRENT, (), self._writer)
         finally:
             _forget(files, fetched.snapshot)
-        if made.verdict not in DONE:
-            return made
         warnings = (*fetched.warnings, *made.warnings)
-        return dataclasses.replace(
-            made, verdict=Verdict.WARNINGS if warnings else made.verdict, warnings=warnings, read=fetched.read
-        )
+        verdict = Verdict.WARNINGS if warnings else made.verdict
+        return replace(made, verdict=verdict, warnings=warnings, read=fetched.read)
+
+
+class ResticProgress:
+    """What `restic backup --json` has printed so far. `problems`: the first of `problem_count`, each a file that it
+    could not read; `summary`: empty until its end."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._on_progress = on_progress
+        self._look_at = 0.0
+        self.problems: list[str] = []
+        self.problem_count = 0
+        self.summary: dict[str, Any] = {}
+        self.done = EngineProgress(0, 0, 0)
+        self.growing = ""
+        """A file that it reads."""
+
+    def take(self, line: str) -> None:
+        if line.startswith(STATUS):
+            if (now := time.monotonic()) >= self._look_at:
+                self._look_at = now + LOOK_EVERY_SECONDS
+                self._take_status(_parsed(line))
+        elif line.startswith(SUMMARY):
+            self.summary = _parsed(line)
+        elif problem := problem_of(line):
+            self.problem_count += 1
+            if len(self.problems) < KEPT:
+                self.problems.append(problem)
+
+    def _take_status(self, row: dict[str, Any]) -> None:
+        names = ("bytes_done", "total_bytes", "files_done")
+        self.done = EngineProgress(*(int(row.get(name, 0)) for name in names))
+        self.growing = next(iter(row.get("current_files") or []), "")
+        self._on_progress(self.done)
 
 
 def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
@@ -103,7 +139,7 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
         note_incomplete(restic, task.folder, layout.point_of(made.snapshot) or "", without_secrets(made, task).warnings)
     except (StorageFailed, Busy, OSError) as error:
         text = f"the repository does not say that this point is incomplete: {error}"
-        return dataclasses.replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
+        return replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
     return made
 
 
@@ -117,33 +153,24 @@ def _forget(files: Path, run: str) -> None:
             each.unlink(missing_ok=True)
 
 
-def _snapshot(
-    task: BackupTask,
-    folder: Path,
-    options: tuple[str, ...],
-    writer: str,
-    on_progress: GuardedProgress,
-    stop: StopSignal,
-) -> EngineResult:
+def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:
     """Make the snapshot of a folder of this host, of which `writer` is the engine. Raises: what `result_of` takes."""
     if not os.access(folder, os.R_OK | os.X_OK):
         raise RunEnded(Verdict.SOURCE_FAILED, f"{folder} cannot be read by the account of this worker")
-    space = Space(task.location.directory, task.reserve)
-    space.check_before()
-    least_rate = LeastRate(task.least_rate)
+    run.space.check_before()
+    task = run.task
     last, last_id = layout.point_of(task.last_snapshot), task.last_snapshot.partition("/")[2]
     name = layout.name_of(task.started_at, [last] if last else [])
     parent: tuple[str, ...] = (f"--parent={last_id}",) if last_id else ()
     while True:
-        seen = ResticProgress(on_progress)
+        seen = ResticProgress(run.on_progress)
 
         def sign_of_life(seen: ResticProgress = seen) -> object:
-            space.check(seen.done.bytes_done, seen.growing or "many files")
-            least_rate.check(seen.done.bytes_done, is_fetching=bool(seen.growing))
+            run.check(seen.done.bytes_done, seen.growing)
             return seen.done
 
         try:
-            code = Restic(task.location, stop, task.stall_timeout, task.program_grace).run(
+            code = Restic(task.location, run.stop, task.stall_timeout, task.program_grace).run(
                 *_arguments(task, name, writer),
                 *parent,
                 *options,
@@ -158,7 +185,10 @@ def _snapshot(
             if error.trouble is Trouble.NO_SNAPSHOT and parent:
                 parent = ()  # removed since: restic looks for one itself
                 continue
-            raise _ended(error, seen) from None
+            if error.trouble is Trouble.NO_SOURCE:
+                text = "; ".join([str(error), *seen.problems[:3]])
+                raise RunEnded(Verdict.SOURCE_FAILED, text) from None
+            raise
 
 
 def _arguments(task: BackupTask, name: str, writer: str) -> tuple[str, ...]:
@@ -196,7 +226,9 @@ def _result(task: BackupTask, name: str, seen: ResticProgress, *, is_partial: bo
     )
 
 
-def _ended(error: ResticFailed, seen: ResticProgress) -> RunEnded:
-    if error.trouble is Trouble.NO_SOURCE:
-        return RunEnded(Verdict.SOURCE_FAILED, "; ".join([str(error), *seen.problems[:3]]))
-    return RunEnded(Verdict.REPOSITORY_FAILED, str(error))
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}

@@ -8,14 +8,14 @@ The file is the backup: a restore is a copy of it. There are no roles or other g
 import json
 import sqlite3
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sources.engines.base import BackupTask, RunEnded, Verdict
 from sources.engines.dumps import Dump, DumpEngine
-from sources.engines.results import judge_ending
-from sources.processes import runner
-from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.engines.engine import Run
+from sources.processes.runner import Ended, StopSignal
 
 DATABASE = "database.sqlite"
 PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("program.py")))
@@ -56,25 +56,21 @@ class SqliteEngine(DumpEngine):
             steps[-1] = line
 
         copy = (*PROGRAM, "copy", task.source.path, str(file), f"{task.connect_timeout:g}")
-        _judge(dump.start(copy, sign_of_life=alive, on_line=keep), task)
-        _judge(dump.start((*PROGRAM, "check", str(file))), task)
+        judge(dump.start(copy, sign_of_life=alive, on_line=keep), task.source.path)
+        judge(dump.start((*PROGRAM, "check", str(file))), task.source.path)
         return f"SQLite {sqlite3.sqlite_version}", ()
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
         argv = (*PROGRAM, "look", task.source.path, f"{task.connect_timeout:g}")
-        tables = _judge(runner.run(Command(argv, grace=task.program_grace), stop=stop), task)["tables"]
+        tables = judge(Run(task, stop).start(argv), task.source.path)["tables"]
         return f"the database may be read: it has {tables:,} tables"
-
-
-def _judge(ended: Ended, task: BackupTask) -> dict[str, Any]:
-    if ended.ending is not Ending.EXITED:
-        raise RunEnded(*judge_ending(ended.ending, task))
-    return judge(ended, task.source.path)
 
 
 def judge(ended: Ended, path: str) -> dict[str, Any]:
     """What the program found in the file at `path`. Raises: RunEnded."""
-    found = _last(ended)
+    found: dict[str, Any] = {}
+    with suppress(IndexError, ValueError):
+        found = dict(json.loads(ended.last_lines[-1]))
     if "done" in found:
         return dict(found["done"])
     if "failed" not in found:
@@ -82,10 +78,3 @@ def judge(ended: Ended, path: str) -> dict[str, Any]:
         raise RunEnded(Verdict.SOURCE_FAILED, f"the program that copies the database ended with {how}")
     verdict, text = WHY[found["failed"]]
     raise RunEnded(verdict, f"{text} ({path}: {found['text']})")
-
-
-def _last(ended: Ended) -> dict[str, Any]:
-    try:
-        return dict(json.loads(ended.last_lines[-1]))
-    except (IndexError, ValueError):
-        return {}

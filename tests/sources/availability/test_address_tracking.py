@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from jobs.handlers import Run
 from jobs.outcomes import Handoff
 from sources.availability import address_tracking
-from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
+from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, shows_pinned_key
 from sources.availability.answers import Answer
 from sources.availability.check import ask_source
 from sources.models import Source
@@ -161,7 +161,7 @@ class TestTheProof:
 
             async with await asyncio.start_server(refuse, "127.0.0.1") as server:
                 port = server.sockets[0].getsockname()[1]
-                return await shows_pinned_key("127.0.0.1", port, {b"key": "ssh-ed25519"})
+                return await shows_pinned_key("127.0.0.1", port, "ssh-ed25519 AAAA")
 
         with pytest.raises(OSError, match=r"hung up|reset"):
             asyncio.run(ask_a_web_server())
@@ -170,7 +170,7 @@ class TestTheProof:
 async def proves(pinned: asyncssh.SSHKey, by: list[asyncssh.SSHKey | asyncssh.SSHKeyPair]) -> bool:
     """Whether a server with these host keys is taken for the host whose key is `pinned`."""
     async with asyncssh.listen("127.0.0.1", 0, server_host_keys=by, config=None) as server:
-        return await shows_pinned_key("127.0.0.1", server.get_port(), pinned_keys(line_of(pinned)))
+        return await shows_pinned_key("127.0.0.1", server.get_port(), line_of(pinned))
 
 
 def line_of(key: asyncssh.SSHKey) -> str:

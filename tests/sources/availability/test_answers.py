@@ -1,27 +1,18 @@
 """Is it there? Real ports, sockets, servers and folders on this machine."""
 
 import asyncio
-import contextlib
-import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from sources.availability import answers
 from sources.availability.answers import Answer, ask, ask_now, contact_point
 from sources.models import Source
 from sources.network.bounded_threads import BoundedThreads
-from tests.sources.engines.peers import free_port, loopback_address
+from tests.delivery.certificates import make_certificate, served_with
+from tests.sources.engines.peers import free_port, listening, loopback_address
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole, host_at, mute_host, talker
 from tests.waiting import PATIENCE, eventually
@@ -65,7 +56,9 @@ class TestPorts:
         assert answer == Answer(False, f"{address}:{port} did not answer: Connection refused")
 
     def test_a_web_server_is_present_whatever_its_certificate(self, tmp_path: Path) -> None:
-        with tls_server(tmp_path) as (address, port):
+        """One of its own making, for another host."""
+        tls = served_with(make_certificate(tmp_path, "192.0.2.1"))
+        with listening(lambda client: tls.wrap_socket(client, server_side=True).close()) as (address, port):
             answer = ask_now(host_at(f"https://{address}:{port}", None, "webdav"), PATIENCE)
         assert answer == Answer(True, f"{address}:{port} answered")
 
@@ -94,54 +87,23 @@ class TestPorts:
         assert contact_point(Source(kind=kind, address=address, port=port)) == place
 
 
-@contextmanager
-def tls_server(directory: Path) -> Iterator[tuple[str, int]]:
-    """A server with a certificate of its own making, for another name, long expired. Yields address and port."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "other")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(datetime(2001, 1, 1, tzinfo=UTC))
-        .not_valid_after(datetime(2002, 1, 1, tzinfo=UTC))
-        .sign(key, SHA256())
-    )
-    file = directory / "server.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    with context.wrap_socket(socket.create_server((another_address(), 0)), server_side=True) as server:
-
-        def greet() -> None:
-            with contextlib.suppress(OSError), server.accept()[0] as client:
-                client.recv(1)
-
-        thread = threading.Thread(target=greet, daemon=True)
-        thread.start()
-        yield server.getsockname()
-        thread.join(PATIENCE)
-
-
 def folder(path: Path | str, marker: str | None = None) -> Source:
     return Source(name="share", kind="local", path=str(path), options={"marker": marker} if marker else {})
 
 
-class TestFolders:
-    def test_a_folder_is_present_and_a_missing_one_is_not(self, tmp_path: Path) -> None:
-        assert ask_now(folder(tmp_path), PATIENCE).present
-        assert ask_now(folder(tmp_path / "gone"), PATIENCE) == Answer(False, f"there is no folder {tmp_path / 'gone'}")
-        (tmp_path / "file").touch()
-        assert not ask_now(folder(tmp_path / "file"), PATIENCE).present
-
-    def test_an_empty_mount_point_is_not_the_expected_volume(self, tmp_path: Path) -> None:
-        answer = ask_now(folder(tmp_path, marker=".volume"), PATIENCE)
-        assert answer == Answer(False, f"{tmp_path} lacks its marker .volume: is the volume mounted?")
-        (tmp_path / ".volume").touch()
-        assert ask_now(folder(tmp_path, marker=".volume"), PATIENCE).present
-
-    def test_a_folder_that_cannot_be_looked_at_is_absent(self, tmp_path: Path) -> None:
-        unreadable = tmp_path / ("x" * 300)  # as a stale mount: the system answers with an error
-        answer = ask_now(folder(unreadable), PATIENCE)
-        assert answer == Answer(False, f"cannot look at {unreadable}: File name too long")
+def test_a_folder_is_there_if_it_is_one_is_the_expected_volume_and_can_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    too_long = tmp_path / ("x" * 300)  # as a stale mount: the system answers with an error
+    for path, marker, text in (
+        (tmp_path, None, None),
+        (tmp_path / "gone", None, f"there is no folder {tmp_path / 'gone'}"),
+        (tmp_path / "file", None, f"there is no folder {tmp_path / 'file'}"),
+        (tmp_path, ".volume", f"{tmp_path} lacks its marker .volume: is the volume mounted?"),
+        (tmp_path, "file", None),
+        (too_long, None, f"cannot look at {too_long}: File name too long"),
+    ):
+        answer = ask_now(folder(path, marker), PATIENCE)
+        assert answer == Answer(text is None, text or f"{path} is there")
 
 
 class TestDeadShares:

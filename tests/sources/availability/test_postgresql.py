@@ -6,8 +6,8 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,12 @@ from jobs.worker import database_threads
 from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
 from sources.backups.handler import specification_of
-from sources.engines import engine_for
-from sources.engines.pg_dump.arguments import connection_environment, dump_arguments
+from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.models import Source
 from sources.planning import AVAILABILITY
 from sources.processes.programs import find_postgresql_program
 from sources.secrets_by_reference import store_secret
-from tests.sources.engines.peers import free_port, task_for
-from tests.sources.hosts import another_address
+from tests.sources.engines.peers import back_up, free_port, listening
 from tests.sources.strangers import mute_host, talker
 from tests.waiting import PATIENCE
 
@@ -49,10 +47,6 @@ class TestDatabases:
     @pytest.fixture(autouse=True)
     def _secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("BACKUP_SECRET_SHOP", connection.get_connection_params().get("password") or "")
-
-    def test_a_server_that_answers_a_query_is_present(self) -> None:
-        answer = ask_now(database(), PATIENCE)
-        assert answer == Answer(True, f"{answers.place_of(database())} answered")
 
     @pytest.mark.django_db(transaction=True)
     def test_a_stored_password_is_asked_of_the_database_in_a_thread_of_the_queue(
@@ -81,15 +75,13 @@ class TestDatabases:
             {"path": "no such database"},
         ],
     )
-    def test_one_that_refuses_us_is_present(self, fields: dict[str, Any]) -> None:
+    def test_one_that_refuses_us_is_present(self, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         assert connection.get_connection_params().get("password"), "the test's server asks for a password"
         answer = ask_now(database(**fields), PATIENCE)
         assert answer.present
         assert "refused us" in answer.text
-
-    def test_the_password_of_the_worker_itself_is_never_offered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PGPASSWORD", connection.get_connection_params()["password"])
-        assert "no password supplied" in ask_now(database(secret=""), PATIENCE).text
+        assert "no password supplied" in ask_now(database(secret=""), PATIENCE).text, "that of the worker is not sent"
 
     @pytest.mark.parametrize(
         ("code", "message", "present"),
@@ -109,19 +101,17 @@ class TestDatabases:
         assert answer == Answer(present, f"{address}:{port} {how}: {message}")
 
     @pytest.mark.timeout(2 * PATIENCE)
-    def test_one_that_is_gone_hangs_or_hangs_up_is_absent(self, tmp_path: Path) -> None:
+    def test_one_that_is_gone_hangs_or_hangs_up_is_absent_and_what_is_no_database_is_not(self, tmp_path: Path) -> None:
         gone = free_port("127.0.0.1")
         for address in ("localhost", str(tmp_path)):
             assert not ask_now(database(address=address, port=gone), PATIENCE).present
+        with talker(b"220 mail.example ESMTP\r\n") as (address, port):  # what is no database server: its engine says so
+            assert "refused us" in ask_now(database(address=address, port=port), PATIENCE).text
         with talker(hang_up=True) as (address, port):
             assert not ask_now(database(address=address, port=port), PATIENCE).present
         with mute_host() as (address, port):
             answer = ask_now(database(address=address, port=port), 0.3)
         assert answer == Answer(False, f"{address}:{port} did not answer within 0.3 s")
-
-    def test_what_is_no_database_server_is_left_to_its_engine(self) -> None:
-        with talker(b"220 mail.example ESMTP\r\n") as (address, port):
-            assert "refused us" in ask_now(database(address=address, port=port), PATIENCE).text
 
     def test_one_that_sends_the_password_back_is_quoted_without_it(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -131,8 +121,7 @@ class TestDatabases:
         for code in ("28P01", "57P03"):
             with server_that_says(code, f"swordfish-7-lanterns {encoded} {code}") as (address, port):
                 answer = ask_now(database(address=address, port=port), PATIENCE)
-                task = task_for(specification_of(database(address=address, port=port)), tmp_path / code)
-                result = engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+                result = back_up(specification_of(database(address=address, port=port)), tmp_path / code)
             assert "***" in result.error
             assert "swordfish" not in repr(result)
             assert "***" in answer.text
@@ -160,8 +149,7 @@ class TestDatabases:
                 message = "x " * (room // 2 - 8) + "swordfish-7-lanterns" * 2
                 with server_that_says(code, message) as (address, port):
                     answer = ask_now(database(address=address, port=port), PATIENCE)
-                    task = task_for(specification_of(database(address=address, port=port)), tmp_path / f"{code}{room}")
-                    result = engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+                    result = back_up(specification_of(database(address=address, port=port)), tmp_path / f"{code}{room}")
                 assert "sword" not in answer.text + result.error, room
 
     def test_no_password_of_the_workers_account_is_sent(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -173,8 +161,7 @@ class TestDatabases:
         with server_that_asks(3, heard) as (address, port):
             source = database(address=address, port=port, secret="")
             ask_now(source, PATIENCE)
-            task = task_for(specification_of(source), tmp_path / "copy")
-            engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+            back_up(specification_of(source), tmp_path / "copy")
         assert len(heard) == 2
         assert not any(b"of-another-program" in each for each in heard)
 
@@ -196,55 +183,32 @@ class TestDatabases:
         assert not any(b"swordfish" in each or b"md5" in each for each in heard)
 
 
-@contextmanager
-def server_that_says(code: str, message: str) -> Iterator[tuple[str, int]]:
+def server_that_says(code: str, message: str) -> AbstractContextManager[tuple[str, int]]:
     """A PostgreSQL server that refuses every connection with an error. Yields address and port."""
     fields = b"".join(key + value.encode() + b"\0" for key, value in ((b"S", "FATAL"), (b"C", code), (b"M", message)))
     error = b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
-    with socket.create_server((another_address(), 0)) as server:
 
-        def refuse() -> None:
-            while True:
-                try:
-                    client, _ = server.accept()
-                except OSError:
-                    return
-                with client:
-                    while (request := client.recv(1024)) and request[4:8] == (80877103).to_bytes(4, "big"):
-                        client.sendall(b"N")  # no TLS here
-                    client.sendall(error)
+    def refuse(client: socket.socket) -> None:
+        while (request := client.recv(1024)) and request[4:8] == (80877103).to_bytes(4, "big"):
+            client.sendall(b"N")  # no TLS here
+        client.sendall(error)
 
-        thread = threading.Thread(target=refuse, daemon=True)
-        thread.start()
-        yield server.getsockname()
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join(PATIENCE)
+    return listening(refuse)
 
 
-@contextmanager
-def server_that_asks(request_code: int, heard: list[bytes]) -> Iterator[tuple[str, int]]:
+def server_that_asks(request_code: int, heard: list[bytes]) -> AbstractContextManager[tuple[str, int]]:
     """A PostgreSQL server that asks for a password in clear (3) or as MD5 (5); `heard` gets what it is sent then."""
     salt = b"salt" if request_code == 5 else b""
     question = b"R" + struct.pack("!ii", 8 + len(salt), request_code) + salt
 
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                with client:
-                    client.settimeout(PATIENCE)
-                    (length,) = struct.unpack("!i", client.recv(4))
-                    begun = client.recv(length - 4)
-                    if begun[:4] == struct.pack("!i", 80877103):  # it asks for TLS first
-                        client.sendall(b"N")
-                        (length,) = struct.unpack("!i", client.recv(4))
-                        client.recv(length - 4)
-                    client.sendall(question)
-                    heard.append(client.recv(1000))
+    def serve(client: socket.socket) -> None:
+        (length,) = struct.unpack("!i", client.recv(4))
+        begun = client.recv(length - 4)
+        if begun[:4] == struct.pack("!i", 80877103):  # it asks for TLS first
+            client.sendall(b"N")
+            (length,) = struct.unpack("!i", client.recv(4))
+            client.recv(length - 4)
+        client.sendall(question)
+        heard.append(client.recv(1000))
 
-    with socket.create_server((another_address(), 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listener.getsockname()
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(PATIENCE)
+    return listening(serve)

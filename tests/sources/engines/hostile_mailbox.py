@@ -3,12 +3,11 @@
 import contextlib
 import re
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from sources.engines.base import SourceSpec
-from tests.sources.engines.peers import loopback_address, specification
+from tests.sources.engines.peers import listening, specification
 
 TAG = b"TAG"
 """In an answer of a fault: the tag of the command."""
@@ -37,7 +36,7 @@ class Hostile:
         )
 
     def serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines, contextlib.suppress(OSError, HangUp):
+        with connection.makefile("rb") as lines, contextlib.suppress(OSError, HangUp):
             connection.sendall(self.greeting)
             for line in lines:
                 tag, _, command = line.rstrip(b"\r\n").partition(b" ")
@@ -73,15 +72,6 @@ class Hostile:
 
 @contextlib.contextmanager
 def hostile_mailbox(**facts: object) -> Iterator[Hostile]:
-    with socket.create_server((loopback_address(), 0)) as listening:
-        server = Hostile(**facts)  # type: ignore[arg-type]
-        server.address, server.port = listening.getsockname()
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = listening.accept()
-                    threading.Thread(target=server.serve, args=(connection,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
+    server = Hostile(**facts)  # type: ignore[arg-type]
+    with listening(server.serve) as (server.address, server.port):
         yield server

@@ -1,4 +1,4 @@
-"""A real IMAP server, dovecot, with a mailbox of its own; and certificates for servers on loopback."""
+"""A real IMAP server, dovecot, with a mailbox of its own."""
 
 import base64
 import contextlib
@@ -10,30 +10,18 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec
-from tests.sources.engines.peers import (
-    PASSWORD,
-    answers,
-    eventually,
-    free_port,
-    loopback_address,
-    specification,
-    task_for,
-)
+from tests.delivery.certificates import make_certificate
+from tests.sources.engines.peers import PASSWORD, answers, free_port, loopback_address, run, specification, task_for
+from tests.waiting import eventually
 
 USER = "ann@example.org"
 CONFIGURATION = """
@@ -46,8 +34,8 @@ default_login_user = {account}
 default_internal_user = {account}
 default_internal_group = {group}
 ssl = yes
-ssl_cert = <{home}/server.pem
-ssl_key = <{home}/server.key
+ssl_cert = <{certificate}
+ssl_key = <{certificate}
 disable_plaintext_auth = no
 auth_mechanisms = plain login xoauth2
 auth_verbose = yes
@@ -117,14 +105,11 @@ class Mailbox:
     address: str
     port: int
     tls_port: int
-
-    @property
-    def authority(self) -> Path:
-        return self.home / "authority.pem"
+    certificate: Path
 
     def source(self, secret: str = PASSWORD, **options: str) -> SourceSpec:
         port = self.port if options.get("tls") in ("starttls", "none") else self.tls_port
-        certificates = {} if options.get("tls") == "none" else {"sslrootcert": str(self.authority)}
+        certificates = {} if options.get("tls") == "none" else {"sslrootcert": str(self.certificate)}
         return specification(
             "imap", self.address, port=port, path=options.pop("path", ""), name="mail of Ann",
             secret=secret, options={"user": USER} | certificates | options,
@@ -176,8 +161,7 @@ def dovecot() -> Iterator[Mailbox]:
         home, address = Path(name), loopback_address()
         home.chmod(0o755)
         (home / "mail").mkdir()
-        write_certificates(home, address)
-        box = Mailbox(home, address, free_port(address), free_port(address))
+        box = Mailbox(home, address, free_port(address), free_port(address), make_certificate(home, address))
         if os.geteuid() == 0:
             shutil.chown(home / "mail", account.pw_uid, account.pw_gid)
         import grp
@@ -187,44 +171,17 @@ def dovecot() -> Iterator[Mailbox]:
         (home / "keys/default/HS256/default").write_bytes(base64.b64encode(TOKEN_KEY))
         (home / "dovecot.conf").write_text(CONFIGURATION.format(
             address=address, home=home, account=account.pw_name, group=grp.getgrgid(account.pw_gid).gr_name,
-            password=PASSWORD, port=box.port, tls_port=box.tls_port,
+            password=PASSWORD, port=box.port, tls_port=box.tls_port, certificate=box.certificate,
         ))  # fmt: skip
         with subprocess.Popen((program, "-F", "-c", str(home / "dovecot.conf")), stderr=subprocess.PIPE) as server:
             try:
-                eventually(lambda: answers(address, box.tls_port) or server.poll() is not None, "dovecot answers")
+                eventually(lambda: answers(address, box.tls_port) or server.poll() is not None)
                 assert server.poll() is None, server.stderr.read()
                 yield box
             finally:
                 server.terminate()
 
 
-def write_certificates(home: Path, address: str) -> None:
-    """An authority, `authority.pem`, and a server at `address` whose certificate it signed."""
-    day = timedelta(days=1)
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("authority", "server")}
-    names = {each: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in keys}
-    for each, key in keys.items():
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(names[each]).issuer_name(names["authority"]).public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(datetime.now(UTC) - day).not_valid_after(datetime.now(UTC) + day)
-            .add_extension(x509.BasicConstraints(ca=each == "authority", path_length=None), critical=True)
-        )  # fmt: skip
-        if each == "server":
-            alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
-            builder = builder.add_extension(alternative, critical=False)
-        certificate = builder.sign(keys["authority"], hashes.SHA256())
-        (home / f"{each}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        (home / f"{each}.key").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-
-
 def back_up(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
-    staging = {"staging": str(destination.parent / "staging")}
-    stop = fields.pop("stop", None) or threading.Event()
-    task = task_for(source, destination, **(staging | fields))
-    return engine_for(source.kind).run(task, on_progress=lambda progress: None, stop=stop)
+    stop = fields.pop("stop", None)
+    return run(task_for(source, destination, **{"staging": str(destination.parent / "staging")} | fields), stop=stop)

@@ -8,20 +8,15 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
-
 from sources.engines.base import SourceSpec
 from sources.processes.programs import find_mariadb_program
+from tests.delivery.certificates import make_certificate
 from tests.programs import needed
-from tests.sources.engines.peers import eventually, free_port, loopback_address, specification
+from tests.sources.engines.peers import free_port, loopback_address, specification
+from tests.waiting import eventually
 
 PASSWORD = "p\"w'#; \\ü$"
 ACCOUNT = """'backup'@'%' IDENTIFIED BY 'p"w\\'#; \\\\ü$'"""
@@ -85,24 +80,6 @@ def listens(path: Path) -> bool:
     return False
 
 
-def made_certificate(folder: Path, address: str) -> tuple[Path, Path]:
-    """A certificate of a server at that address, signed by itself, and its key."""
-    key, name = rsa.generate_private_key(65_537, 2048), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "db")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "certificate.pem", folder / "key.pem"
-    plain = serialization.NoEncryption()
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
-    )
-    return files
-
-
 @contextlib.contextmanager
 def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
     """A server with a certificate, for which `keys` is an empty folder. It ends with the block."""
@@ -111,7 +88,7 @@ def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
     data, place, address = folder / "data", folder / "socket", loopback_address()
     port = free_port(address)
-    pem, key = made_certificate(keys, address)
+    pem = make_certificate(keys, address)
     install = (install_db, "--no-defaults", f"--datadir={data}", "--skip-test-db", *as_root)
     subprocess.run((*install, "--auth-root-authentication-method=normal"), capture_output=True, check=True)
     serve = (
@@ -119,11 +96,11 @@ def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
         f"--bind-address={address}", f"--port={port}", f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=16M",
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0", "--innodb-use-native-aio=0", "--skip-name-resolve", *as_root,
-        f"--ssl-cert={pem}", f"--ssl-key={key}",
+        f"--ssl-cert={pem}", f"--ssl-key={pem}",
     )  # fmt: skip
     with (folder / "log").open("wb") as log, subprocess.Popen(serve, stdout=log, stderr=log) as process:
         try:
-            eventually(lambda: listens(place), "MariaDB starts")
+            eventually(lambda: listens(place))
             server = MariadbServer(process, place, pem, address, port)
             server.sql(f"{SHOP} CREATE USER {ACCOUNT}; GRANT ALL ON *.* TO 'backup'@'%';")
             yield server

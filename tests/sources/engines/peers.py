@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
-import time
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -15,12 +15,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sources.engines.base import BackupTask, SourceSpec
+from sources.engines import engine_for
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec
 from sources.processes.programs import find_rclone
 from sources.storage import manifests
 from sources.storage.location import of_directory
 from sources.storage.manifests import Entry
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 USER = "backup"
 PASSWORD = "correct-horse-battery"
@@ -28,9 +29,10 @@ ACCESS_KEY = "accesskey12345"
 STARTED_AT = datetime(2026, 11, 21, 6, 57, 55, tzinfo=UTC)
 
 
-def loopback_address() -> str:
-    number = os.getpid()
-    return f"127.{80 + number // 65536 % 100}.{number // 256 % 256}.{number % 254 + 1}"
+def loopback_address(process: int | None = None) -> str:
+    """One for each process of this host: their numbers have 22 bits at the most."""
+    number = process or os.getpid()
+    return f"127.{80 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
 
 LOWEST_PORT, HIGHEST_PORT = 10_000, 30_000
@@ -47,14 +49,6 @@ def free_port(address: str) -> int:
             probe.bind((address, port))
             break
     return port
-
-
-def eventually(condition: Callable[[], Any], what: str) -> None:
-    """Poll until `condition` holds; fail saying `what` did not happen."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:g} s"
-        time.sleep(0.02)
 
 
 def new_host_key(file: Path) -> str:
@@ -87,7 +81,7 @@ def serving(kind: str, directory: Path, *arguments: str, caches: bool = True) ->
     environment = {"PATH": os.environ["PATH"], "HOME": str(directory.parent)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            eventually(lambda: answers(address, port), f"rclone serve {kind} answers")
+            eventually(lambda: answers(address, port))
             yield address, port
         finally:
             server.kill()
@@ -97,6 +91,30 @@ def answers(address: str, port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
         return True
     return False
+
+
+@contextlib.contextmanager
+def listening(talk: Callable[[socket.socket], object]) -> Iterator[tuple[str, int]]:
+    """Let `talk` speak with each caller, in a thread of its own. Yields address and port."""
+
+    def serve(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.settimeout(PATIENCE)
+            talk(client)
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server((loopback_address(), 0)) as listener:
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -164,6 +182,21 @@ def task_for(source: SourceSpec, destination: Path, **fields: Any) -> BackupTask
         "connect_timeout": PATIENCE,
     }
     return BackupTask(source=source, **(usual | fields))
+
+
+def run(
+    task: BackupTask,
+    on_progress: Callable[[EngineProgress], object] = lambda progress: None,
+    stop: threading.Event | None = None,
+) -> EngineResult:
+    """By the engine of the task's kind and of the format of its repository, in this process."""
+    engine = engine_for(task.source.kind, task.location.format)
+    return engine.run(task, on_progress=on_progress, stop=stop or threading.Event())
+
+
+def back_up(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
+    """A run of `task_for` the same."""
+    return run(task_for(source, destination, **fields))
 
 
 def point(destination: Path, name: str) -> dict[str, Entry]:

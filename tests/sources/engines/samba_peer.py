@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.programs import needed
-from tests.sources.engines.peers import PASSWORD, answers, eventually, free_port, loopback_address
+from tests.sources.engines.peers import PASSWORD, answers, free_port, loopback_address
+from tests.waiting import eventually
 
 SHARE = "files"
 CONFIGURATION = """[global]
@@ -51,7 +52,7 @@ def samba(files: Path) -> Iterator[dict[str, str]]:
             subprocess.Popen(serve, stdout=output, stderr=output) as server,
         ):
             try:
-                eventually(lambda: answers(address, port) or server.poll() is not None, "Samba answers")
+                eventually(lambda: answers(address, port) or server.poll() is not None)
                 assert server.poll() is None, (home / "log").read_text()
                 yield {"type": "smb", "host": address, "port": str(port), "user": account}
             finally:

@@ -11,12 +11,12 @@ from typing import Any
 import psutil
 import pytest
 
-from sources.availability.answers import ask_now
+from sources.availability.answers import Answer, ask_now
 from sources.backups import repositories
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.results import ERROR_LENGTH
 from sources.models import Source
-from tests.sources.engines.peers import loopback_address, specification, task_for
+from tests.sources.engines.peers import listening, specification, task_for
 from tests.waiting import PATIENCE
 
 
@@ -45,28 +45,20 @@ def hostile_server(
             client.sendall(again)
 
     def talk(client: socket.socket) -> None:
-        with client, suppress(OSError):
-            client.settimeout(PATIENCE)
-            client.recv(65_536)
-            say(client, *welcome)
-            while client.recv(65_536):
-                say(client, answer, again)
+        client.recv(65_536)
+        say(client, *welcome)
+        while client.recv(65_536):
+            say(client, answer, again)
 
-    def listen() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
+    options = {"user": "backup", "sslmode": "disable"}
+    with listening(talk) as (address, port):
+        yield specification("postgresql", address, port=port, path="shop", options=options, secret=None)
 
-    with socket.create_server((loopback_address(), 0)) as listening:
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        address, port = listening.getsockname()
-        try:
-            options = {"user": "backup", "sslmode": "disable"}
-            yield specification("postgresql", address, port=port, path="shop", options=options, secret=None)
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
+
+def asked(host: SourceSpec) -> Answer:
+    return ask_now(
+        Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options), PATIENCE
+    )
 
 
 def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE) -> tuple[EngineResult, int]:
@@ -96,19 +88,12 @@ def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_pa
     assert list((tmp_path / "copy/points").iterdir()) == []
 
 
-def test_one_that_answers_the_question_whether_it_is_there_without_end_is_there() -> None:
+def test_answers_without_end_are_bounded_when_it_is_asked_whether_it_is_there() -> None:
     with hostile_server(COLUMNS, ROW) as host:
-        asked = Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options)
-        assert ask_now(asked, PATIENCE).present
-
-
-def test_settings_without_end_are_no_answer() -> None:
-    """It tells them before it says that it is ready."""
+        assert asked(host).present
     with hostile_server(b"", welcome=(message(b"R", bytes(4)), SETTING * 10_000)) as host:
-        asked = Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options)
-        answer = ask_now(asked, PATIENCE)
-    assert not answer.present
-    assert "it sends without end" in answer.text
+        answer = asked(host)  # it tells its settings before it says that it is ready
+        assert (answer.present, "it sends without end" in answer.text) == (False, True)
 
 
 def test_words_without_end_are_cut(tmp_path: Path) -> None:

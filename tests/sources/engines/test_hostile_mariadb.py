@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sources.engines import engine_for, trying
+from sources.engines import questions
 from sources.engines.base import RunEnded, SourceSpec, Verdict
-from tests.sources.engines.peers import PASSWORD, loopback_address, specification, task_for
+from tests.sources.engines.peers import PASSWORD, back_up, listening, specification
 from tests.waiting import PATIENCE
 
 CAPABILITIES = 0x0008A281
@@ -37,44 +37,29 @@ def server(welcome: bytes, *answers: bytes) -> Iterator[tuple[SourceSpec, list[b
         heard.append(client.recv(65_536))
         return heard[-1]
 
-    def talk(client: socket.socket, answer: bytes) -> None:
-        with client, suppress(OSError, IndexError):
-            client.settimeout(PATIENCE)
+    def talk(client: socket.socket) -> None:
+        answer = left.pop(0) if left else OK
+        with suppress(IndexError):
             asked = packet(client, 0, GREETING)
             asked = packet(client, asked[3] + 1, welcome)
             while asked[4] != QUIT:
                 asked = packet(client, asked[3] + 1, answer if asked[4] == QUERY else OK)
 
-    def listen() -> None:
-        with suppress(OSError):
-            while True:
-                talk(listening.accept()[0], left.pop(0) if left else OK)
-
-    with socket.create_server((loopback_address(), 0)) as listening:
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        address, port = listening.getsockname()
-        try:
-            options = {"user": "backup", "sslmode": "disable"}
-            yield specification("mariadb", address, port=port, path="shop", options=options), heard
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    options = {"user": "backup", "sslmode": "disable"}
+    with listening(talk) as (address, port):
+        yield specification("mariadb", address, port=port, path="shop", options=options), heard
 
 
-def test_the_password_is_shown_to_no_server_that_asks_for_it() -> None:
+def test_the_password_is_shown_to_no_server_that_asks_for_it_and_one_that_encrypts_nothing_is_not_read() -> None:
     with server(IN_CLEAR) as (source, heard):
         with pytest.raises(RunEnded, match="would show it to another server"):
-            trying.look(source, PATIENCE, threading.Event())
+            questions.look(source, PATIENCE, threading.Event())
         assert heard
         assert PASSWORD.encode() not in b"".join(heard)
-
-
-def test_a_server_that_encrypts_nothing_is_not_read() -> None:
     with server(OK) as (source, heard):
         asked = dataclasses.replace(source, options=source.options | {"sslmode": "require"})
         with pytest.raises(RunEnded, match="the server encrypts no connections, so nothing was read"):
-            trying.look(asked, PATIENCE, threading.Event())
+            questions.look(asked, PATIENCE, threading.Event())
         assert b"FULL TABLES" not in b"".join(heard)
 
 
@@ -84,8 +69,6 @@ def test_a_server_gets_no_file_of_this_host(answers: tuple[bytes, ...], tmp_path
     secret.write_text("of this host")
     with server(OK, *(each + str(secret).encode() if each == SEND else each for each in answers)) as (source, heard):
         (tmp_path / "repository").mkdir()
-        task = task_for(source, tmp_path / "repository/copy")
-        result = engine_for("mariadb").run(task, on_progress=lambda progress: None, stop=threading.Event())
-        assert result.verdict is not Verdict.SUCCEEDED
+        assert back_up(source, tmp_path / "repository/copy").verdict is not Verdict.SUCCEEDED
         assert b"SHOW" in b"".join(heard)
         assert b"of this host" not in b"".join(heard)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from sources.availability.answers import ask_now
-from sources.engines import engine_for, trying
+from sources.engines import engine_for, questions
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.mariadb import engine, reading
@@ -89,7 +89,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, copy = server.source(), tmp_path / "repository/copy"
-    assert trying.look(source, PATIENCE, threading.Event()) == "mariadb-dump may read the database shop"
+    assert questions.look(source, PATIENCE, threading.Event()) == "mariadb-dump may read the database shop"
     for address, port in ((server.address, server.port), (str(server.socket), None)):
         asked = ask_now(Source(kind="mariadb", address=address, port=port, path="shop"), PATIENCE)
         assert (asked.present, asked.text.endswith(" answered")) == (True, True), asked.text

@@ -14,7 +14,7 @@ from django.db import connection
 
 from sources.engines import engine_for, limits
 from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
-from sources.engines.pg_dump.verdicts import judge_dump
+from sources.engines.pg_dump import judge_dump
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended, Ending
 from sources.storage import manifests, restoring, runs

@@ -13,6 +13,7 @@ import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.storage.location import of_directory
 from tests.sources.engines.peers import (
     STARTED_AT,
     local_folder,
@@ -27,6 +28,7 @@ from tests.sources.engines.peers import (
     webdav_share,
     write_files,
 )
+from tests.sources.storage.repositories import encrypted
 
 FILES = {"a.txt": "alpha", "sub/b.txt": "beta", "-rf": "dash", "q:a,'b\"c.txt": "quotes", "träume/ü.txt": "umlaut"}
 
@@ -83,6 +85,20 @@ def test_files_are_read_again_when_the_manifest_before_is_damaged_at_its_end(tmp
     assert "ends too early: its point cannot be restored whole" in result.warnings[0]
     entries = point(tmp_path / "copy", result.snapshot)
     assert {path: entry.digest_from for path, entry in entries.items()} == {"one": "copy", "two": "copy"}
+
+
+def test_a_flipped_bit_in_an_encrypted_manifest_is_no_wrong_password_and_ends_no_backup(tmp_path: Path) -> None:
+    (tmp_path / "vault").mkdir()
+    location = encrypted(of_directory(tmp_path / "vault"))
+    files = local_folder(write_files(tmp_path / "files", one="1"))
+    assert back_up(files, Path("nas-7/nightly"), location=location).verdict is Verdict.SUCCEEDED
+    manifest = max(tmp_path.glob("vault/encrypted/**/*"), key=lambda each: each.is_file() and each.stat().st_size)
+    sealed = bytearray(manifest.read_bytes())
+    sealed[100] ^= 1
+    manifest.write_bytes(sealed)
+    result = back_up(files, Path("nas-7/nightly"), location=location, started_at=STARTED_AT + timedelta(days=1))
+    assert (result.verdict, result.new) == (Verdict.WARNINGS, 1), result.error
+    assert result.warnings[0].startswith("what lies there is damaged, or was encrypted with another key: its point")
 
 
 def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:

@@ -5,15 +5,26 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
 import pytest
 
 from sources.backups import repositories
-from sources.engines import engine_for
+from sources.engines import engine_for, questions
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from tests.sources.engines.peers import PASSWORD, eventually, sftp_host, task_for, tree, write_files
+from sources.storage.identity import Identity
+from sources.storage.location import of_directory
+from tests.sources.engines.peers import (
+    PASSWORD,
+    eventually,
+    loopback_address,
+    sftp_host,
+    task_for,
+    tree,
+    write_files,
+)
 
 SLOW = {"bwlimit": "100K", "transfers": 1}
 
@@ -96,6 +107,14 @@ with ThreadPoolExecutor() as pool:
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(copy / "current") == {"big": "x" * 3_000_000}
     assert [text for name, text in tree(copy / "versions").items()] == ["old"]
+
+
+def test_an_order_leaves_the_signals_of_a_process_that_is_not_its_own_alone(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    location = of_directory(tmp_path).as_json()
+    assert questions.make_repository(location, asdict(Identity("1f8a", "office"))) == {"made": False, "unlike": ""}
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert len({loopback_address(process) for process in range(32_768, 33_800)}) == 1_032, "no other process has ours"
 
 
 def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:

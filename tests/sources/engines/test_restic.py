@@ -13,8 +13,8 @@ import pytest
 
 from sources.engines import engine_for, keeping, questions
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.restic.engine import ResticProgress
 from sources.engines.restic.options import options_of
-from sources.engines.restic.progress import ResticProgress
 from sources.restores import back
 from sources.storage import file_versions, layout, remotes, restoring, runs
 from sources.storage.identity import Identity, digest_of
@@ -270,7 +270,7 @@ def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_se
     seen: list[EngineProgress] = []
     progress = ResticProgress(seen.append)
     now = 1.0
-    monkeypatch.setattr("sources.engines.restic.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("sources.engines.restic.engine.time", SimpleNamespace(monotonic=lambda: now))
     for number in range(1000):
         progress.take(
             json.dumps(

@@ -16,9 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from sources.engines import engine_for, keeping
+from sources.engines import engine_for, keeping, probing
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from sources.engines.restic import probing
 from sources.processes.programs import find_restic
 from sources.restores import apart
 from sources.storage import remotes, restoring, runs, showing
@@ -292,14 +291,14 @@ def without_capabilities(task: BackupTask) -> EngineResult:
 
 
 def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "SILENT_SECONDS", 1.0, raising=False)
+    monkeypatch.setattr(probing, "STEP_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote = {"type": "rest", "url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         location = remotes.location_of("x", remote, {}, "5f" * 32, str, format=RESTIC)
         end = threading.Event()
         late = threading.Timer(20, end.set)
         late.start()
-        assert "the repository does not answer (restic cat made no progress" in str(probing.not_readable(location, end))
+        assert "the repository does not answer (restic cat made no progress" in str(probing.not_writable(location, end))
         late.cancel()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sources.engines import engine_for, trying
+from sources.engines import engine_for, questions
 from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from sources.restores import database_file, drilling
 from sources.restores.scratch import Scratch
@@ -104,7 +104,7 @@ def test_the_copy_has_the_tables_of_the_source_row_by_row(shop: Path, tmp_path: 
     assert not [*(tmp_path / "staging").rglob("database*")]
     header = manifests.read_header(tmp_path / f"copy/manifests/{POINT}.jsonl.gz")
     assert (header.engine, header.engine_version) == ("sqlite", f"SQLite {sqlite3.sqlite_version}")
-    assert trying.look(source_of(shop), PATIENCE, threading.Event()) == "the database may be read: it has 3 tables"
+    assert questions.look(source_of(shop), PATIENCE, threading.Event()) == "the database may be read: it has 3 tables"
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(shop: Path, tmp_path: P
         verdict, text = failed(path)
         assert (verdict, words in text) == (expected, True), text
         with pytest.raises(RunEnded, match=words):
-            trying.look(source_of(path), PATIENCE, threading.Event())
+            questions.look(source_of(path), PATIENCE, threading.Event())
     interrupted = make(tmp_path / "interrupted.sqlite3")
     with closing(sqlite3.connect(interrupted, isolation_level=None)) as crashing:
         crashing.execute("PRAGMA cache_size = 5")

@@ -1,0 +1,160 @@
+"""Engine pg_dump: one PostgreSQL database in pg_dump's custom format, and its server's roles as SQL.
+
+    database.dump    read back whole with `pg_restore` (its table of contents alone would accept a truncated file)
+    globals.sql      roles, their grants and settings, tablespaces (`pg_dumpall`)
+
+Roles first: `psql --dbname=postgres --file=globals.sql`, then `pg_restore --create --dbname=postgres database.dump`.
+
+Everything about the connection goes through libpq's environment: as an argument, a database name with an equals sign
+would be read as a connection string.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from sources.engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
+from sources.engines.cleartext import libpq_parameters
+from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of
+from sources.engines.engine import Run
+from sources.processes.programs import find_postgresql_program
+from sources.processes.runner import Ended, StopSignal
+
+DATABASE, GLOBALS = "database.dump", "globals.sql"
+PASSWORDS = "pg_authid"
+"""The catalogue of roles with their passwords, which a role that is no superuser may not read."""
+WITHOUT_PASSWORDS = (
+    "the roles of the server were kept without their passwords, which only a superuser or a member of "
+    "pg_read_all_data may read: set them after a restore, or back up as such a role"
+)
+WITHOUT_GLOBALS = "the roles of the server were not kept: create them before a restore"
+
+PREFIX = re.compile(r"^pg_(dump|dumpall|restore): (error: |detail: |hint: )?")
+NOT_WRITABLE = re.compile(
+    r"^(?!.*Error message from server).*(No space left|Disk quota exceeded|could not write to (output )?file|"
+    r"could not open output file|could not (close|fsync) file|Read-only file system)",
+    re.IGNORECASE,
+)
+"""The server has a disk of its own, of which it speaks in the same words."""
+NOT_LET_IN = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
+NO_DATABASE = re.compile(r"database .* does not exist")
+NO_ANSWER = re.compile(
+    r"connection refused|timeout expired|timed out|could not translate host name|no route to host|"
+    r"network is unreachable|host is down|connection reset|server closed the connection unexpectedly|"
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections)|"
+    r"terminating connection due to|could not receive data from server|SSL SYSCALL error: EOF|"
+    r"\.s\.PGSQL\.\d+\" failed: No such file or directory",
+    re.IGNORECASE,
+)
+
+
+class PgDumpEngine(DumpEngine):
+    """Dumps a source of kind postgresql."""
+
+    name = "pg_dump"
+
+    def find_programs(self) -> None:
+        for name in ("pg_dump", "pg_dumpall", "pg_restore"):
+            find_postgresql_program(name)
+
+    def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
+        database, task = dump.new_file(DATABASE), dump.task
+        judge_dump(_start(dump, "pg_dump", *dump_arguments(database, task.source), alive=dump.grows), task)
+        read = _start(dump, "pg_restore", "--file=/dev/null", str(database))
+        if read.exit_code:
+            text = f"the dump was written but cannot be read back, so it was removed: {errors_of(read)}"
+            raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+        warnings = _dump_globals(dump, dump.new_file(GLOBALS))
+        judge_dump(version := _start(dump, "pg_dump", "--version"), task)
+        return version.last_lines[-1], warnings
+
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        arguments = ("--schema-only", "--no-sync", *dump_arguments(Path("/dev/null"), task.source))
+        judge_dump(_start(Run(task, stop), "pg_dump", *arguments), task)
+        return f"pg_dump may read the database {task.source.path}"
+
+
+def _dump_globals(dump: Dump, file: Path) -> tuple[str, ...]:
+    """Returns warnings. A database without its server's roles is still a backup."""
+    for passwords in (True, False):
+        arguments = globals_arguments(file, dump.task.source, passwords=passwords)
+        try:
+            ended = _start(dump, "pg_dumpall", *arguments, alive=dump.size)
+        except Stalled as error:
+            message = str(error)
+            break
+        message = errors_of(ended)
+        if ended.exit_code == 0:
+            return () if passwords else (WITHOUT_PASSWORDS,)
+        if NOT_WRITABLE.search(message):
+            judge_dump(ended, dump.task)
+        if PASSWORDS not in message:
+            break
+    dump.leave_out(GLOBALS)
+    return (f"{WITHOUT_GLOBALS} ({message})",)
+
+
+def _start(run: Run, program: str, *arguments: str, alive: Callable[[], int] | None = None) -> Ended:
+    """`alive`: its sign of life; None: it shows no progress to watch."""
+    environment = connection_environment(run.task.source, run.task.connect_timeout)
+    argv = (find_postgresql_program(program), *arguments)
+    return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None)
+
+
+def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
+    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question.
+
+    How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
+    """
+    return ("--format=custom", "--no-password", f"--file={file}", _proof(source))
+
+
+def globals_arguments(file: Path, source: SourceSpec, *, passwords: bool) -> tuple[str, ...]:
+    """pg_dumpall's arguments: roles and tablespaces of the server, looked up in the database of the source."""
+    left_out = () if passwords else ("--no-role-passwords",)
+    database = f"--database={_conninfo(dbname=source.path)}"
+    return ("--globals-only", "--no-password", f"--file={file}", database, *left_out, _proof(source))
+
+
+def _proof(source: SourceSpec) -> str:
+    return f"--dbname={_conninfo(**libpq_parameters(source.secret, source.options))}"
+
+
+def _conninfo(**parameters: str) -> str:
+    # every look at a repository starts a process that imports this module: psycopg would cost it three quarters of that
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(**parameters)
+
+
+def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
+    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on."""
+    environment = {
+        "PGHOST": source.address,
+        "PGPORT": str(source.port or 5432),
+        "PGDATABASE": source.path,
+        "PGCONNECT_TIMEOUT": str(max(2, round(connect_timeout))),
+        "PGAPPNAME": "backup",
+    }
+    if user := source.options.get("user"):
+        environment["PGUSER"] = str(user)
+    if source.secret:
+        environment["PGPASSWORD"] = source.secret
+    return environment
+
+
+def judge_dump(ended: Ended, task: BackupTask) -> None:
+    """Every error is exit code 1. Raises: RunEnded, unless the program is done."""
+    no_database = f"there is no database {task.source.path!r}: check the source's path"
+    meanings = (
+        (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
+        (NOT_LET_IN.search, Verdict.SOURCE_FAILED, REFUSED),
+        (NO_ANSWER.search, Verdict.UNAVAILABLE, SILENT),
+        (NO_DATABASE.search, Verdict.SOURCE_FAILED, no_database),
+    )
+    judge(ended, "pg_dump", errors_of(ended), meanings)
+
+
+def errors_of(ended: Ended) -> str:
+    """The program's errors in one line, without its name."""
+    return message_of(ended, PREFIX)
