@@ -22,16 +22,13 @@ from sources.storage.store import StorageFailed
 @condition("")
 def protection(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether each source has a backup that is recent enough, and is backed up without failures."""
-    found = status.counts(now)
-    numbers = {word.value: number for word, number in found.items()}
-    summary = status.Summary(found, 0)
-    if not summary.total and status.delivers_events_alone():
-        return ok("there is nothing to back up: schedules deliver events alone", **numbers)
-    if not summary.total:
-        return warning(summary.sentence, status.FIRST_STEPS, **numbers)
-    if not summary.in_need:
-        return ok(summary.sentence, **numbers)
-    return warning(f"{summary.sentence}: {summary.needs}", f"`{PROGRAM} status` names them and says why", **numbers)
+    summary, wrong, do = status.verdict(now)
+    numbers = {word.value: number for word, number in summary.by_status.items()}
+    if wrong:
+        return warning(wrong, do, **numbers)
+    return ok(
+        summary.sentence if summary.total else "there is nothing to back up: schedules deliver events alone", **numbers
+    )
 
 
 @condition("")

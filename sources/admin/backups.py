@@ -22,6 +22,7 @@ from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
 from sources.admin.protection import PolicyFilter, StatusFilter, proved, table_of_copies
+from sources.admin.removing import left_behind
 from sources.backups import check, copies, retention
 from sources.copied import doubt
 from sources.domain.status import COLOURS
@@ -142,6 +143,12 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
         """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What stays, then what goes. No account may delete backups by themselves; with their assignment they go."""
+        rows = list(objs)
+        counts = {"assignments": len(rows), "backups": Backup.objects.filter(assignment__in=rows).count()}
+        return [*left_behind(rows), *map(str, rows)], counts, set(), []
 
     accept, accept_this = asked("accept", ACCEPT, ACCEPT_MEANS, held_back.accept, "visibility")
     drill_now, drill_this = asked("drill_now", DRILL, DRILL_MEANS, drills.drill_now, "verified")

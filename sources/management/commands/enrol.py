@@ -10,7 +10,7 @@ from jobs.clock import database_clock
 from jobs.durations import duration, span
 from operations.management.base import TerminalCommand
 from sources.agents import tokens
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Source
 
 LONGEST_VALID_SECONDS = 30 * 86_400

@@ -20,7 +20,7 @@ from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
 from operations.management.base import TerminalCommand
 from sources import planning
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Assignment, Policy, Source
 
 MAX_LIMIT = 100_000

@@ -19,7 +19,7 @@ from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Policy
 from sources.previews import LARGEST_COUNT, as_json, holidays_of, lost_of, preview
 
