@@ -10,13 +10,15 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from jobs.durations import span
-from sources.admin.policy_form import WHEN_FIELDS
 from sources.backups import retention
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
 from sources.models.source import SourceKind
 from sources.previews import holidays_of, lost_of, preview
+
+WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
+"""What decides when its periods begin and its window is open."""
 
 SHOWN_PERIODS = 10
 SHOWN_SOURCES = 10

@@ -15,8 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import Throttle
 from schedules.models import Schedule
 from sources import planning
-from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
-from sources.domain.presets import PRESETS, WINDOW_PRESETS
+from sources.admin.policies import PERIODS, WINDOWS, PolicyForm
 from sources.domain.retention import usual
 from sources.edits import PLANNED_FROM
 from sources.models import Assignment, Policy, Repository
@@ -267,7 +266,7 @@ class TestPresets:
             for other, (_, _, window) in enumerate(WINDOWS):
                 form = policy_form(name=f"{number}-{other}", cron=cron, window=window)
                 assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
-        assert Policy.objects.count() == 2 + len(PRESETS) * len(WINDOW_PRESETS)
+        assert Policy.objects.count() == 2 + len(PERIODS) * len(WINDOWS)
 
 
 class TestPreview:
