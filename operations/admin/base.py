@@ -78,13 +78,15 @@ def shortened(text: str, length: int = SHOWN_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def column(field: str, words: str, shown: Callable[[Any], object] = str, *, ordered: bool = True) -> Any:
-    """A column of a list, or a line of a page: a field of its rows as `shown` writes it, empty where it has none."""
+def column(
+    field: str, words: str, shown: Callable[[Any], object] = str, *, ordered: bool = True, empty: str = ""
+) -> Any:
+    """A column of a list, or a line of a page: a field of its rows as `shown` writes it, `empty` where it has none."""
     read = attrgetter(field.replace("__", "."))
 
     @admin.display(description=words, ordering=field if ordered else None)
     def show(self: Any, row: Any) -> object:
-        return "" if (value := read(row)) is None else shown(value)
+        return empty if (value := read(row)) is None else shown(value)
 
     return show
 

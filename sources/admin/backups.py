@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import mark_safe
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
@@ -21,7 +20,7 @@ from operations.admin.base import ReadOnlyAdmin, column, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
-from sources.admin.protection import PolicyFilter, StatusFilter, proved, table_of_copies
+from sources.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
 from sources.admin.removing import left_behind
 from sources.backups import check, copies, retention
 from sources.copied import doubt
@@ -102,9 +101,7 @@ class BackupAdmin(ReadOnlyAdmin):
     shown_read = column("read", "read", filesizeformat)
     shown_added = column("added", "added", filesizeformat)
 
-    @admin.display(description="warnings")
-    def shown_warnings(self, backup: Backup) -> str:
-        return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in backup.warnings))
+    shown_warnings = column("warnings", "warnings", lines_of, ordered=False)
 
     @display(description="result", label={"good": "success", "with warnings": "warning"})
     def result(self, backup: Backup) -> str:

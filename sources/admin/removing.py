@@ -57,7 +57,8 @@ class RemovesInBackground(ModelAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """What is being deleted is not edited. The theme gives the id of a row where it asks for buttons."""
-        is_going = isinstance(obj, self.model) and self._going(request, obj)
+        row_id = obj.pk if isinstance(obj, self.model) else obj
+        is_going = obj is not None and f"{self.opts.model_name}:{row_id}" in self._all_going(request)
         return super().has_change_permission(request, obj) and not is_going
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
