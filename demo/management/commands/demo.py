@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.live import Live
 
 from delivery import extras
-from demo.addresses import free_port
-from demo.display import live_table, summary_table
-from demo.errors import DemoError
+from demo.display import live_table, picture, summary_table
+from demo.hosts import free_port
+from demo.processes import DemoError
 from demo.session import Options, Session
-from demo.state import picture
 from jobs.conf import PROGRAM
 from jobs.durations import duration
 from sources.processes.programs import ProgramMissing
