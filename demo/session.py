@@ -79,7 +79,7 @@ class Session:
         secret = secrets_directory() / "shop"
         write_secret(secret, self.where.password or "")
         description = fleet.describe(self.hosts, self.where, secret, self.repository)
-        fleet.save(description, self.home / "fleet.json")
+        (self.home / "fleet.json").write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
         import_fleet(description, origin="the demo fleet")
 
     def start(self) -> None:

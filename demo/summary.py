@@ -3,9 +3,8 @@
 import filecmp
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from demo.restores import Restored
 from jobs.models import Attempt, BacklogRecord
@@ -46,9 +45,6 @@ class Summary:
         """Whether every reachable source is protected by a copy that equals it, and what was restored does."""
         rows = [source.identical for source in self.sources if source.reachable]
         return all(rows) and all(each.identical for each in self.restored)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def unprotected(reachable: set[str]) -> list[str]:

@@ -3,6 +3,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -88,7 +89,7 @@ class Command(BaseCommand):
             self._say(f"not protected within {session.options.timeout:.0f} s: {', '.join(missing)}")
         summary = session.summary()
         if as_json:
-            self.stdout.write(json.dumps(summary.as_json(), indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         else:
             Console().print(summary_table(summary))
         return 0 if summary.complete and not missing else 1
