@@ -7,11 +7,6 @@ class DashboardConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what the minute's round keeps for the home page."""
-        from jobs.handlers import registry
+        from jobs.handlers import later, registry
 
-        def keep_days() -> int:
-            from dashboard import days
-
-            return days.keep()
-
-        registry.add_periodic(keep_days)
+        registry.add_periodic(later("dashboard.days:keep"))

@@ -10,8 +10,7 @@ from django.urls import reverse
 
 from jobs.conf import PROGRAM
 from jobs.models import Worker
-from sources.models import Assignment, Backup, Policy, Repository, Restore, Source
-from sources.models.restore import RestoreOutcome
+from sources.models import Assignment, Backup, Policy, Repository, Restore, RestoreOutcome, Source
 from sources.restores.asking import MAY_RESTORE
 
 

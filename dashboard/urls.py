@@ -2,14 +2,14 @@
 
 from django.urls import path
 
-from dashboard import actions, documentation, matrix_views, views
+from dashboard import home, matrix, pages
 
 urlpatterns = [
-    path("", views.home, name="home"),
-    path("home/facts/", views.home_facts, name="home-facts"),
-    path("home/act/", actions.act, name="home-act"),
-    path("matrix/", matrix_views.matrix_page, name="matrix"),
-    path("matrix/<int:source>/<str:day>", matrix_views.matrix_day, name="matrix-day"),
-    path("docs/", documentation.document, name="docs"),
-    path("docs/<path:name>", documentation.document, name="docs-of"),
+    path("", home.home, name="home"),
+    path("home/facts/", home.home_facts, name="home-facts"),
+    path("home/act/", home.act, name="home-act"),
+    path("matrix/", matrix.matrix_page, name="matrix"),
+    path("matrix/<int:source>/<str:day>", matrix.matrix_day, name="matrix-day"),
+    path("docs/", pages.document, name="docs"),
+    path("docs/<path:name>", pages.document, name="docs-of"),
 ]

@@ -1,13 +1,18 @@
-"""Who comes up, announces itself, and goes away in the middle of its backup."""
+"""Who comes up, announces itself, and goes away in the middle of its backup. Agents are enrolled over real HTTP with a
+one-time code, then left running."""
 
+import sys
 import time
 from collections.abc import Callable
 
-from demo import agents, processes
-from demo.errors import DemoError
+from django.conf import settings
+
+from demo import processes
 from demo.hosts import Host
+from demo.processes import DemoError
 from jobs.models import BacklogRecord
-from sources.models import Assignment, Progress
+from sources.agents import tokens
+from sources.models import Assignment, Progress, Source
 from sources.planning import subject_of
 
 VANISHES_AFTER_BYTES = 500_000
@@ -32,7 +37,7 @@ class Comings:
                     self.say(f"{host.name} comes up")
             if host.process is not None and host.process.poll() is not None:
                 raise DemoError(f"{host.name} ended by itself: see {host.log}")
-            if host.has_agent and host.process is not None and host.agent is None and agents.start(host, self.url):
+            if host.has_agent and host.process is not None and host.agent is None and start_agent(host, self.url):
                 self.say(f"the agent of {host.name} checks in")
             if host.vanishes and host.process is not None and _has_copied(host, VANISHES_AFTER_BYTES):
                 self._vanish(host, elapsed)
@@ -56,3 +61,23 @@ def _has_copied(host: Host, size: int) -> bool:
     subjects = [subject_of(pk) for pk in Assignment.objects.filter(source__name=host.name).values_list("pk", flat=True)]
     running = BacklogRecord.objects.running().filter(kind="backup", subject__in=subjects)
     return Progress.objects.filter(record_id__in=running.values("pk"), bytes_done__gte=size).exists()
+
+
+def start_agent(host: Host, url: str) -> bool:
+    """Enrol the agent of a host that is up, if it is not enrolled, and leave it running. False: not yet.
+
+    Waits for nothing: on a slow machine the pages answer late, and another host may have to vanish meanwhile.
+    """
+    config, log = host.home / "agent.json", host.home / "agent.log"
+    if host.enrolment is not None and host.enrolment.poll() is None:
+        return False
+    host.enrolment = None
+    if config.exists():
+        argv = [sys.executable, str(settings.AGENT), "run", "--config", str(config), "--verbose"]
+        host.agent = processes.start(argv, log=log)
+        return True
+    # the web pages may not be up yet: then the next look tries again
+    argv = [sys.executable, str(settings.AGENT), "enrol", url, "-", "--config", str(config)]
+    code = tokens.make_code(Source.objects.get(name=host.name))
+    host.enrolment = processes.start(argv, log=log, given=code.encode())
+    return False

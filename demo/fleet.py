@@ -1,6 +1,5 @@
 """The demo fleet as a fleet file."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +86,3 @@ def _database_source(database: shop.Place, secret: Path) -> dict[str, Any]:
         "secret": f"file:{secret}",
         "policies": [DATABASE_POLICY],
     }
-
-
-def save(fleet: dict[str, Any], path: Path) -> None:
-    """Keep the fleet file beside the demo's hosts, for a look at it."""
-    path.write_text(json.dumps(fleet, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,26 +1,40 @@
-"""Real hosts on loopback: each an `rclone serve` process with its own address, host key and files."""
+"""Real hosts on loopback: each an `rclone serve` process with its own address, host key and files, which are generated,
+different on each host, and awkward on purpose."""
 
 import os
+import random
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from zlib import crc32
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from django.conf import settings
 
 from demo import processes, sleeper
-from demo.addresses import address_of
-from demo.files import generate
 from sources.processes import programs
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000
 """With the brake of the demo's policy its copy takes long enough to be interrupted."""
+
+SFTP_PORT = 2022
+
+AWKWARD_NAMES = (
+    "notes with spaces.txt",
+    "Übersicht 2026 — März.csv",
+    "-rf",
+    "100% done; $(date).log",
+    "empty file",
+    "quote ' and \" quote.md",
+)
+FOLDERS = ("Documents", "Documents/Invoices/2026", "Pictures", "Projects/alpha/src", ".config")
 
 
 @dataclass
@@ -164,3 +178,49 @@ def _make_host_key(path: Path) -> str:
     path.touch(mode=0o600)
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+@cache
+def has_loopback_network() -> bool:
+    """Whether any 127.x address can be bound here (Linux: yes; macOS: no)."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.77.0.1", 0))
+        except OSError:
+            return False
+    return True
+
+
+def address_of(number: int) -> tuple[str, int]:
+    """Address and port for host `number` (from 1): free at this moment. Demos of two directories, which may be started
+    at the same moment, have addresses of their own."""
+    if has_loopback_network():
+        block = crc32(str(settings.VAR_DIR).encode()) % 256
+        address = f"127.{77 + number // 250}.{block}.{number % 250 + 1}"
+        return address, free_port(address, SFTP_PORT)
+    return "127.0.0.1", free_port("127.0.0.1", 0)
+
+
+def free_port(address: str, wanted: int) -> int:
+    """`wanted` if it is free on `address`, else any free port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            found: int = probe.getsockname()[1]
+            return found
+    raise OSError(f"no free port on {address}")
+
+
+def generate(root: Path, *, seed: str, total_bytes: int) -> None:
+    """Write some dozens of files of `total_bytes` together below `root`. Equal seeds give equal files."""
+    rng = random.Random(seed)  # noqa: S311 - not for secrets
+    files = [root / name for name in AWKWARD_NAMES]
+    files += [root / folder / f"{rng.choice('abcdefgh')}{number:03}.dat" for number, folder in enumerate(FOLDERS * 5)]
+    weights = [0.0 if file.name == "empty file" else rng.random() ** 3 for file in files]
+    for file, weight in zip(files, weights, strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(rng.randbytes(int(total_bytes * weight / sum(weights))))

@@ -1,8 +1,10 @@
-"""Starts processes that cannot outlive the demo, and ends them: only those it started, by id."""
+"""Starts processes that cannot outlive the demo, and ends them: only those it started, by id. Web, worker and qcluster
+are one of them: honcho starts, logs and ends these."""
 
 import contextlib
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,44 +13,45 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from django.conf import settings
+
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 20.0
 
+LEASE_SECONDS = 10
+WORKERS_GRACE_SECONDS = 3
+"""Below honcho's own patience (5 s), so a worker ends by itself."""
+
+
+class DemoError(Exception):
+    """The demo cannot go on. The message says what, where, and what to do."""
+
 
 def start(
-    argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None, given: bytes = b""
+    argv: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    kept: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own; what it prints goes to `log`. On Linux it dies with this thread.
 
-    `given`: its standard input, of a few hundred bytes at most.
+    `given`: its standard input, of a few hundred bytes at most. `kept`: it is a keeper (demo/keeper.py), which lives on
+    until it sees the end of this process by its standard input, which stays empty.
     """
     with log.open("ab") as output, tempfile.TemporaryFile() as standard_input:
         standard_input.write(given)
         standard_input.seek(0)
         return subprocess.Popen(
             argv,
-            stdin=standard_input,
+            stdin=subprocess.PIPE if kept else standard_input,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
+            cwd=settings.BASE_DIR if kept else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-        )
-
-
-def start_kept(
-    argv: Sequence[str], *, log: Path, folder: Path, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    """Start a keeper (demo/keeper.py): it sees the end of this process by its standard input, which stays empty."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            cwd=folder,
-            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" and not kept else None,
         )
 
 
@@ -71,3 +74,28 @@ def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SE
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def procfile(*, workers: int, concurrency: int, port: int) -> str:
+    """The Procfile: name, then command."""
+    program = f"{shlex.quote(sys.executable)} -m backupsched"
+    lines = [
+        f"web: {program} web --listen 127.0.0.1:{port}",
+        f"qcluster: {program} qcluster",
+    ]
+    command = f"{program} worker --concurrency {concurrency} --grace {WORKERS_GRACE_SECONDS}"
+    lines += [f"worker{number}: {command}" for number in range(1, workers + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def start_services(home: Path, *, workers: int, concurrency: int, port: int) -> subprocess.Popen[bytes]:
+    """Start them, under a keeper that outlives the demo to end them. Their output goes to `home/services.log`."""
+    path = home / "Procfile"
+    path.write_text(procfile(workers=workers, concurrency=concurrency, port=port))
+    honcho = [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"]
+    return start(
+        [sys.executable, "-m", "demo.keeper", *honcho],
+        log=home / "services.log",
+        environment={"BACKUPSCHED_LEASE": str(LEASE_SECONDS), "PYTHONUNBUFFERED": "1"},
+        kept=True,
+    )

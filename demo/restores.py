@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.errors import DemoError
 from demo.hosts import Host
+from demo.processes import DemoError
 from sources.models import Assignment
 from sources.planning.requests import back_up_now
 from sources.restores import process

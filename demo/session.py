@@ -18,12 +18,12 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
 
-from demo import compare, fleet, processes, restores, services, shop
+from demo import fleet, processes, restores, shop
 from demo.comings import Comings
-from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
+from demo.processes import DemoError
 from demo.restores import Restored
-from demo.summary import Summary, copy_of, refused_attempts, summarise, unprotected
+from demo.summary import Summary, copy_of, differences, refused_attempts, summarise, unprotected
 from sources.fleet_import import import_fleet
 from sources.models import Backup
 from sources.processes import programs
@@ -79,7 +79,7 @@ class Session:
         secret = secrets_directory() / "shop"
         write_secret(secret, self.where.password or "")
         description = fleet.describe(self.hosts, self.where, secret, self.repository)
-        fleet.save(description, self.home / "fleet.json")
+        (self.home / "fleet.json").write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
         import_fleet(description, origin="the demo fleet")
 
     def start(self) -> None:
@@ -87,7 +87,7 @@ class Session:
         self.comings = Comings(self.hosts, self.url, self.say)
         self.comings.look()
         self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}, {self.login}")
-        self.services = services.start(
+        self.services = processes.start_services(
             self.home,
             workers=self.options.workers,
             concurrency=self.options.concurrency,
@@ -127,7 +127,7 @@ class Session:
 
     def _database_differences(self, dump: Path) -> list[str]:
         pg_restore = Path(programs.find_postgresql_program("pg_restore"))
-        return compare.database_differences(dump, self.where, pg_restore)
+        return shop.differences(dump, self.where, pg_restore)
 
     def stop(self, *, force: bool = False) -> None:
         """End everything that this run started, and nothing else."""
@@ -187,7 +187,7 @@ class Session:
             original = host.files / host.path if host.kind == "s3" else host.files
             is_encrypted = backup.repository.encrypted
             copy = restores.newest(backup.assignment, self.home / "compared") if is_encrypted else copy_of(backup)
-            found = compare.differences(original, copy)
+            found = differences(original, copy)
         for difference in found[:5]:
             self.say(f"{name}: {difference}")
         return not found

@@ -1,6 +1,9 @@
-"""The demo's PostgreSQL database: a small shop, generated, on the server of the demo."""
+"""The demo's PostgreSQL database: a small shop, generated, on the server of the demo; and whether a dump equals it."""
 
+import os
+import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -82,3 +85,32 @@ def contents(where: Place, database: str) -> dict[str, tuple[int, str]]:
             if row:
                 found[table] = (int(row[0]), str(row[1]))
         return found
+
+
+def differences(dump: Path, where: Place, pg_restore: Path) -> list[str]:
+    """What differs between the shop and a restore of `dump` into a scratch database, which is dropped again."""
+    with where.connect(ADMINISTRATION) as server:
+        server.execute(f"CREATE DATABASE {SCRATCH} TEMPLATE template0")
+    try:
+        restored = subprocess.run(
+            [
+                str(pg_restore), "--exit-on-error", "--no-owner", "--host", where.host, "--port", str(where.port),
+                "--username", where.user, "--dbname", SCRATCH, str(dump),
+            ],
+            env={**os.environ, "PGPASSWORD": where.password or ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        if restored.returncode != 0:
+            return [f"the dump cannot be restored: {restored.stderr.strip()[:500]}"]
+        originals, copies = contents(where, NAME), contents(where, SCRATCH)
+        return [
+            f"table {table}: {originals.get(table)} became {copies.get(table)} (rows, digest)"
+            for table in sorted(originals.keys() | copies.keys())
+            if originals.get(table) != copies.get(table)
+        ]
+    finally:
+        with where.connect(ADMINISTRATION) as server:
+            server.execute(f"DROP DATABASE {SCRATCH} WITH (FORCE)")

@@ -1,9 +1,10 @@
 """What a demo run achieved: per source outcome, attempts, bytes, seconds, and whether the copy equals the original."""
 
+import filecmp
+import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from demo.restores import Restored
 from jobs.models import Attempt, BacklogRecord
@@ -44,9 +45,6 @@ class Summary:
         """Whether every reachable source is protected by a copy that equals it, and what was restored does."""
         rows = [source.identical for source in self.sources if source.reachable]
         return all(rows) and all(each.identical for each in self.restored)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def unprotected(reachable: set[str]) -> list[str]:
@@ -109,3 +107,20 @@ def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogReco
     if attempt and attempt.outcome == AttemptOutcome.FAILED:
         return f"failed: {attempt.error}"
     return f"waiting: {record.last_error}" if record and record.last_error else "waiting"
+
+
+def differences(original: Path, copy: Path) -> list[str]:
+    """What differs between two trees, in words; empty when every path and every byte is the same."""
+    ours, theirs = _relative_files(original), _relative_files(copy)
+    missing = [f"missing in the copy: {path}" for path in sorted(ours - theirs)]
+    surplus = [f"only in the copy: {path}" for path in sorted(theirs - ours)]
+    changed = [
+        f"differs: {path}"
+        for path in sorted(ours & theirs)
+        if not filecmp.cmp(original / path, copy / path, shallow=False)
+    ]
+    return missing + surplus + changed
+
+
+def _relative_files(root: Path) -> set[str]:
+    return {os.path.relpath(os.path.join(folder, file), root) for folder, _, files in os.walk(root) for file in files}

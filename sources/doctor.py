@@ -8,8 +8,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
-from jobs.formatting import several
-from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, warning
+from operations.doctor.finding import COUNT_TO, Answer, condition, ok, warning
 from sources import copied, status
 from sources.backups import repositories
 from sources.backups.check import in_words
@@ -22,32 +21,25 @@ from sources.storage.store import StorageFailed
 @condition("")
 def protection(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether each source has a backup that is recent enough, and is backed up without failures."""
-    found = status.counts(now)
-    numbers = {word.value: number for word, number in found.items()}
-    summary = status.Summary(found, 0)
-    if not summary.total and status.delivers_events_alone():
-        return ok("there is nothing to back up: schedules deliver events alone", **numbers)
-    if not summary.total:
-        return warning(summary.sentence, status.FIRST_STEPS, **numbers)
-    if not summary.in_need:
-        return ok(summary.sentence, **numbers)
-    return warning(f"{summary.sentence}: {summary.needs}", f"`{PROGRAM} status` names them and says why", **numbers)
+    summary, wrong, do = status.verdict(now)
+    numbers = {word.value: number for word, number in summary.by_status.items()}
+    if wrong:
+        return warning(wrong, do, **numbers)
+    return ok(
+        summary.sentence if summary.total else "there is nothing to back up: schedules deliver events alone", **numbers
+    )
 
 
-@condition("")
+@condition(
+    "no repository is open to accounts that the umask keeps out",
+    "could be read by others: {}",
+    f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
+)
 def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
     rows = Repository.objects.filter(remote={}).order_by("name")
-    found = [(each, repositories.why("open_to_others", each.location)) for each in rows]
-    is_open = {each.name: why for each, why in found if why}
-    if not is_open:
-        return ok("no repository is open to accounts that the umask keeps out", open=[])
-    where = listed(list(is_open.values()))
-    return warning(
-        f"{len(is_open)} of {several(len(found), 'place')} for backups could be read by others: {where}",
-        f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
-        open=sorted(is_open),
-    )
+    found = {each.name: why for each in rows if (why := repositories.why("open_to_others", each.location))}
+    return list(found.values()), {"open": list(found)}
 
 
 @condition(
@@ -153,19 +145,15 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
     return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())
 
 
-@condition("")
+@condition(
+    "every repository can be written",
+    "cannot be written: {}",
+    f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
+)
 def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether each repository can be written now. A file is tried there; nothing of it stays."""
-    found = {each.name: _why_not(each) for each in Repository.objects.order_by("name")}
-    lost = {name: why for name, why in found.items() if why}
-    if not lost:
-        return ok("every repository can be written", lost=[])
-    where = listed([f"{name}: {why}" for name, why in lost.items()])
-    return warning(
-        f"{len(lost)} of {several(len(found), 'place')} for backups cannot be written: {where}",
-        f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
-        lost=sorted(lost),
-    )
+    found = {each.name: why for each in Repository.objects.order_by("name") if (why := _why_not(each))}
+    return [f"{name}: {why}" for name, why in found.items()], {"lost": list(found)}
 
 
 def _why_not(repository: Repository) -> str | None:

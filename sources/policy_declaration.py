@@ -1,5 +1,6 @@
 """What a policy may be, as far as no table is needed to say so."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -31,36 +32,20 @@ MOST_ROWS = 200
 """Ranges of a window, and excluded dates."""
 
 
-def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    Window.parse(rows, "UTC")
-    return rows
+def _checked(check: Callable[[Any], object], *, may_be_empty: bool = False) -> AfterValidator:
+    """For a value of which `check` says by a ValueError what is wrong."""
+
+    def checked(value: Any) -> Any:
+        if value or not may_be_empty:
+            check(value)
+        return value
+
+    return AfterValidator(checked)
 
 
-def _dates(entries: list[Any]) -> list[Any]:
-    ExcludedDates.parse(entries)
-    return entries
-
-
-def _engine_options(options: dict[str, Any]) -> dict[str, Any]:
-    validation.check_engine_options(options)
-    return options
-
-
-def _bandwidth(limit: str) -> str:
-    if limit:
-        validation.check_engine_options({"bwlimit": limit})
-    return limit
-
-
-def _keep(rules: dict[str, Any]) -> dict[str, Any]:
-    Keep.parse(rules)
-    return rules
-
-
-def _reference(reference: str) -> str:
-    if reference:
-        check_reference(reference, "URL")
-    return reference
+RANGES = _checked(lambda rows: Window.parse(rows, "UTC"))
+BANDWIDTH = _checked(lambda limit: validation.check_engine_options({"bwlimit": limit}), may_be_empty=True)
+REFERENCE = _checked(lambda reference: check_reference(reference, "URL"), may_be_empty=True)
 
 
 class Policy(BaseModel):
@@ -77,7 +62,7 @@ class Policy(BaseModel):
     priority: Priority = Field(0, description="Higher is backed up first")
     cron: Cron = Field(description="When a period begins: five fields, as `0 9 * * 1-5`")
     zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
-    window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), AfterValidator(_ranges)] = Field(
+    window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES] = Field(
         default_factory=list,
         description='When it may run, in its zone, as [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]. '
         "Empty: always",
@@ -85,7 +70,7 @@ class Policy(BaseModel):
     excluded_dates: Annotated[
         list[Annotated[str, Field(max_length=40), PRINTABLE] | JsonObject],
         Field(max_length=MOST_ROWS),
-        AfterValidator(_dates),
+        _checked(ExcludedDates.parse),
     ] = Field(
         default_factory=list,
         description='Local dates on which no range of its window begins, as ["2026-12-24", "12-25", '
@@ -100,7 +85,7 @@ class Policy(BaseModel):
         description="Start only what its last duration lets end before the window closes. What was left out in three "
         "openings running is started in the next one all the same",
     )
-    engine_options: Annotated[JsonObject, AfterValidator(_engine_options)] = Field(
+    engine_options: Annotated[JsonObject, _checked(validation.check_engine_options)] = Field(
         default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
     )
     hook: Annotated[str, Field(max_length=100), AfterValidator(hook_name)] = Field(
@@ -108,7 +93,7 @@ class Policy(BaseModel):
         description="Name of the commands that its workers run before and after each backup, and when one has failed. "
         "They stand in a file of root on those hosts (docs/hooks.md). Empty: none",
     )
-    keep: Annotated[JsonObject, AfterValidator(_keep)] = Field(
+    keep: Annotated[JsonObject, _checked(Keep.parse)] = Field(
         default_factory=usual,
         description='Which points in time to keep, as {"last": 7, "hourly": 24, "daily": 14, "weekly": 8, '
         '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
@@ -120,12 +105,12 @@ class Policy(BaseModel):
         "encrypted with a key of its own if it is. None: no copies",
     )
     copy_within: ManySeconds = Field(86_400, description="After a backup, after which its copy is overdue")
-    copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), AfterValidator(_ranges)] = Field(
+    copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES] = Field(
         default_factory=list,
         description="When copies may run, as `window`; one that runs is stopped at its close, and goes on in the next "
         "opening. Empty: always",
     )
-    copy_bandwidth: Annotated[str, Field(max_length=500), STORABLE, AfterValidator(_bandwidth)] = Field(
+    copy_bandwidth: Annotated[str, Field(max_length=500), STORABLE, BANDWIDTH] = Field(
         "", description='Of copies, as "10M" bytes a second, or "08:00,512K 19:00,off" in its zone. Empty: no limit'
     )
     check_within: ManySeconds | None = Field(
@@ -172,7 +157,7 @@ class Policy(BaseModel):
     outcomes_endpoint: Reference | None = Field(
         None, description="To which the outcome of each backup is delivered, as an event. None: to none"
     )
-    ping_url: Annotated[str, Field(max_length=500), STORABLE, AfterValidator(_reference)] = Field(
+    ping_url: Annotated[str, Field(max_length=500), STORABLE, REFERENCE] = Field(
         "",
         description="Where the URL of a dead-man ping is found, which is asked for after each success, and with /fail "
         "after each failure: stored:NAME, env:NAME or file:/path",

@@ -1,5 +1,6 @@
 """The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
 
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -8,12 +9,14 @@ from zoneinfo import ZoneInfo
 from django.db.models import Count
 
 from jobs.clock import database_clock
+from jobs.durations import span
 from sources.domain.not_kept import not_kept
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Assignment, Policy
 
 LARGEST_COUNT = 1000
 SHOWN_HOLIDAYS = 10
+HEADERS = ("period begins", "UTC", "lasts", "open from – to", "the same in UTC", "open for")
 
 
 def preview(
@@ -61,6 +64,29 @@ def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
         "not_kept": lost_of(policy),
         "periods": [_period_facts(period, schedule.period.tzinfo) for period in periods],
     }
+
+
+def rows_of(policy: Policy, periods: list[PreviewedPeriod]) -> Iterator[tuple[str, ...]]:
+    """Under HEADERS a row an opening, in the zone of the policy; what is the period's own stands in its first one."""
+    zone = policy.schedule.period.tzinfo
+    for period in periods:
+        begins = period.begins_at.astimezone(zone)
+        own = (
+            f"{begins:%a %Y-%m-%d %H:%M}",
+            f"{period.begins_at:%m-%d %H:%M}",
+            _length(period.begins_at, period.ends_at),
+        )
+        if not period.openings:
+            yield (*own, "no opening", period.warning, "")
+        for each in period.openings:
+            ends = (each.opens_at, each.closes_at)
+            local = " – ".join(f"{end.astimezone(zone):%a %m-%d %H:%M}" for end in ends)
+            yield (*own, local, " – ".join(f"{end:%a %m-%d %H:%M}" for end in ends), _length(*ends))
+            own = ("", "", "")
+
+
+def _length(start: datetime, end: datetime) -> str:
+    return span((end - start).total_seconds())
 
 
 def _period_facts(period: PreviewedPeriod, zone: ZoneInfo) -> dict[str, Any]:

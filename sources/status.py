@@ -15,7 +15,6 @@ from django.db.models.functions import Cast, Concat
 
 from jobs import states
 from jobs.conf import PROGRAM
-from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
 from operations.backlog.obstacles import Surroundings
@@ -28,7 +27,7 @@ from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
 DOUBTFUL = (
     Q(held_back_since__isnull=False) | ~Q(drill_error="") | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
 )
-FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGRAM} apply FILE`."
+FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGRAM} apply FILE`"
 
 
 class StatusField(IntegerField):  # type: ignore[type-arg]
@@ -159,20 +158,25 @@ def summary(now: datetime) -> Summary:
     return Summary(counts(now), BacklogRecord.objects.filter(status=states.Status.FAILED).count())
 
 
-def delivers_events_alone() -> bool:
-    """Whether that there are no sources is as it should be."""
-    return Schedule.objects.filter(policy=None).exists()
+def verdict(now: datetime) -> tuple[Summary, str, str]:
+    """The numbers of sources; why they are not all protected, and what to do about that, neither with a full stop.
+    Both empty: they are, or there is nothing to back up, since schedules deliver events alone."""
+    found = Summary(counts(now), 0)
+    if not found.total and Schedule.objects.filter(policy=None).exists():
+        return found, "", ""
+    if not found.total:
+        return found, found.sentence, FIRST_STEPS
+    if found.in_need:
+        return found, f"{found.sentence}: {found.needs}", f"`{PROGRAM} status` names them and says why"
+    if not found.protected:
+        return found, f"{found.sentence}: nothing is backed up", f"`{PROGRAM} resume NAME` backs a source up again"
+    return found, "", ""
 
 
 def in_need(now: datetime) -> list[str]:
-    """In a sentence how many sources need a person, or what to do first where there is nothing yet."""
-    found = Summary(counts(now), 0)
-    if found.total == 0 and not delivers_events_alone():
-        return [f"{found.sentence}. {FIRST_STEPS}"]
-    if not found.in_need:
-        return [] if found.protected or not found.total else [f"{found.sentence}: nothing is backed up."]
-    of_all = f"{found.in_need:,} of {several(found.total, 'source')} need{'s' if found.in_need == 1 else ''} you"
-    return [f"{of_all}: {found.needs}. `{PROGRAM} status` names them and says why."]
+    """The same in sentences, none where all is well."""
+    _, wrong, do = verdict(now)
+    return [f"{wrong}. {do}."] if wrong else []
 
 
 def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:

@@ -16,7 +16,6 @@ from jobs.models import Throttle
 from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import KIND, limit_seeding
-from sources.planning.lanes import lane_of
 
 PRIORITIES = 3
 OPEN_FOR = timedelta(hours=12)
@@ -54,7 +53,7 @@ def make_policy(number: int, throttle: Throttle | None = None, *, seeding_limit:
     )
     limit_seeding(policy)
     for first_backup in (False, True):  # a lane is made at its first use, which for most periods is long ago
-        lane_of(policy, first_backup=first_backup)
+        policy.lane(first_backup=first_backup)
     return policy
 
 

@@ -105,15 +105,16 @@ def column(
     *,
     ordered: bool | str = True,
     label: dict[str, str] | None = None,
+    empty: str = "",
 ) -> Any:
     """A column of a list, or a line of a page: a field of its rows, or what a function makes of one, as `shown` writes
-    it, empty for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
+    it, `empty` for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
     field = read if isinstance(read, str) else None
     value_of = attrgetter(read.replace("__", ".")) if isinstance(read, str) else read
 
     @display(description=words, ordering=field if ordered is True else ordered or None, label=label)
     def show(self: Any, row: Any) -> object:
-        return "" if (value := value_of(row)) is None else shown(value)
+        return empty if (value := value_of(row)) is None else shown(value)
 
     return show
 

@@ -4,13 +4,16 @@ A code is shown once, in the answer to the request that made it: never in a mess
 list or a log.
 """
 
+from datetime import datetime
+from typing import Any
+
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
@@ -18,11 +21,13 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import several
 from operations.admin.asking import question
-from operations.admin.base import ago, moment
+from operations.admin.base import ago, column, moment
+from sources.admin.protection import of_a_source
 from sources.agents import tokens
 from sources.models import Source
 
-KNOWN = {True: "yes", False: "no", None: "not reported"}
+YES_OR_NO = {True: "yes", False: "no"}
+NOT_REPORTED, NOT_SNOOZED = "not reported", "not snoozed"
 
 AGENT_FIELDS = (
     "shown_checked_in_at", "hostname", "shown_addresses", "shown_on_battery", "shown_metered", "shown_clock_skew",
@@ -41,56 +46,44 @@ REVOKE = (
 )
 
 
-class AgentFields:
-    """What the agent of a source reported at its last check-in."""
+def _clock(skew: float) -> str:
+    return f"{span(abs(skew))} {'ahead' if skew >= 0 else 'behind'}"
 
-    @admin.display(description="checked in (UTC)")
-    def shown_checked_in_at(self, source: Source) -> str:
-        return f"{moment(source.checked_in_at)}, {ago(source.checked_in_at)}" if source.checked_in_at else "never"
 
-    @admin.display(description="addresses")
-    def shown_addresses(self, source: Source) -> str:
-        return ", ".join(source.addresses) or "not reported"
+def _snoozed(until: datetime) -> str:
+    return moment(until) if until > timezone.now() else NOT_SNOOZED
 
-    @admin.display(description="on battery")
-    def shown_on_battery(self, source: Source) -> str:
-        return KNOWN[source.on_battery]
 
-    @admin.display(description="metered connection")
-    def shown_metered(self, source: Source) -> str:
-        return KNOWN[source.metered]
+class Agents(ModelAdmin):
+    """For the admin of sources: what the agent of one reported at its last check-in; enrol and revoke, from its page:
+    first a question, then the verb. Both need `change_source`."""
 
-    @admin.display(description="its clock")
-    def shown_clock_skew(self, source: Source) -> str:
-        if source.clock_skew is None:
-            return "not reported"
-        return f"{span(abs(source.clock_skew))} {'ahead' if source.clock_skew >= 0 else 'behind'}"
+    actions_detail: Any = ("enrol", "revoke_tokens")
 
-    @admin.display(description="snoozed until (UTC)")
-    def shown_snoozed_until(self, source: Source) -> str:
-        snoozed = source.snoozed_until and source.snoozed_until > timezone.now()
-        return moment(source.snoozed_until) if snoozed else "not snoozed"
+    shown_checked_in_at = column(
+        "checked_in_at", "checked in (UTC)", lambda at: f"{moment(at)}, {ago(at)}", empty="never"
+    )
+    shown_addresses = column("addresses", "addresses", lambda found: ", ".join(found) or NOT_REPORTED)
+    shown_on_battery = column("on_battery", "on battery", YES_OR_NO.get, empty=NOT_REPORTED)
+    shown_metered = column("metered", "metered connection", YES_OR_NO.get, empty=NOT_REPORTED)
+    shown_clock_skew = column("clock_skew", "its clock", _clock, empty=NOT_REPORTED)
+    shown_snoozed_until = column("snoozed_until", "snoozed until (UTC)", _snoozed, empty=NOT_SNOOZED)
 
     @admin.display(description="tokens")
-    def shown_tokens(self, source: Source) -> str:
-        return _tokens(source)
-
-
-class AgentActions:
-    """Enrol and revoke, from the page of one source: first a question, then the verb. Both need `change_source`."""
-
-    actions_detail: tuple[str, ...] = ("enrol", "revoke_tokens")
+    def shown_tokens(self, source: Any) -> str:
+        """The theme asks six times for what it shows once."""
+        if not hasattr(source, "tokens_in_words"):
+            source.tokens_in_words = _tokens_in_words(source)
+        return str(source.tokens_in_words)
 
     @action(description=NEW_CODE[0], url_path="enrol", permissions=["change"], icon="key")
-    def enrol(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        source = self._source(request, object_id)
-        if source is None:
-            return redirect("admin:sources_source_changelist")
+    @of_a_source
+    def enrol(self, request: HttpRequest, source: Source) -> HttpResponse:
         if request.method != "POST":
             return _question(request, source, *NEW_CODE)
         now = database_clock()
         code = tokens.make_code(source, now=now)
-        self.log_change(request, source, "Made an enrolment code.")  # type: ignore[attr-defined]
+        self.log_change(request, source, "Made an enrolment code.")
         context = admin.site.each_context(request) | {
             "title": f"{source}: Enrolment code",
             "opts": source._meta,
@@ -104,40 +97,21 @@ class AgentActions:
     @action(
         description=REVOKE[0], url_path="revoke", permissions=["change"], icon="key_off", variant=ActionVariant.DANGER
     )
-    def revoke_tokens(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        source = self._source(request, object_id)
-        if source is None:
-            return redirect("admin:sources_source_changelist")
+    @of_a_source
+    def revoke_tokens(self, request: HttpRequest, source: Source) -> HttpResponse:
         if request.method != "POST":
             return _question(request, source, *REVOKE, danger=True)
         ended = tokens.revoke(source)
-        self.log_change(request, source, "Revoked its tokens.")  # type: ignore[attr-defined]
+        self.log_change(request, source, "Revoked its tokens.")
         text = f"{source}: {several(ended, 'token')} revoked, and any open enrolment code."
-        self.message_user(request, text, messages.SUCCESS)  # type: ignore[attr-defined]
+        self.message_user(request, text, messages.SUCCESS)
         return redirect("admin:sources_source_change", source.pk)
-
-    def _source(self, request: HttpRequest, object_id: str) -> Source | None:
-        """The source, or None when it is gone. Raises: PermissionDenied."""
-        source: Source | None = self.get_object(request, object_id)  # type: ignore[attr-defined]
-        if source is None:
-            self.message_user(request, f"There is no source {object_id}.", messages.WARNING)  # type: ignore[attr-defined]
-        elif not self.has_change_permission(request, source):  # type: ignore[attr-defined]
-            raise PermissionDenied
-        return source
 
 
 def _question(request: HttpRequest, source: Source, name: str, means: str, *, danger: bool = False) -> HttpResponse:
     back = reverse("admin:sources_source_change", args=[source.pk])
     asks, title = f"{name}: {source}?", f"{source}: {name}?"
     return question(request, name, means, asks=asks, yes=name, back=back, danger=danger, opts=source._meta, title=title)
-
-
-def _tokens(source: Source) -> str:
-    """The theme asks six times for what it shows once."""
-    known: str | None = getattr(source, "tokens_in_words", None)
-    if known is None:
-        known = source.tokens_in_words = _tokens_in_words(source)  # type: ignore[attr-defined]
-    return known
 
 
 def _tokens_in_words(source: Source) -> str:

@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import mark_safe
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
@@ -21,7 +20,8 @@ from operations.admin.base import ReadOnlyAdmin, column, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
-from sources.admin.protection import PolicyFilter, StatusFilter, proved, table_of_copies
+from sources.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
+from sources.admin.removing import left_behind
 from sources.backups import check, copies, deciding
 from sources.copied import doubt
 from sources.domain.status import COLOURS
@@ -101,9 +101,7 @@ class BackupAdmin(ReadOnlyAdmin):
     shown_read = column("read", "read", filesizeformat)
     shown_added = column("added", "added", filesizeformat)
 
-    @admin.display(description="warnings")
-    def shown_warnings(self, backup: Backup) -> str:
-        return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in backup.warnings))
+    shown_warnings = column("warnings", "warnings", lines_of, ordered=False)
 
     @display(description="result", label={"good": "success", "with warnings": "warning"})
     def result(self, backup: Backup) -> str:
@@ -142,6 +140,12 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
         """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What stays, then what goes. No account may delete backups by themselves; with their assignment they go."""
+        rows = list(objs)
+        counts = {"assignments": len(rows), "backups": Backup.objects.filter(assignment__in=rows).count()}
+        return [*left_behind(rows), *map(str, rows)], counts, set(), []
 
     accept, accept_this = asked("accept", ACCEPT, ACCEPT_MEANS, held_back.accept, "visibility")
     drill_now, drill_this = asked("drill_now", DRILL, DRILL_MEANS, drills.drill_now, "verified")

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -17,12 +17,14 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.formatting import several
+from sources.admin.protection import of_a_source
 from sources.backups import repositories
 from sources.domain.not_kept import not_kept
 from sources.kinds import RULES
@@ -91,10 +93,10 @@ class Place:
         return process.tree_of(self.repository, self.assignment.directory, self.point)
 
 
-class BrowsesBackups:
+class BrowsesBackups(ModelAdmin):
     """The page `restore/` of a source. Needs the permission to restore."""
 
-    actions_detail: tuple[str, ...] = ("restore",)
+    actions_detail: Any = ("restore",)
 
     def has_restore_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(MAY_RESTORE))
@@ -105,12 +107,8 @@ class BrowsesBackups:
         permissions=["restore"],
         icon="settings_backup_restore",
     )
-    def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        source: Source | None = self.get_object(request, object_id)  # type: ignore[attr-defined]
-        if source is None:
-            return redirect("admin:sources_source_changelist")
-        if not self.has_restore_permission(request):
-            raise PermissionDenied
+    @of_a_source
+    def restore(self, request: HttpRequest, source: Source) -> HttpResponseBase:
         try:
             place = _place(source, request.GET)
             if request.method == "POST":
@@ -141,8 +139,8 @@ class BrowsesBackups:
                 for field, texts in error.message_dict.items():
                     form.add_error(field if field in form.fields else None, texts)
             else:
-                self.log_change(request, source, f"Asked to restore {restore}.")  # type: ignore[attr-defined]
-                self.message_user(request, "It is on the backlog; this page shows how it goes.", messages.SUCCESS)  # type: ignore[attr-defined]
+                self.log_change(request, source, f"Asked to restore {restore}.")
+                self.message_user(request, "It is on the backlog; this page shows how it goes.", messages.SUCCESS)
                 return redirect("admin:sources_restore_change", restore.pk)
         return self._page(request, source, place, form, _folder(place, request))
 

@@ -1,18 +1,91 @@
-"""Policies, each edited in one form with its schedule."""
+"""Policies, each edited in one form with its schedule, with buttons that fill in what most want."""
 
+import json
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
+from jobs.models import RetryPolicy, Throttle
 from operations.admin.base import SMALL_TEXT_AREAS, column, moment
-from operations.admin.declared import DeclaredAdmin
+from operations.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from operations.admin.previewing import PreviewedForm
+from operations.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
 from schedules import rollouts
-from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
-from sources.admin.preview import preview_of
+from schedules.models import Schedule
+from sources import planning, policy_declaration
+from sources.admin.preview import WHEN_FIELDS, preview_of
+from sources.edits import SCHEDULE_FIELDS, Policies
+from sources.hooks import definitions
+from sources.hooks.definitions import HookUnusable
 from sources.models import Policy
+
+
+def _range(days: str, start: str, end: str) -> str:
+    return json.dumps([{"days": days, "start": start, "end": end}])
+
+
+PERIODS: list[Filling] = [
+    ("Hourly", "every hour", "0 * * * *"),
+    ("Daily", "every day", "0 0 * * *"),
+    ("Weekdays", "Monday to Friday", "0 0 * * 1-5"),
+    ("Weekly", "every week, from Monday", "0 0 * * 1"),
+    ("Monthly", "every month, from its first day", "0 0 1 * *"),
+]
+"""They begin at local midnight: at which hour backups run is the window's to say."""
+
+WINDOWS: list[Filling] = [
+    ("Always", "at any time", "[]"),
+    ("Working hours", "Monday to Friday, 08:00 to 18:00", _range("mon-fri", "08:00", "18:00")),
+    ("Nights", "every night, 22:00 to 06:00", _range("mon-sun", "22:00", "06:00")),
+    ("Weekends", "Saturday and Sunday", _range("sat-sun", "00:00", "00:00")),
+]
+
+
+class PolicyForm(DeclaredForm):
+    """A policy and its schedule in one form."""
+
+    service = Policies
+
+    name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget)
+    cron = forms.CharField(initial="0 9 * * *", widget=LineWithPresets(PERIODS))
+    zone = forms.CharField(initial="UTC", widget=UnfoldAdminTextInputWidget)
+    enabled = forms.BooleanField(initial=True, required=False, widget=UnfoldBooleanSwitchWidget)
+    priority = forms.IntegerField(initial=0, widget=UnfoldAdminTextInputWidget)
+    retry_policy = forms.ModelChoiceField(RetryPolicy.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
+    throttle = forms.ModelChoiceField(Throttle.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
+
+    class Meta:
+        model = Policy
+        fields = tuple(name for name in policy_declaration.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        field_classes = duration_fields(policy_declaration.Policy)
+        widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "hook" in self.fields:
+            try:
+                names = definitions.known()
+                hint = "" if names else "This host has none."
+            except HookUnusable as error:
+                names, hint = [], f"This host: {error}."
+            self.fields["hook"].widget = LineWithPresets(
+                [(name, f"The hook {name} of this host", name) for name in names]
+            )
+            self.fields["hook"].help_text += f" {hint}"
+        if self.instance.pk:
+            self.initial = {**self.initial} | {name: getattr(self.instance.schedule, name) for name in SCHEDULE_FIELDS}
+        else:
+            initial = {name: self.base_fields[name].initial for name in ("cron", "zone")}
+            self.instance.schedule = Schedule(kind=planning.KIND, provider="assignments", **initial)
+
 
 LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_limit")
 
@@ -79,13 +152,8 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     name = column("schedule__name", "name", ordered=False)
     priority = column("schedule__priority", "priority", ordered=False)
 
-    @admin.display(description="retry policy")
-    def retry_policy(self, policy: Policy) -> str:
-        return str(policy.schedule.retry_policy or "")
-
-    @admin.display(description="throttle")
-    def throttle(self, policy: Policy) -> str:
-        return str(policy.schedule.throttle or "")
+    retry_policy = column("schedule__retry_policy", "retry policy", ordered=False)
+    throttle = column("schedule__throttle", "throttle", ordered=False)
 
     @admin.display(description="window")
     def shown_window(self, policy: Policy) -> str:
@@ -94,9 +162,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         spans = (f"{row.get('days', 'mon-sun')} {row['start']}–{row['end']}" for row in policy.window)
         return ", ".join(spans) or "always"
 
-    @admin.display(description="sources", ordering="sources")
-    def number_of_sources(self, policy: Any) -> int:
-        return int(policy.sources)
+    number_of_sources = column("sources", "sources", int)
 
     @admin.display(description="enabled", ordering="schedule__enabled", boolean=True)
     def enabled(self, policy: Policy) -> bool:

@@ -1,37 +1,31 @@
 """The coming periods of a policy with their openings, as the policy's page shows them while it is edited."""
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import date, datetime
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from jobs.durations import span
-from sources.admin.policy_form import WHEN_FIELDS
 from sources.backups import deciding
-from sources.domain.preview import PreviewedPeriod
-from sources.domain.windows import Opening
 from sources.models import Policy
 from sources.models.source import SourceKind
-from sources.previews import holidays_of, lost_of, preview
+from sources.previews import HEADERS, holidays_of, lost_of, preview, rows_of
+
+WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
+"""What decides when its periods begin and its window is open."""
 
 SHOWN_PERIODS = 10
 SHOWN_SOURCES = 10
 SHOWN_POINTS = 5
 KEPT_HEADERS = ("source", "points that stay", "since they are", "points that go", "these (UTC)")
-HEADERS = ("period begins", "open from – to", "the same in UTC", "open for")
-
-Row = tuple[object, ...]
 
 
 def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString:  # type: ignore[type-arg]
     """The next ten periods of what `form` says, saved or not; or what is wrong with the fields that decide them."""
     wrong = [f"{name.replace('_', ' ')}: {text}" for name in WHEN_FIELDS for text in form.errors.get(name, [])]
     policy: Policy = form.instance
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     holidays: list[tuple[date, str]] = []
     if not wrong:
         try:
@@ -39,9 +33,7 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
         except ValueError as error:  # what was stored past the form
             wrong = [f"{error}"]
         else:
-            zone = policy.schedule.period.tzinfo
-            rows = [row for period in periods for row in _rows(period, zone)]
-            holidays = holidays_of(policy, periods)
+            rows, holidays = list(rows_of(policy, periods)), holidays_of(policy, periods)
     context = {
         "wrong": wrong,
         "zone": policy.schedule.zone,
@@ -68,20 +60,3 @@ def _kept_of(policy: Policy) -> str:
         names = ", ".join(goes[:SHOWN_POINTS]) + (", …" if len(goes) > SHOWN_POINTS else "")
         rows.append((assignment.source.name, len(found) - len(goes), why, len(goes), names))
     return render_to_string("sources/kept.html", {"table": {"headers": KEPT_HEADERS, "rows": rows}}) if rows else ""
-
-
-def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> Iterator[Row]:
-    """A row an opening; the period is named in its first one only."""
-    begins = f"{period.begins_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
-    if not period.openings:
-        gap = render_to_string("unfold/helpers/label.html", {"text": "no opening", "type": "warning"})
-        yield (begins, gap, period.warning, "")
-    for opening in period.openings:
-        yield (begins, *_cells(opening, zone))
-        begins = ""
-
-
-def _cells(opening: Opening, zone: ZoneInfo) -> Row:
-    ends = [(instant.astimezone(zone), instant) for instant in (opening.opens_at, opening.closes_at)]
-    local, utc = (" – ".join(f"{pair[which]:%a %m-%d %H:%M}" for pair in ends) for which in (0, 1))
-    return (local, utc, span((opening.closes_at - opening.opens_at).total_seconds()))

@@ -1,18 +1,41 @@
-"""The filters by status and by policy, and what a drill proved."""
+"""What pages of sources and assignments share: filters by status and policy, what a drill proved, what helps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 
 from operations.admin.base import moment
 from operations.admin.tables import table
 from sources.domain.status import NEEDS_A_PERSON, Status
 from sources.models import Assignment, Copy, Policy
 from sources.status import DOUBTFUL
+
+
+def of_a_source(page: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
+    """A page of the admin of sources about the one in its address; where that is gone, the list."""
+
+    @wraps(page)
+    def found(self: Any, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        if source := self.get_object(request, object_id):
+            return page(self, request, source)
+        self.message_user(request, f"There is no source {object_id}.", messages.WARNING)
+        return redirect("admin:sources_source_changelist")
+
+    return found
+
+
+def lines_of(texts: list[str]) -> str:
+    """One below the other."""
+    return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in texts))
 
 
 def proved(assignment: Assignment) -> str:

@@ -1,20 +1,25 @@
 """Deleting what has backups: the page that says what goes, and asks whether their files go, too."""
 
+from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import DELETION
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 
+from jobs.conf import PROGRAM
 from operations.admin.asking import button, is_confirmed, question
 from operations.web import audit
 from sources import removing
+from sources.models import Assignment, Copy, Format, Repository
+from sources.storage.location import joined
 
 MEANS = (
     "It is done in the background, and begins at once: from then on nothing of it is backed up or edited. "
@@ -24,6 +29,27 @@ MEANS = (
 NAMED = 20
 
 
+def left_behind(assignments: Iterable[Assignment]) -> Iterator[str]:
+    """What stays in repositories when assignments are deleted by themselves, and how it is deleted."""
+    for row in assignments:
+        copies = Copy.objects.filter(assignment=row).exclude(points=[])
+        homes = Repository.objects.filter(Q(backups__assignment=row) | Q(copies__in=copies)).distinct().order_by("name")
+        for home in homes:
+            yield (
+                f"The files of {row} stay in the repository {home}, and no retention removes them any more. To have "
+                f"them deleted, too, delete its source instead, by its page or `{PROGRAM} remove source "
+                f"{quote(row.source.name)} --with-backups`; or afterwards by hand: {_by_hand(home, row.directory)}"
+            )
+
+
+def _by_hand(repository: Repository, folder: str) -> str:
+    if repository.format == Format.RESTIC:
+        return f"`restic snapshots --tag assignment={folder}` lists them for `restic forget` and `restic prune`"
+    if repository.remote or repository.encrypted:
+        return f"`rclone purge` of the folder {folder}, through the remote that RECOVER.txt there describes"
+    return f"the folder {joined(repository.location, folder)}"
+
+
 class RemovesInBackground(ModelAdmin):
     """The admin of rows that may have backups. What has none is deleted at once, as any other row."""
 
@@ -31,7 +57,8 @@ class RemovesInBackground(ModelAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """What is being deleted is not edited. The theme gives the id of a row where it asks for buttons."""
-        is_going = isinstance(obj, self.model) and self._going(request, obj)
+        row_id = obj.pk if isinstance(obj, self.model) else obj
+        is_going = obj is not None and f"{self.opts.model_name}:{row_id}" in self._all_going(request)
         return super().has_change_permission(request, obj) and not is_going
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:

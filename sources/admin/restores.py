@@ -4,13 +4,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.formatting import several
 from jobs.models import BacklogRecord
 from operations.admin.base import ReadOnlyAdmin, column, link, moment
+from sources.admin.protection import lines_of
 from sources.models import Progress, Restore
 from sources.restores.asking import KIND, describe_target
 
@@ -58,18 +58,9 @@ class RestoreAdmin(ReadOnlyAdmin):
     def shown_outcome(self, restore: Restore) -> str:
         return restore.outcome or "under way"
 
-    @admin.display(description="what")
-    def shown_paths(self, restore: Restore) -> str:
-        return _lines(restore.paths) or "all"
-
-    @admin.display(description="could not be set")
-    def shown_not_set(self, restore: Restore) -> str:
-        return _lines(restore.not_set)
-
-    @admin.display(description="not restored")
-    def shown_failed(self, restore: Restore) -> str:
-        return _lines(restore.failed)
-
+    shown_paths = column("paths", "what", lambda paths: lines_of(paths) or "all", ordered=False)
+    shown_not_set = column("not_set", "could not be set", lines_of, ordered=False)
+    shown_failed = column("failed", "not restored", lines_of, ordered=False)
     shown_size = column("size", "size", filesizeformat)
 
     @admin.display(description="its record")
@@ -86,10 +77,6 @@ class RestoreAdmin(ReadOnlyAdmin):
             return ""
         done, total = filesizeformat(progress.bytes_done), filesizeformat(progress.bytes_total)
         return f"{done} of {total}, {several(progress.files_done, 'file')}"
-
-
-def _lines(texts: list[str]) -> str:
-    return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in texts))
 
 
 def _record(restore: Restore) -> Any:

@@ -1,12 +1,12 @@
 """What stands above the settings of a source: how it is, why, what comes next, what may be done, and how it was."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
@@ -18,21 +18,23 @@ from unfold.decorators import action
 
 from jobs import breakers
 from jobs.durations import span
+from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import link, moment
 from operations.admin.tables import table
 from operations.hold import held
 from operations.limits import TooMany
 from operations.web.permissions import may_operate
-from sources import edits, ledger, planning
-from sources.admin import curves
-from sources.admin.protection import mends, table_of_copies
+from sources import edits, ledger, planning, retiring
+from sources.admin.protection import mends, of_a_source, table_of_copies
 from sources.admin.source_form import TRIED
 from sources.backups.trying import try_source
 from sources.domain import days
 from sources.domain.days import Day
 from sources.domain.status import COLOURS
+from sources.kinds import RULES
 from sources.models import Assignment, Backup, Copy, Policy, Source
 from sources.status import reasons_of
 
@@ -40,6 +42,8 @@ SHOWN_DAYS = 30
 SHOWN_BACKUPS = 5
 DRAWN_BACKUPS = 30
 MOST_POLICIES = 200
+WIDTH, HEIGHT, MARGIN = 320, 56, 4
+"""Of a small curve, in SVG of the page itself: two dozen numbers need no picture of their own."""
 
 OF_THE_LIST = (
     "back_up_now", "pause", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
@@ -49,14 +53,45 @@ SHOWN_ABOVE = {"act_on_this", "restore", "retire_this", "unretire_this"}
 """Buttons of the page that stand beside the status, and not in its head."""
 
 
-class SourcePage(ModelAdmin):
-    """For the admin of sources."""
+RETIRE_MEANS = (
+    "It leaves all counts, plans and checks, and what runs of it is stopped. Its backups stay for as long as its "
+    "policies would have kept them had the backups gone on: they can be restored until then. It can be undone."
+)
+UNRETIRE = "Take into use again"
+UNRETIRE_MEANS = "It is planned, counted and checked again, and backed up at once if it is due."
 
-    actions_detail: tuple[str, ...] = ("act_on_this",)
+Verb = Callable[..., int]
+
+
+class SourcePage(AsksFirst[Verb], ModelAdmin):
+    """For the admin of sources: what stands above the settings of one, and what may be done about it."""
+
+    called = "source"
+    actions: Any = ("retire", "unretire")
+    actions_detail: Any = ("act_on_this", "retire_this", "unretire_this")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
-        offered: list[UnfoldAction] = super().get_actions_detail(request, object_id)
-        return [each for each in offered if each.method.__name__ not in SHOWN_ABOVE]
+        """Without reading the whole row again: those of agents where there may be one."""
+        offered: list[UnfoldAction] = super(AsksFirst, self).get_actions_detail(request, object_id)
+        rows = Source.objects.filter(pk=int(object_id)) if str(object_id).isdecimal() else Source.objects.none()
+        rule = RULES.get(rows.values_list("kind", flat=True).first() or "")
+        idle = SHOWN_ABOVE if rule is None or rule.is_a_machine else SHOWN_ABOVE | {"enrol", "revoke_tokens"}
+        return [each for each in offered if each.method.__name__ not in idle]
+
+    retire, retire_this = asked("retire", "Retire", RETIRE_MEANS, retiring.retire, "archive", "change")
+    unretire, unretire_this = asked("unretire", UNRETIRE, UNRETIRE_MEANS, retiring.unretire, "unarchive", "change")
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Source], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        if not is_confirmed(request):
+            kept = Backup.objects.filter(assignment__source__in=rows.values("pk")).count()
+            lines = [*map(str, rows[:20]), f"with {several(kept, 'backup')} in all"]
+            return question(request, name, means, lines)
+        changed = verb(rows, by=str(request.user))
+        text = f"{name}: {several(changed, 'source')}."
+        self.message_user(request, text, messages.SUCCESS if changed else messages.WARNING)
+        return None
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if source := context.get("original"):
@@ -67,13 +102,9 @@ class SourcePage(ModelAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     @action(description="Act", url_path="act", permissions=["change"])
-    def act_on_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @of_a_source
+    def act_on_this(self, request: HttpRequest, source: Source) -> HttpResponse:
         """POST of `do`: an action of the list, `try` or `put_under`. A GET leads to the page with the buttons."""
-        source: Source | None = self.get_object(request, object_id)
-        if source is None:
-            return redirect("admin:sources_source_changelist")
-        if not self.has_change_permission(request, source):
-            raise PermissionDenied
         do = request.POST.get("do", "") if request.method == "POST" else ""
         if do in OF_THE_LIST:
             getattr(self, do)(request, Source.objects.filter(pk=source.pk))
@@ -177,13 +208,16 @@ def _days(assignments: Sequence[Assignment], now: datetime) -> dict[str, Any]:
 
 def _curve(name: str, newest_first: Sequence[float], shown: Any) -> dict[str, Any]:
     values = newest_first[::-1]
-    points = curves.points_of(values)
     least, most = shown(min(values)), shown(max(values))
     text = f"{name} of the last {len(values)} backups: {least} to {most}, last {shown(values[-1])}"
-    return {
-        "text": text, "points": " ".join(f"{x},{y}" for x, y in points),
-        "width": curves.WIDTH, "height": curves.HEIGHT,
-    }  # fmt: skip
+    return {"text": text, "points": points_of(values), "width": WIDTH, "height": HEIGHT}
+
+
+def points_of(values: Sequence[float]) -> str:
+    """Where the values lie in WIDTH × HEIGHT, from left to right; zero is at the bottom, so that twice is twice."""
+    step, scale = (WIDTH - 2 * MARGIN) / (len(values) - 1), (HEIGHT - 2 * MARGIN) / (max(values) or 1)
+    points = ((MARGIN + number * step, HEIGHT - MARGIN - value * scale) for number, value in enumerate(values))
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
 def _table(backups: Sequence[Backup]) -> Any:

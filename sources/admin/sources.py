@@ -20,11 +20,10 @@ from jobs.formatting import several
 from operations.admin.base import SMALL_TEXT_AREAS, ago, column, link, moment
 from operations.admin.decisions import log_url
 from sources import edits, planning
-from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
+from sources.admin.agents import AGENT_FIELDS, Agents
 from sources.admin.browsing import BrowsesBackups
 from sources.admin.protection import PolicyOfSourceFilter, StatusFilter, proved
 from sources.admin.removing import RemovesInBackground
-from sources.admin.retiring import RetiresSources
 from sources.admin.source_form import SettingsByKind
 from sources.admin.source_page import SourcePage
 from sources.domain.not_kept import not_kept
@@ -105,9 +104,7 @@ class AssignmentInline(TabularInline):
 
 
 @admin.register(Source)
-class SourceAdmin(
-    SourcePage, RetiresSources, RemovesInBackground, BrowsesBackups, AgentFields, AgentActions, SettingsByKind
-):
+class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
     """Every source, whether it is protected, and when it is next."""
 
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
@@ -130,15 +127,12 @@ class SourceAdmin(
         ("checked_in_at", admin.EmptyFieldListFilter),
     )
     search_fields = ("name", "address", "path", "hostname")
-    actions_detail = (
-        *SourcePage.actions_detail, *BrowsesBackups.actions_detail, *RetiresSources.actions_detail,
-        *AgentActions.actions_detail,
-    )  # fmt: skip
+    actions_detail = (*SourcePage.actions_detail, *BrowsesBackups.actions_detail, *Agents.actions_detail)
     inlines = (AssignmentInline,)
     actions = (
         *("back_up_now", "pause", "pause_and_stop", "resume"),
         *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
-        *RetiresSources.actions,
+        *SourcePage.actions,
         *RemovesInBackground.actions,
     )
     formfield_overrides = SMALL_TEXT_AREAS

@@ -44,7 +44,6 @@ from sources.backups.handler import BUSY_FOR, ProgressWriter
 from sources.engines.base import EngineProgress
 from sources.models import Assignment, AtClose, Backup, Policy, Progress
 from sources.models.policy import Opening
-from sources.planning.lanes import lane_of
 from sources.storage import layout
 from sources.storage.store import Stopped, StorageFailed
 
@@ -141,7 +140,7 @@ def _record(kind: str, assignment: Assignment, now: datetime, priority: int, ope
         rank_day=today,
         origin=schedule,
         retry_policy_id=schedule.retry_policy_id,
-        lane=lane_of(assignment.policy, first_backup=False),
+        lane=assignment.policy.lane(first_backup=False),
     )
 
 

@@ -60,18 +60,9 @@ NEEDS_A_PERSON = frozenset({Status.FAILING, Status.OVERDUE, Status.NEVER, Status
 NOT_COUNTED = frozenset({Status.PAUSED, Status.RETIRED})
 """Neither protected nor in need."""
 
-COLOURS: dict[Status, str] = {
-    Status.FAILING: "danger",
-    Status.OVERDUE: "danger",
-    Status.NEVER: "danger",
-    Status.DOUBTFUL: "danger",
-    Status.UNPROTECTED: "danger",
-    Status.ABSENT: "warning",
-    Status.WAITING: "warning",
-    Status.DUE: "warning",
-    Status.RUNNING: "info",
-    Status.PROTECTED: "success",
-    Status.PAUSED: "",
-    Status.RETIRED: "",
-}
+COLOURS: dict[Status, str] = (
+    dict.fromkeys(NEEDS_A_PERSON, "danger")
+    | dict.fromkeys((Status.ABSENT, Status.WAITING, Status.DUE), "warning")
+    | {Status.RUNNING: "info", Status.PROTECTED: "success", Status.PAUSED: "", Status.RETIRED: ""}
+)
 """Status → the name of the theme's label."""

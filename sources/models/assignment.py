@@ -1,9 +1,17 @@
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from sources.models.policy import Policy
-from sources.models.querysets import AssignmentQuerySet
 from sources.models.source import Source
+
+
+class AssignmentQuerySet(models.QuerySet["Assignment"]):
+    """Sets of assignments."""
+
+    def active(self) -> "AssignmentQuerySet":
+        """Those whose source is neither paused nor retired, under a policy that is enabled."""
+        return self.filter(source__paused_at=None, source__retired_at=None, policy__schedule__enabled=True)
 
 
 class Assignment(models.Model):
@@ -72,8 +80,35 @@ class Assignment(models.Model):
             # the emitter: which assignments of this policy are due?
             models.Index("policy", "next_backup_at", name="assignment_due"),
             # each minute: what is to be copied? What is not is not in it
-            models.Index("to_copy_since", name="assignment_to_copy", condition=models.Q(to_copy_since__isnull=False)),
+            models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
         ]
 
     def __str__(self) -> str:
         return f"{self.source} under {self.policy}"
+
+
+class Pause(models.Model):
+    """From when until when a person wanted no backups of a source: a pause; a snooze, whose end is known at once; or
+    the time for which it was retired, once that is over. Or of a policy: it was disabled.
+
+    What holds now stands in the source and in the schedule of the policy; this is what days that are over are judged
+    by.
+    """
+
+    source = models.ForeignKey(Source, null=True, on_delete=models.CASCADE, related_name="pauses")
+    policy = models.ForeignKey(Policy, null=True, on_delete=models.CASCADE, related_name="pauses")
+    since = models.DateTimeField()
+    until = models.DateTimeField(null=True, help_text="Empty: until a person resumes it.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(source=None, policy__isnull=False) | Q(source__isnull=False, policy=None),
+                name="pause_of_a_source_or_a_policy",
+            ),
+            models.UniqueConstraint("source", name="one_open_pause_per_source", condition=Q(until=None)),
+            models.UniqueConstraint("policy", name="one_open_pause_per_policy", condition=Q(until=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source or self.policy} since {self.since:%Y-%m-%d %H:%M} UTC"

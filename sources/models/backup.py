@@ -1,5 +1,8 @@
+"""What is done: backups, how far they are, their copies and checks, restores, and backups of the scheduler itself."""
+
 from django.db import models
 
+from delivery.sealed_fields import SealedField
 from sources.models.assignment import Assignment
 from sources.models.repository import Repository
 
@@ -42,3 +45,156 @@ class Backup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.assignment.source} at {self.started_at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+class Progress(models.Model):
+    """How far a running backup is. Overwritten a few times a second, gone when the attempt is settled."""
+
+    record_id = models.BigIntegerField(primary_key=True)
+    attempt = models.IntegerField()
+    bytes_done = models.BigIntegerField(default=0)
+    bytes_total = models.BigIntegerField(default=0)
+    files_done = models.BigIntegerField(default=0)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "progress"
+
+    def __str__(self) -> str:
+        return f"record {self.record_id}: {self.bytes_done} of {self.bytes_total} bytes"
+
+
+class Copy(models.Model):
+    """What an assignment has in a second repository: copies of its points, as the policy's `copy_to` wants them, or
+    wanted them once."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="copies")
+    repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="copies")
+    planned_at = models.DateTimeField(help_text="When its last record was put on the backlog.")
+    copied_at = models.DateTimeField(null=True, help_text="When it last had all points; empty: it never did.")
+    as_of = models.DateTimeField(null=True, help_text="The start of the last backup at that time.")
+    points = models.JSONField(default=list, help_text="The names of the points that lie there.")
+    size = models.BigIntegerField(default=0, help_text="Bytes that the last run copied.")
+    error = models.TextField(blank=True, default="", help_text="Why the last run failed, or what is wrong with it.")
+
+    class Meta:
+        verbose_name_plural = "copies"
+        constraints = [
+            models.UniqueConstraint("assignment", "repository", name="one_copy_per_assignment_and_repository")
+        ]
+
+    def __str__(self) -> str:
+        return f"copy of {self.assignment} in {self.repository}"
+
+
+class CheckRound(models.Model):
+    """How far what an assignment has in its repository was read and compared with its manifests, and what is damaged.
+
+    `part` and `after`: where the next run reads on (`sources.storage.checking`); both empty: with a new round.
+    """
+
+    assignment = models.OneToOneField(
+        Assignment, on_delete=models.CASCADE, related_name="check_round", primary_key=True
+    )
+    planned_at = models.DateTimeField(help_text="When its last record was put on the backlog.")
+    began_at = models.DateTimeField(null=True, help_text="When this round began; empty: none is under way.")
+    repository = models.ForeignKey(
+        Repository, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Where the next run reads on."
+    )
+    part = models.CharField(max_length=40, blank=True, default="")
+    after = models.TextField(blank=True, default="")
+    total = models.BigIntegerField(default=0, help_text="Bytes of the round.")
+    read = models.BigIntegerField(default=0, help_text="Bytes read of it so far.")
+    checked_at = models.DateTimeField(null=True, help_text="When anything was last read.")
+    ended_at = models.DateTimeField(null=True, help_text="When everything had been read for the last time.")
+    damage = models.JSONField(default=list, help_text="Files of points that are not what their manifests say.")
+
+    def __str__(self) -> str:
+        return f"check of {self.assignment}"
+
+
+class To(models.TextChoices):
+    """Where a restore writes."""
+
+    FOLDER = "folder", "a folder of the worker's host"
+    SOURCE = "source", "back to the source"
+    DATABASE = "database", "a new database at the source"
+
+
+class RestoreOutcome(models.TextChoices):
+    """How a restore ended. One that is not over has none."""
+
+    SUCCEEDED = "succeeded", "succeeded"
+    INCOMPLETE = "incomplete", "incomplete: some files were not restored"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class Restore(models.Model):
+    """What a person wanted back, and what came of it. It runs as a record of the kind `restore`."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="restores")
+    point = models.CharField(max_length=30, help_text="As of when: the name of the point.")
+    repository = models.ForeignKey(
+        Repository,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="In which the point lies; none: it was deleted.",
+    )
+    paths = models.JSONField(default=list, help_text="Files and folders of the source; none: all.")
+    to = models.CharField(max_length=10, choices=To.choices, help_text="Where to.")
+    target = models.CharField(
+        max_length=500, blank=True, help_text="The folder, in the source or on the worker's host; the new database."
+    )
+    overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
+    asked_by = models.CharField(max_length=150)
+    asked_at = models.DateTimeField()
+    record_id = models.BigIntegerField(null=True, help_text="The backlog record it runs as; it may have been pruned.")
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=12, blank=True, choices=RestoreOutcome.choices)
+    error = models.TextField(blank=True, default="")
+    files = models.BigIntegerField(null=True, help_text="That were restored.")
+    size = models.BigIntegerField(null=True, help_text="In bytes.")
+    present = models.BigIntegerField(null=True, help_text="Files that were there already, as in the backup.")
+    not_set = models.JSONField(default=list, help_text="Modes, times and links that could not be set: the first 100.")
+    failed = models.JSONField(default=list, help_text="Files that were not restored, and why: the first 100.")
+
+    class Meta:
+        ordering = ["-asked_at"]
+
+    def __str__(self) -> str:
+        return f"{self.assignment.source} as of {self.point}"
+
+
+class SelfBackup(models.Model):
+    """A day's backup of the scheduler itself. `ended_at` is empty as long as it has not succeeded."""
+
+    day = models.DateField(unique=True, help_text="In UTC.")
+    repository = models.ForeignKey(Repository, null=True, on_delete=models.SET_NULL, related_name="+")
+    ended_at = models.DateTimeField(null=True)
+    file = models.CharField(max_length=500, blank=True, default="", help_text="Its path in the repository.")
+    size = models.BigIntegerField(null=True, help_text="In bytes.")
+
+    class Meta:
+        ordering = ["-day"]
+        verbose_name = "backup of the scheduler"
+        verbose_name_plural = "backups of the scheduler"
+
+    def __str__(self) -> str:
+        return f"the scheduler on {self.day}"
+
+
+class RecoveryKey(models.Model):
+    """What opens the scheduler's own backups. There is one at most."""
+
+    recipient = models.CharField(max_length=200)
+    age_identity = models.TextField(help_text="Of age, sealed by the passphrase.")
+    sealed_passphrase = SealedField(help_text="Sealed with a key derived from SECRET_KEY.")
+    printed_at = models.DateTimeField(null=True, help_text="When a person last had the passphrase printed.")
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_recovery_key")]
+
+    def __str__(self) -> str:
+        return "the key of the scheduler's own backups"

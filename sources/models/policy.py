@@ -134,3 +134,7 @@ class Policy(models.Model):
         if first_backup and self.seeding_limit:
             ids.append(self.seeding_throttle_id)
         return throttles.key_of([throttle for throttle in ids if throttle is not None])
+
+    def lane(self, *, first_backup: bool) -> int:
+        """The lane of its records."""
+        return throttles.lane_of(self.throttle_key(first_backup=first_backup))

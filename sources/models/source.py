@@ -1,9 +1,9 @@
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db import models
+from django.db import models, transaction
+from django.db.models import Aggregate, Max, Min, OuterRef, Q, Subquery
 from django.utils import timezone
-
-from sources.models.querysets import SourceQuerySet
 
 STALE_AFTER = timedelta(hours=1)
 """An older report of its agent is no longer believed: agents announce themselves every few minutes."""
@@ -25,6 +25,35 @@ class SourceKind(models.TextChoices):
 
 ON_THIS_HOST = (SourceKind.LOCAL, SourceKind.SQLITE)
 """Kinds whose path is one of the worker's host."""
+
+
+class SourceQuerySet(models.QuerySet["Source"]):
+    """Sets of sources."""
+
+    def active(self) -> "SourceQuerySet":
+        return self.filter(paused_at=None, retired_at=None)
+
+    def update_unless_locked(self, **values: Any) -> int:
+        """Update these sources, but none that another transaction holds: an import of a fleet does so for a while.
+        Returns how many."""
+        with transaction.atomic():
+            free = list(self.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+            return self.model._default_manager.filter(pk__in=free).update(**values)
+
+    def with_protection(self) -> "SourceQuerySet":
+        """Annotate `last_backup_at`, `proved_at`, `next_backup_at` and `failures` over all assignments of
+        each source, of those that are shown alone: joined and grouped, a page of 100,000 took twice as long."""
+        return self.annotate(
+            last_backup_at=self._of_assignments(Max("last_backup_at")),
+            proved_at=self._of_assignments(Max("proved_at")),
+            next_backup_at=self._of_assignments(Min("next_backup_at")),
+            failures=self._of_assignments(Max("failures")),
+        )
+
+    def _of_assignments(self, found: Aggregate) -> Subquery:
+        related = self.model._meta.get_field("assignments").related_model._default_manager
+        rows = related.filter(source=OuterRef("pk")).order_by().values("source")
+        return Subquery(rows.annotate(_found=found).values("_found"))
 
 
 class Source(models.Model):
@@ -124,3 +153,35 @@ class Source(models.Model):
     def exclusive_key(self) -> str:
         """At most one running backup per source: the key that a backup record gets at its handoff."""
         return f"source:{self.pk}"
+
+
+class AgentToken(models.Model):
+    """What the agent of a source proves itself with. Only a digest is kept: the token itself is shown once.
+
+    A rotated token is a second row; the older one is revoked when the newer one is first used.
+    """
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="tokens")
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the token, in hexadecimal.")
+    inserted_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True, help_text="When it was last accepted.")
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index("source", name="agent_token_valid", condition=Q(revoked_at=None))]
+
+    def __str__(self) -> str:
+        return f"token {self.pk} of {self.source}"
+
+
+class EnrolmentCode(models.Model):
+    """A code that an agent exchanges for a token, once, before it expires. Only a digest is kept."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="enrolment_codes")
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the code, in hexadecimal.")
+    inserted_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"enrolment code {self.pk} of {self.source}"

@@ -9,7 +9,6 @@ arrivals     a source checks in
 
 from sources.planning.arrivals import check_in, has_checked_in_since
 from sources.planning.emission import catch_up, emit_batches, emit_due
-from sources.planning.lanes import limit_seeding
 from sources.planning.names import (
     ARRIVALS,
     AVAILABILITY,
@@ -27,7 +26,7 @@ from sources.planning.names import (
     subject_of_source,
 )
 from sources.planning.openings import copy_openings, next_openings, plain_openings, stops_at
-from sources.planning.replanning import replan
+from sources.planning.replanning import limit_seeding, replan
 from sources.planning.requests import (
     back_up_now,
     cancel,
@@ -39,41 +38,3 @@ from sources.planning.requests import (
     unsnooze,
 )
 from sources.planning.standings import Standing, standings_of
-
-__all__ = [
-    "ARRIVALS",
-    "AVAILABILITY",
-    "BACKUPS",
-    "BACK_UP_NOW_PRIORITY",
-    "CHECK",
-    "COPY",
-    "DRILL",
-    "KIND",
-    "OF_ASSIGNMENTS",
-    "REMOVAL",
-    "RETENTION",
-    "Standing",
-    "back_up_now",
-    "cancel",
-    "catch_up",
-    "check_in",
-    "copy_openings",
-    "emit_batches",
-    "emit_due",
-    "end_waits_for_snooze",
-    "has_checked_in_since",
-    "keep_promise",
-    "limit_seeding",
-    "next_openings",
-    "pause",
-    "plain_openings",
-    "replan",
-    "resume",
-    "snooze",
-    "standings_of",
-    "stops_at",
-    "subject_of",
-    "subject_of_policy",
-    "subject_of_source",
-    "unsnooze",
-]

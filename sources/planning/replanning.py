@@ -13,14 +13,13 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status, WaitingFor
 from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Copy, Policy
-from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
 from sources.planning.requests import cancel
 
@@ -65,9 +64,33 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
     disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits what
     has become due. A copy under way goes on as it began. Of many assignments a worker does the rest.
     """
-    make_seeding_throttle(policy)
+    _make_seeding_throttle(policy)
     rollouts.roll_out("policy", policy.pk, title=str(policy), of=policy.assignments.count, now=now)
     limit_seeding(policy)  # last: claims wait for the throttle's row
+
+
+def limit_seeding(policy: Policy) -> None:
+    """Make the throttle that holds the policy's first backups to its `seeding_limit`, or bring it up to date.
+
+    Without a limit it is left as it is: records that name it may still run. To be called last in an edit: claims from
+    all its lanes wait for a changed throttle until the transaction ends.
+    """
+    _make_seeding_throttle(policy)
+    if policy.seeding_limit and policy.seeding_throttle:
+        wanted = {"name": _seeding_name(policy), "max_in_flight": policy.seeding_limit}
+        Throttle.objects.filter(pk=policy.seeding_throttle.pk).exclude(**wanted).update(**wanted)
+
+
+def _make_seeding_throttle(policy: Policy) -> None:
+    """Make that throttle if it is missing. Nothing waits for it."""
+    if policy.seeding_limit and policy.seeding_throttle is None:
+        made = Throttle.objects.create(name=_seeding_name(policy), max_in_flight=policy.seeding_limit)
+        policy.seeding_throttle = made
+        policy.save(update_fields=["seeding_throttle"])
+
+
+def _seeding_name(policy: Policy) -> str:
+    return f"first backups of {policy.schedule.name[:60]} (policy {policy.pk})"
 
 
 @transaction.atomic
@@ -149,8 +172,8 @@ def _move(policy: Policy, records: QuerySet[BacklogRecord], assignments: list[in
             "now": now,
             "zone": policy.schedule.zone,
             "priority": policy.schedule.priority,
-            "lane": lane_of(policy, first_backup=False),
-            "seeding_lane": lane_of(policy, first_backup=True),
+            "lane": policy.lane(first_backup=False),
+            "seeding_lane": policy.lane(first_backup=True),
         },
     )
 

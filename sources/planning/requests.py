@@ -16,7 +16,6 @@ from schedules import rescheduling
 from sources.domain.due import due_day
 from sources.models import Assignment, Pause, Source
 from sources.planning.emission import emit_due
-from sources.planning.lanes import lane_of
 from sources.planning.names import (
     AVAILABILITY,
     BACK_UP_NOW_PRIORITY,
@@ -110,7 +109,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         first_failure_at=assignment.first_failure_at if assignment.failures else None,
         origin=schedule,
         retry_policy_id=schedule.retry_policy_id,
-        lane=lane_of(assignment.policy, first_backup=assignment.last_backup_at is None),
+        lane=assignment.policy.lane(first_backup=assignment.last_backup_at is None),
     )
 
 

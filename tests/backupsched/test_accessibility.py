@@ -19,7 +19,7 @@ from django.urls import get_resolver
 from playwright.sync_api import ConsoleMessage, Page
 from pytest_django.live_server_helper import LiveServer
 
-from dashboard.documentation import FIRST
+from dashboard.pages import FIRST
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.browsing import chromium, session_of_a_superuser
 from tests.documents import ROOT

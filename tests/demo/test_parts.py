@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from demo import agents
-from demo.compare import differences
-from demo.files import AWKWARD_NAMES, generate
-from demo.summary import SourceSummary, Summary
+from demo import comings
+from demo.hosts import AWKWARD_NAMES, generate
+from demo.summary import SourceSummary, Summary, differences
 from tests.documents import ROOT
 from tests.sources.factories import make_source
 from tests.waiting import PATIENCE, eventually
@@ -49,11 +48,11 @@ def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(rea
 @pytest.mark.django_db
 def test_an_enrolment_is_not_waited_for_and_one_that_failed_is_tried_again_by_a_later_look(tmp_path):
     host = SimpleNamespace(name=make_source().name, home=tmp_path, agent=None, enrolment=None)
-    assert agents.start(host, "http://127.0.0.1:9") is False
+    assert comings.start_agent(host, "http://127.0.0.1:9") is False
     first = host.enrolment
     assert first.poll() is None
     assert first.wait(PATIENCE) != 0
-    assert agents.start(host, "http://127.0.0.1:9") is False
+    assert comings.start_agent(host, "http://127.0.0.1:9") is False
     assert host.enrolment.wait(PATIENCE) != 0
     assert (host.enrolment is first, host.agent) == (False, None)
 

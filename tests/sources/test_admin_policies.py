@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -15,10 +16,9 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import Throttle
 from schedules.models import Schedule
 from sources import planning
-from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
-from sources.domain.presets import PRESETS, WINDOW_PRESETS
+from sources.admin.policies import PERIODS, WINDOWS, PolicyForm
 from sources.domain.retention import usual
-from sources.edits import PLANNED_FROM
+from sources.edits import PLANNED_FROM, Policies
 from sources.models import Assignment, Policy, Repository
 from tests.factories import make_throttle
 from tests.sources.factories import backed_up, make_assignment, make_policy
@@ -88,10 +88,8 @@ class TestPolicies:
         [
             ("cron", "61 * * * *"),
             ("window", "22:00"),
-            ("excluded_dates", '["02-30"]'),
-            ("max_running_for", "0"),
+            ("excluded_dates", '["01-01..12-31"]'),
             ("least_rate", "0"),
-            ("alert_after", "0"),
             ("alert_after", "2 days"),
         ],
     )
@@ -133,12 +131,6 @@ def save(client: Client, policy: Policy, **changes: Any) -> list[str]:
     return [str(message) for message in followed.context["messages"]]
 
 
-def errors_of(client: Client, **changes: str) -> dict[str, list[str]]:
-    response = client.post(f"{POLICIES}add/", policy_form(**changes))
-    assert response.status_code == 200
-    return dict(response.context["adminform"].errors)
-
-
 class TestFields:
     def test_every_field_of_policy_and_schedule_is_saved(self, admin_client: Client) -> None:
         throttle = make_throttle(3)
@@ -153,17 +145,17 @@ class TestFields:
         form = policy_form(**changes)
         del form["on_battery"], form["on_metered"]
         assert admin_client.post(f"{POLICIES}add/", form).status_code == 302
-        policy = Policy.objects.get(schedule__name="nightly")
-        assert policy.excluded_dates == ["12-25"]
-        assert (policy.at_close, policy.only_if_it_fits, policy.seeding_limit) == ("stop", True, 2)
-        assert (policy.vanish_grace, policy.address_follows, policy.alert_after) == (30, True, 86400)
-        assert (policy.on_battery, policy.on_metered, policy.wake_allowed) == (False, False, True)
-        assert (policy.connect_timeout, policy.recheck_after, policy.keep) == (10, 20, {"within": "2d"})
-        assert (policy.wake_every, policy.wake_wait) == (30, 40)
-        assert (policy.copy_within, policy.copy_bandwidth, policy.drill_from) == (7200, "512K", "copy")
-        assert policy.copy_window == [{"start": "20:00", "end": "06:00"}]
-        assert (policy.max_running_for, policy.least_rate) == (7200, 4096)
-        assert (policy.schedule.throttle, policy.schedule.priority) == (throttle, 5)
+        expected = {
+            "excluded_dates": ["12-25"], "at_close": "stop", "only_if_it_fits": True, "seeding_limit": 2,
+            "vanish_grace": 30, "address_follows": True, "alert_after": 86400, "wake_allowed": True,
+            "throttle": throttle.name, "priority": 5, "connect_timeout": 10, "recheck_after": 20,
+            "wake_every": 30, "wake_wait": 40, "keep": {"within": "2d"},
+            "max_running_for": 7200, "least_rate": 4096, "copy_within": 7200, "copy_bandwidth": "512K",
+            "copy_window": [{"start": "20:00", "end": "06:00"}], "drill_from": "copy",
+            "on_battery": False, "on_metered": False,
+        }  # fmt: skip
+        found = Policies().values(Policy.objects.get(schedule__name="nightly"))
+        assert {name: found[name] for name in expected} == expected
 
     def test_who_may_only_look_is_shown_what_the_schedule_says(self, client: Client, daily: Policy) -> None:
         user = User.objects.create_user("onlooker", is_staff=True)
@@ -228,55 +220,47 @@ class TestWhatAChangeMoves:
         daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
         assert (daily.schedule.cron, daily.keep) == ("0 9 * * *", usual())
 
-    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit(self, admin_client: Client) -> None:
+    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit_which_is_renamed_with_it(
+        self, admin_client: Client
+    ) -> None:
         admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))
-        policy = Policy.objects.get(schedule__name="nightly")
+        policy = Policy.objects.select_related("schedule").get(schedule__name="nightly")
         throttle = policy.seeding_throttle
         assert throttle
         assert (throttle.name, throttle.max_in_flight) == (f"first backups of nightly (policy {policy.pk})", 2)
-
-    def test_a_renamed_policy_takes_the_name_of_that_throttle_along(self, admin_client: Client, daily: Policy) -> None:
-        save(admin_client, daily, seeding_limit="2")
-        daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
-        save(admin_client, daily, name="every day")
+        save(admin_client, policy, name="every day")
         assert Throttle.objects.get().name.startswith("first backups of every day (policy ")
 
 
 NEVER_MEETS = json.dumps([{"days": "mon", "start": "08:00", "end": "09:00"}])
 
 
-class TestPeriodAndWindow:
-    def test_a_window_that_never_opens_is_refused_and_says_what_to_do(self, admin_client: Client) -> None:
-        errors = errors_of(admin_client, excluded_dates='["01-01..12-31"]')
-        assert set(errors) == {"excluded_dates"}
-
-    def test_periods_without_an_opening_are_warned_of_and_it_is_saved(
-        self, admin_client: Client, daily: Policy
-    ) -> None:
-        messages = save(admin_client, daily, window=NEVER_MEETS)
-        [warning] = [text for text in messages if "no opening" in text]
-        assert warning.startswith("daily: ")
-        assert warning.endswith("backups will be rarer than the cron says.")
-        daily.refresh_from_db()
-        assert daily.window == json.loads(NEVER_MEETS)
+def test_periods_without_an_opening_are_warned_of_and_it_is_saved(admin_client: Client, daily: Policy) -> None:
+    messages = save(admin_client, daily, window=NEVER_MEETS)
+    [warning] = [text for text in messages if "no opening" in text]
+    assert warning.startswith("daily: ")
+    assert warning.endswith("backups will be rarer than the cron says.")
+    daily.refresh_from_db()
+    assert daily.window == json.loads(NEVER_MEETS)
 
 
-class TestPresets:
-    def test_what_the_buttons_fill_in_is_valid_together(self, admin_client: Client) -> None:
-        for number, (_, _, cron) in enumerate(PERIODS):
-            for other, (_, _, window) in enumerate(WINDOWS):
-                form = policy_form(name=f"{number}-{other}", cron=cron, window=window)
-                assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
-        assert Policy.objects.count() == 2 + len(PRESETS) * len(WINDOW_PRESETS)
+def test_what_the_buttons_fill_in_is_valid(admin_client: Client) -> None:
+    for number, ((_, _, cron), (_, _, window)) in enumerate(zip(PERIODS, cycle(WINDOWS), strict=False)):
+        form = policy_form(name=f"{number}", cron=cron, window=window)
+        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
+    assert len(PERIODS) >= len(WINDOWS)
 
 
 class TestPreview:
-    def ask(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
+    def answer(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
         path = f"{POLICIES}{policy.pk}/preview/" if policy else f"{POLICIES}preview/"
         form = form_of(policy, **changes) if policy else policy_form(**changes)
         response = client.post(path, form)
         assert response.status_code == 200
-        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", response.content.decode())))
+        return str(response.content.decode())
+
+    def ask(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", self.answer(client, policy, **changes))))
 
     @pytest.fixture
     def _in_march(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,10 +272,12 @@ class TestPreview:
     def test_it_tells_local_time_utc_and_the_length_also_in_the_night_of_the_change(self, admin_client: Client) -> None:
         nights = '[{"start": "22:00", "end": "06:00"}]'
         page = self.ask(admin_client, cron="0 12 * * *", zone="Europe/Berlin", window=nights)
-        usual = "Fri 2026-03-27 12:00 Fri 03-27 22:00 – Sat 03-28 06:00 Fri 03-27 21:00 – Sat 03-28 05:00 8 h"
-        changed = "Sat 2026-03-28 12:00 Sat 03-28 22:00 – Sun 03-29 06:00 Sat 03-28 21:00 – Sun 03-29 04:00 7 h"
-        assert usual in page
-        assert changed in page
+        usual = (
+            "Fri 2026-03-27 12:00 03-27 11:00 1 d Fri 03-27 22:00 – Sat 03-28 06:00 Fri 03-27 21:00 – Sat 03-28 05:00"
+        )
+        assert f"{usual} 8 h" in page
+        assert "Sat 03-28 22:00 – Sun 03-29 06:00 Sat 03-28 21:00 – Sun 03-29 04:00 7 h" in page
+        assert "Sat 2026-03-28 12:00 03-28 11:00 23 h" in page
         assert page.count(" 8 h") == 9
 
     @pytest.mark.usefixtures("_in_march")
@@ -306,24 +292,13 @@ class TestPreview:
         for start in ("cron: ", "zone: unknown time zone 'Europe/Berln'", "excluded dates: Enter a valid JSON"):
             assert start in page
         assert "period begins" not in page.lower()
-
-    @pytest.mark.parametrize(
-        "window",
-        [
-            "1e999",
-        ],
-    )
-    def test_a_window_of_any_shape_is_no_server_error(self, window: str, admin_client: Client) -> None:
-        assert "window:" in self.ask(admin_client, window=window)
+        assert "window:" in self.ask(admin_client, window="1e999")
+        assert "<script>" not in self.answer(admin_client, zone="<script>alert(1)</script>")
 
     def test_nothing_is_saved_and_nothing_planned(self, admin_client: Client, daily: Policy) -> None:
         assert "10:00" in self.ask(admin_client, daily, cron="0 10 * * *")
         assert Policy.objects.get(pk=daily.pk).schedule.cron == "0 9 * * *"
         assert (Policy.objects.count(), Schedule.objects.count()) == (2, 2)
-
-    def test_what_people_write_is_escaped(self, admin_client: Client) -> None:
-        form = policy_form(zone="<script>alert(1)</script>")
-        assert "<script>" not in admin_client.post(f"{POLICIES}preview/", form).content.decode()
 
     def test_a_row_that_was_written_past_the_form_can_be_opened_and_put_right(
         self, admin_client: Client, daily: Policy

@@ -12,15 +12,15 @@ from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import alerts
 from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Policy, Source
-from sources.planning import standings_of, subject_of
+from sources.planning import subject_of
 from tests.people import listed
 
 pytestmark = pytest.mark.django_db
 
 SOURCES = "/admin/sources/source/"
+ASSIGNMENTS = "/admin/sources/assignment/"
 
 
 @pytest.fixture
@@ -85,37 +85,21 @@ def act(client: Client, action: str, *names: str) -> str:
 
 @pytest.mark.usefixtures("fleet")
 class TestSourceList:
-    def test_tells_the_status_of_each_source_once(self, admin_client: Client) -> None:
-        found = [(source.name, source.status) for source in listed(admin_client, SOURCES)]
-        assert sorted(found) == [
-            ("due", "due"),
-            ("failing", "failing"),
-            ("never", "never"),
-            ("overdue", "overdue"),
-            ("paused", "paused"),
-            ("protected", "protected"),
-            ("retired", "retired"),
-            ("snoozed", "waiting"),
-            ("unprotected", "unprotected"),
-        ]
+    def test_tells_the_status_of_each_source_once_filters_by_status_and_policy_and_sorts(
+        self, admin_client: Client
+    ) -> None:
+        def found(query: str = "") -> dict[str, str]:
+            return {source.name: source.status for source in listed(admin_client, f"{SOURCES}{query}")}
 
-    def test_filters_by_status(self, admin_client: Client) -> None:
+        names = ("due", "failing", "never", "overdue", "paused", "protected", "retired", "unprotected")
+        assert found() == {name: name for name in names} | {"snoozed": "waiting"}
         for status in ("due", "never", "retired", "unprotected"):
-            [source] = listed(admin_client, f"{SOURCES}?status={status}")
-            assert source.name == status
-
-    def test_filters_by_policy_without_losing_the_other_policies_of_a_source(self, admin_client: Client) -> None:
+            assert found(f"?status={status}") == {status: status}
         weekly = Policy.objects.get(schedule__name="weekly")
-        found = listed(admin_client, f"{SOURCES}?policy={weekly.pk}")
-        assert [(source.name, source.status) for source in found] == [
-            ("never", "never"),
-            ("overdue", "overdue"),
-            ("protected", "protected"),
-        ]
-
-    def test_sorts_by_every_column(self, admin_client: Client) -> None:
+        # with their status under the other policy
+        assert found(f"?policy={weekly.pk}") == {name: name for name in ("never", "overdue", "protected")}
         every = ".".join(f"-{column}" for column in range(1, 9))
-        assert len(listed(admin_client, f"{SOURCES}?o={every}")) == 9
+        assert len(found(f"?o={every}")) == 9
 
     def test_shows_fifty_sources_in_as_many_queries_as_six(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
@@ -217,14 +201,6 @@ class TestSourcePage:
     def test_an_address_that_leads_to_no_source_leads_back(self, admin_client: Client, address: str) -> None:
         assert admin_client.get(f"{SOURCES}{address}/change/").status_code == 302
 
-    def test_an_assignment_without_backups_is_deleted_with_its_source_saved(self, admin_client: Client) -> None:
-        assignment = Assignment.objects.get(source__name="failing")
-        ids = {"id": assignment.pk, "source": assignment.source_id, "policy": assignment.policy_id, "DELETE": "on"}
-        form = NEW_SOURCE | {"name": "failing", "path": "/srv/failing", "assignments-INITIAL_FORMS": "1"}
-        form |= {f"assignments-0-{field}": str(value) for field, value in ids.items()}
-        assert admin_client.post(f"{SOURCES}{assignment.source_id}/change/", form).status_code == 302
-        assert not Assignment.objects.filter(pk=assignment.pk).exists()
-
     def test_takes_as_many_queries_for_ten_backups_as_for_one(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
@@ -236,12 +212,7 @@ class TestSourcePage:
 
 
 @pytest.mark.usefixtures("fleet")
-class TestRepositoriesAndBackups:
-    def test_a_repository_that_cannot_be_written_is_refused(self, admin_client: Client) -> None:
-        form = {"name": "attic", "location": "/proc/attic"}
-        response = admin_client.post("/admin/sources/repository/add/", form)
-        assert "is not writable" in response.context["adminform"].errors["location"][0]
-
+class TestBackupsAndAssignments:
     def test_backups_are_listed_in_few_queries_and_read_only(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
@@ -255,48 +226,21 @@ class TestRepositoriesAndBackups:
         assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/delete/", {"post": "yes"}).status_code == 403
         assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/change/", {"size": 1}).status_code == 403
 
-    def test_assignments_are_listed_in_few_queries_and_read_only(
+    def test_assignments_each_with_a_status_of_its_own_are_listed_in_few_queries_and_read_only(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
         with django_assert_max_num_queries(11):
-            [first, *_] = listed(admin_client, "/admin/sources/assignment/")
-        assert admin_client.get("/admin/sources/assignment/add/").status_code == 403
-        assert admin_client.post(f"/admin/sources/assignment/{first.pk}/change/", {}).status_code == 403
-
-
-ASSIGNMENTS = "/admin/sources/assignment/"
-
-
-@pytest.mark.usefixtures("fleet")
-class TestAssignmentStates:
-    def test_each_assignment_has_a_state_of_its_own(self, admin_client: Client) -> None:
-        found = {str(assignment): assignment.status for assignment in listed(admin_client, ASSIGNMENTS)}
-        assert found == {
+            [first, *_] = found = listed(admin_client, ASSIGNMENTS)
+        assert {str(assignment): assignment.status for assignment in found} == {
             "protected under daily": "protected", "protected under weekly": "protected", "due under daily": "due",
             "failing under daily": "failing", "never under daily": "protected", "never under weekly": "never",
             "overdue under daily": "protected", "overdue under weekly": "overdue", "snoozed under daily": "waiting",
             "paused under daily": "paused", "retired under daily": "retired",
         }  # fmt: skip
-
-    def test_it_is_the_state_that_its_agent_reads(self, admin_client: Client) -> None:
-        now = timezone.now()
-        ages = [None, timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=30)]
-        for assignment, age in zip(Assignment.objects.order_by("pk"), [*ages * 2, None], strict=True):
-            started = now - age if age is not None else None
-            period = assignment.policy.schedule.period
-            Assignment.objects.filter(pk=assignment.pk).update(
-                last_backup_at=started, next_backup_at=started and period.next_after(started), overdue_since=None
-            )
-        alerts.look()  # which raises nothing about a paused source
-        for assignment in listed(admin_client, ASSIGNMENTS):
-            if assignment.source.paused_at:
-                continue
-            [standing] = [each for each in standings_of(assignment.source_id) if each.id == assignment.pk]
-            assert assignment.status == standing.protection(timezone.now())
-
-    def test_sorts_by_every_column(self, admin_client: Client) -> None:
         every = ".".join(f"-{column}" for column in range(1, 9))
         assert len(listed(admin_client, f"{ASSIGNMENTS}?o={every}")) == 11
+        assert admin_client.get(f"{ASSIGNMENTS}add/").status_code == 403
+        assert admin_client.post(f"{ASSIGNMENTS}{first.pk}/change/", {}).status_code == 403
 
     def test_its_page_tells_skips_and_when_it_vanished_and_leads_to_its_log(self, admin_client: Client) -> None:
         assignment = Assignment.objects.get(source__name="due")

@@ -1,10 +1,13 @@
 """The records of an assignment end with it, wherever it is deleted."""
 
 from collections.abc import Callable
+from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord
@@ -12,10 +15,11 @@ from jobs.states import Status
 from sources import planning
 from sources.fleet import export_fleet
 from sources.fleet_import import import_fleet
-from sources.models import Assignment
-from tests.api.asking import Program
+from sources.models import Assignment, Backup, Copy, Repository
+from tests.api.asking import Program, make_user
+from tests.api.sources.making import add_backup
 from tests.factories import make_record
-from tests.sources.factories import make_assignment
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
@@ -65,3 +69,33 @@ def test_its_records_end(
         assert found[record.pk].last_error == "its assignment was deleted"
     assert found[running.pk].cancel_requested_at is not None
     assert found[spared.pk].status == Status.WAITING
+
+
+@pytest.mark.parametrize(
+    ("fields", "how"),
+    [
+        ({}, "by hand: the folder /srv/vault/nas-1/daily"),
+        ({"remote": {"type": "s3"}, "location": "bucket"}, "`rclone purge` of the folder nas-1/daily, through the"),
+        ({"format": "restic", "encrypted": True, "key": "env:K"}, "snapshots --tag assignment=nas-1/daily` lists them"),
+    ],
+)
+def test_its_page_says_which_files_stay_and_how_they_are_deleted(
+    admin_client: Client, fields: dict[str, Any], how: str
+) -> None:
+    offsite = Repository.objects.create(name="offsite", location="/srv/offsite")
+    vault = Repository.objects.create(**{"name": "vault", "location": "/srv/vault"} | fields)
+    row = make_assignment(make_policy(repository=vault), make_source(name="my nas"), directory="nas-1/daily")
+    page = reverse("admin:sources_assignment_delete", args=[row.pk])
+    assert "no retention removes them" not in admin_client.get(page).content.decode()
+    add_backup(row)
+    Copy.objects.create(assignment=row, repository=offsite, planned_at=timezone.now(), points=["20260301T090000Z"])
+    text = unescape(admin_client.get(page).content.decode())
+    assert text.count("no retention removes them") == 2
+    assert "remove source 'my nas' --with-backups`" in text
+    assert how in text
+    chosen = {"action": "delete_selected", "_selected_action": row.pk}
+    assert how in unescape(admin_client.post(reverse("admin:sources_assignment_changelist"), chosen).content.decode())
+    client = Client()
+    client.force_login(make_user("view_assignment", "delete_assignment"))
+    on_its_page(row, client)
+    assert not Backup.objects.exists()

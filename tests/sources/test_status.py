@@ -185,7 +185,7 @@ def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_no
     assert "All is well." in backlog()
     made(DUE | {"failures": 1})
     make_source()
-    assert "! 2 of 3 sources need you: 1 failing, 1 unprotected." in backlog()
+    assert "! 1 of 3 protected · 2 need you: 1 failing, 1 unprotected. `manage.py status`" in backlog()
     findings = {each.name: each for each in examine()}
     assert findings["protection"].what == "1 of 3 protected · 2 need you: 1 failing, 1 unprotected"
     Source.objects.exclude(pk=Assignment.objects.earliest("pk").source_id).delete()

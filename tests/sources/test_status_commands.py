@@ -1,6 +1,7 @@
 """What a person asks and does about sources at a terminal."""
 
 import json
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -75,6 +76,22 @@ class TestCommands:
         assert status() == "1 of 1 protected.\n"
         Source.objects.update(paused_at=NOW)
         assert ends_with_1(capsys) == "0 of 1 protected · 1 paused.\n"
+        found = finding("protection")
+        assert (found.severity, found.what) == (Severity.WARNING, "0 of 1 protected · 1 paused: nothing is backed up")
+        Source.objects.update(paused_at=None)
+        assignment.delete()
+        found = finding("protection")
+        assert (found.severity, found.what) == (
+            Severity.WARNING,
+            "0 of 1 protected · 1 needs you: 1 unprotected",
+        )
+
+    @pytest.mark.parametrize("name", ["checks", "drill", "copy", "held_back", "self_backup", "repositories", "secrets"])
+    def test_where_there_is_nothing_to_list_a_sentence_says_so(self, name: str) -> None:
+        assert re.fullmatch(r"(There are no|Nothing is|The scheduler itself has not) .+\.\n", command(name)[0]())
+
+    def test_a_policy_of_which_nothing_was_backed_up_has_no_points(self) -> None:
+        assert command("retention")[0](make_assignment().policy, "--dry-run").startswith("There are no points")
 
     def test_a_policy_without_a_source_protects_nothing_and_neither_do_sources_that_are_retired(
         self, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,11 +13,10 @@ from rich.console import Console
 from rich.live import Live
 
 from delivery import extras
-from demo.addresses import free_port
-from demo.display import live_table, summary_table
-from demo.errors import DemoError
+from demo.display import live_table, picture, summary_table
+from demo.hosts import free_port
+from demo.processes import DemoError
 from demo.session import Options, Session
-from demo.state import picture
 from jobs.conf import PROGRAM
 from jobs.durations import duration
 from sources.processes.programs import ProgramMissing
@@ -89,7 +89,7 @@ class Command(BaseCommand):
             self._say(f"not protected within {session.options.timeout:.0f} s: {', '.join(missing)}")
         summary = session.summary()
         if as_json:
-            self.stdout.write(json.dumps(summary.as_json(), indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         else:
             Console().print(summary_table(summary))
         return 0 if summary.complete and not missing else 1

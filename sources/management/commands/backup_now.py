@@ -6,7 +6,7 @@ from jobs.clock import database_clock
 from jobs.formatting import several
 from operations.management.base import person
 from sources import planning
-from sources.management.by_name import SourcesCommand
+from sources.management.base import SourcesCommand
 from sources.models import Assignment, Source
 from sources.status import reasons_of
 

@@ -3,10 +3,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs.formatting import moment
+from operations.management.base import person
 from operations.terminal import columns
 from sources.backups import check
-from sources.management.asking import BY, AskingCommand
-from sources.management.names import named
+from sources.management.base import AskingCommand, named
 from sources.models import Repository
 
 
@@ -17,7 +17,7 @@ class Command(AskingCommand):
         "of the source, or in that one. A worker does it. "
         "Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad usage."
     )
-    called = "check"
+    idle = "it has no backup, is paused, or a check of it is on the backlog already"
     columns = columns("source", "policy", "last read (UTC)", "all of it (UTC)", "damaged", "the first of them")
     facts = {
         "source": "source__name",
@@ -39,7 +39,7 @@ class Command(AskingCommand):
         return self.repository, check.lying_in(self.repository)
 
     def ask(self, ids: Iterable[int]) -> int:
-        return check.check_now(ids, by=BY, repository=self.repository)
+        return check.check_now(ids, by=person(), repository=self.repository)
 
     def row(self, found: dict[str, Any]) -> tuple[object, ...]:
         source, policy, checked, ended, damage = found.values()

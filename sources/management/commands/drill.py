@@ -2,8 +2,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs.formatting import moment
+from operations.management.base import person
 from operations.terminal import columns
-from sources.management.asking import BY, AskingCommand
+from sources.management.base import AskingCommand
 from sources.restores import drills
 
 
@@ -14,7 +15,7 @@ class Command(AskingCommand):
         "scratch server. A worker does it. Exit codes: 0; 1 when there is nothing to drill, or it is drilled already; "
         "2 for bad usage."
     )
-    called = "drill"
+    idle = "it has no backup, is paused, or a drill of it is on the backlog already"
     columns = columns(
         "source", "policy", "last success (UTC)", "last proved (UTC)", "point", "why the last drill failed"
     )
@@ -29,7 +30,7 @@ class Command(AskingCommand):
     }
 
     def ask(self, ids: Iterable[int]) -> int:
-        return drills.drill_now(ids, by=BY)
+        return drills.drill_now(ids, by=person())
 
     def row(self, found: dict[str, Any]) -> tuple[object, ...]:
         source, policy, last, proved, point, error, _ = found.values()

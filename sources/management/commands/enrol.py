@@ -10,7 +10,7 @@ from jobs.clock import database_clock
 from jobs.durations import duration, span
 from operations.management.base import TerminalCommand
 from sources.agents import tokens
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Source
 
 LONGEST_VALID_SECONDS = 30 * 86_400
@@ -44,19 +44,30 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         source = named(Source.objects, options["source"], "source")
         try:
-            self.stdout.write(_answer(source, options))
+            facts, text = _answer(source, options)
         except tokens.Refused as error:
             raise CommandError(f"the source {source.name!r} was deleted meanwhile", returncode=2) from error
+        self.stdout.write(json.dumps(facts) if options["json"] else text)
 
 
-def _answer(source: Source, options: dict[str, Any]) -> str:
+def _answer(source: Source, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The facts, and the same for people."""
+    facts: dict[str, Any] = {"source": source.name}
     if options["revoke"]:
-        answer, text = _revoke(source)
-    elif options["token"]:
-        answer, text = _token(source)
-    else:
-        answer, text = _code(source, options["valid_for"], options["url"])
-    return json.dumps(answer) if options["json"] else text
+        ended = tokens.revoke(source)
+        return facts | {"revoked": ended}, f"{source.name}: {ended} token(s) ended, and any open code"
+    if options["token"]:
+        token = tokens.issue(source)
+        return facts | {"token": token}, token
+    now, valid_for = database_clock(), options["valid_for"]
+    code = tokens.make_code(source, valid_for, now)
+    until = tokens.expires_at(valid_for, now)
+    command = tokens.enrol_command(options["url"], code)
+    text = (
+        f"code for {source.name}: {code}\ngood once, until {until:%Y-%m-%d %H:%M:%S} UTC. "
+        f"On its machine, with a copy of {settings.AGENT}:\n\n  {command}"
+    )
+    return facts | {"code": code, "expires_at": until.isoformat(), "command": command}, text
 
 
 def _url(text: str) -> str:
@@ -76,26 +87,3 @@ def _url(text: str) -> str:
 
 def _own_url() -> str:
     return f"{settings.CSRF_TRUSTED_ORIGINS[0]}/" if settings.CSRF_TRUSTED_ORIGINS else URL_TO_FILL_IN
-
-
-def _revoke(source: Source) -> tuple[dict[str, Any], str]:
-    ended = tokens.revoke(source)
-    return {"source": source.name, "revoked": ended}, f"{source.name}: {ended} token(s) ended, and any open code"
-
-
-def _token(source: Source) -> tuple[dict[str, Any], str]:
-    token = tokens.issue(source)
-    return {"source": source.name, "token": token}, token
-
-
-def _code(source: Source, valid_for: float, url: str) -> tuple[dict[str, Any], str]:
-    now = database_clock()
-    code = tokens.make_code(source, valid_for, now)
-    until = tokens.expires_at(valid_for, now)
-    command = tokens.enrol_command(url, code)
-    answer = {"source": source.name, "code": code, "expires_at": until.isoformat(), "command": command}
-    text = (
-        f"code for {source.name}: {code}\ngood once, until {until:%Y-%m-%d %H:%M:%S} UTC. "
-        f"On its machine, with a copy of {settings.AGENT}:\n\n"
-    )
-    return answer, f"{text}  {command}"

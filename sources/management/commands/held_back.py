@@ -5,10 +5,10 @@ from django.core.management.base import CommandError
 
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
-from operations.management.base import VerbCommand
+from operations.management.base import VerbCommand, person
 from operations.terminal import columns, one_line
 from sources import held_back
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Assignment, Source
 
 COLUMNS = columns("source", "policy", "since (UTC)", "why")
@@ -38,7 +38,7 @@ class Command(VerbCommand):
             raise ValueError(f"say which: `{PROGRAM} held_back accept SOURCE`")
         source = named(Source.objects, options["source"], "source")
         ids = list(source.assignments.values_list("pk", flat=True))
-        if not held_back.accept(ids, by="a person at the command line"):
+        if not held_back.accept(ids, by=person()):
             raise CommandError(f"nothing of {source} is held back: nothing was changed", returncode=1)
         self.stdout.write(f"{one_line(source)}: accepted; what is kept is removed again as its policy says")
 

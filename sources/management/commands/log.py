@@ -20,7 +20,7 @@ from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
 from operations.management.base import TerminalCommand
 from sources import planning
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Assignment, Policy, Source
 
 MAX_LIMIT = 100_000
@@ -197,18 +197,9 @@ def _ranked(record: dict[str, Any]) -> Any:
 
 
 def _facts(line: Decision, candidates: frozenset[str]) -> dict[str, Any]:
-    facts = {
-        "at": line.at.astimezone(UTC).isoformat(),
-        "level": Level(line.level).label,
-        "what": line.what,
-        "text": line.text,
-        "kind": line.kind,
-        "queue": line.queue,
-        "subject": line.subject,
-        "record_id": line.record_id,
-        "worker_id": line.worker_id,
-        "facts": line.facts,
-    }
+    names = ("what", "text", "kind", "queue", "subject", "record_id", "worker_id", "facts")
+    facts = {"at": line.at.astimezone(UTC).isoformat(), "level": Level(line.level).label}
+    facts |= {name: getattr(line, name) for name in names}
     place = _place(line, candidates) if line.level == Level.CONSIDERING else None
     return facts | {"place": place} if place else facts
 

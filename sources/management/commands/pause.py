@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from jobs.conf import PROGRAM
 from operations.management.base import person
 from sources import planning
-from sources.management.by_name import SourcesCommand
+from sources.management.base import SourcesCommand
 from sources.models import Source
 
 

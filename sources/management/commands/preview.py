@@ -1,5 +1,5 @@
 from argparse import ArgumentParser
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,20 +12,21 @@ from jobs.formatting import moment, several
 from operations.backlog.facts import as_json as json_text
 from operations.capacity import messages_view
 from operations.management.base import TerminalCommand
-from operations.terminal import Column, plain, table, text_of
+from operations.terminal import columns, plain, table, text_of
 from schedules import previews
 from schedules.capacity_report import Message
 from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Policy
-from sources.previews import LARGEST_COUNT, as_json, holidays_of, lost_of, preview
+from sources.previews import HEADERS, LARGEST_COUNT, as_json, holidays_of, lost_of, preview, rows_of
 
 YEARS = range(1970, 2200)
 """Of `--from`: in which the rules of time zones are known or can be continued."""
 
+OF_SCHEDULE = columns("trigger", "UTC", "first event", "last event", "window closes")
 EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
 
 
@@ -83,18 +84,13 @@ def _instant(text: str, schedule: Schedule) -> datetime:
 
 
 def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
-    """A line an opening; a period's own cells stand in its first line only."""
     schedule = policy.schedule
-    zone = schedule.period.tzinfo
     about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}"
     title = Text(about if schedule.enabled else f"{about}; it is disabled, so nothing is backed up", style="bold")
-    columns = [Column("period begins"), Column("UTC"), Column("lasts", number=True), Column("opens"), Column("closes")]
-    columns += [Column("UTC"), Column("open for", number=True), Column("")]
-    rows = [row for period in periods for row in _rows(period, zone)]
     lost = (Text(f"not kept of {kind} sources: {'; '.join(each)}") for kind, each in lost_of(policy).items())
     closed = ", ".join(f"{day:%a %Y-%m-%d} {name}" for day, name in holidays_of(policy, periods))
     holidays = [plain(Text(f"the next holidays, on which no range begins: {closed}"))] if closed else []
-    return Group(plain(title), table(columns, rows), *holidays, *lost)
+    return Group(plain(title), table(columns(*HEADERS), rows_of(policy, periods)), *holidays, *lost)
 
 
 def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: list[Message]) -> Group:
@@ -106,7 +102,6 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: lis
         about += f", window of {span(schedule.window_for)}, stagger {schedule.stagger}"
     if not schedule.enabled:
         about += "; it is paused, so none of this happens until it is resumed"
-    columns = [Column("trigger"), Column("UTC"), Column("first event"), Column("last event"), Column("window closes")]
     rows = (
         (
             _local(each.trigger_at, zone),
@@ -117,24 +112,7 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: lis
         )
         for each in batches
     )
-    return Group(plain(Text(about, style="bold")), table(columns, rows), messages_view(found))
-
-
-def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> list[tuple[str, ...]]:
-    lasts = span((period.ends_at - period.begins_at).total_seconds())
-    own: tuple[str, ...] = (_local(period.begins_at, zone), _utc(period.begins_at), lasts)
-    if not period.openings:
-        return [(*own, "", "", "", "", period.warning)]
-    rows = []
-    for opening in period.openings:
-        open_for = opening.closes_at - opening.opens_at
-        # without its date where the weekday says it
-        local = _local(opening.closes_at, zone)
-        closes = local if open_for > timedelta(days=5) else f"{opening.closes_at.astimezone(zone):%a %H:%M}"
-        utc = f"{_utc(opening.opens_at)} – {_utc(opening.closes_at)}"
-        rows.append((*own, _local(opening.opens_at, zone), closes, utc, span(open_for.total_seconds()), ""))
-        own = ("", "", "")
-    return rows
+    return Group(plain(Text(about, style="bold")), table(OF_SCHEDULE, rows), messages_view(found))
 
 
 def _local(instant: datetime, zone: ZoneInfo) -> str:

@@ -3,11 +3,10 @@ from typing import Any
 
 from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
-from operations.management.base import VerbCommand, without_its_log_lines
+from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
 from sources import removing
 from sources.edits import Sources
-from sources.management.commands.retire import BY
 from sources.repository_edits import Repositories
 
 SERVICES: dict[str, type[Sources] | type[Repositories]] = {"source": Sources, "repository": Repositories}
@@ -41,7 +40,7 @@ class Command(VerbCommand):
             self.stdout.write("nothing was changed")
             return
         with without_its_log_lines():
-            record = removing.start(row, with_backups=options["with_backups"], by=BY)
+            record = removing.start(row, with_backups=options["with_backups"], by=person())
         facts = {"removed": row.name, "backups": goes.backups, "size": goes.size, "record": record.pk}
         facts["repositories"] = goes.repositories
         text = f"{shown}: it is being deleted; `{PROGRAM} backlog show {record.pk}`"

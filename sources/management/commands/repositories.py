@@ -6,7 +6,7 @@ from declarations.service import Edit
 from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
 from operations.management.declared import DeclaredCommand
-from operations.terminal import Column, one_line
+from operations.terminal import columns, one_line
 from sources.models import Format, Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 from sources.repository_edits import KEEP_THE_KEY, Repositories
@@ -15,7 +15,7 @@ from sources.storage.location import RESTIC, joined
 from sources.storage.remotes import REST_SERVER
 from sources.storage.store import StorageFailed
 
-COLUMNS = (Column("name"), Column("format"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))
+COLUMNS = columns("name", "format", "kind", "location", "encrypted", "breaker")
 
 PAPER = """The key of repository {name}. It opens every backup in it: keep it as you keep the backups' contents.
 
@@ -121,19 +121,9 @@ def _alone(repository: Repository) -> str:
 
 
 def _facts(repository: Repository) -> dict[str, Any]:
-    return {
-        "id": repository.pk,
-        "name": repository.name,
-        "format": repository.format,
-        "kind": repository.remote.get("type", "directory"),
-        "location": repository.location,
-        "remote": repository.remote,
-        "secrets": repository.secrets,
-        "encrypted": repository.encrypted,
-        "key": repository.key,
-        "sees_changes": repository.sees_changes,
-        "identity": str(repository.identity),
-    }
+    own = Repositories().values(repository)
+    seen = {"sees_changes": repository.sees_changes, "identity": str(repository.identity)}
+    return {"id": repository.pk, "kind": repository.remote.get("type", "directory")} | own | seen
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:

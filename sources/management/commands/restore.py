@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from jobs.clock import database_clock
 from operations.management.base import TerminalCommand
 from operations.terminal import one_line
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Assignment, Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing

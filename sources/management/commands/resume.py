@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from operations.management.base import person
 from sources import planning
-from sources.management.by_name import SourcesCommand
+from sources.management.base import SourcesCommand
 from sources.models import Source
 
 

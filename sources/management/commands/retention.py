@@ -35,8 +35,10 @@ class Command(TerminalCommand):
             self.stdout.write(as_json({"enqueued": enqueued}) if options["json"] else text)
         elif options["json"]:
             self.stdout.write(as_json([deciding.facts_of(each) for each in found]))
+        elif rows := [row for each in found for row in _rows(each)]:
+            self.print_out(table(COLUMNS, rows))
         else:
-            self.print_out(table(COLUMNS, (row for each in found for row in _rows(each))))
+            self.stdout.write("There are no points: nothing of it was backed up yet.")
 
 
 def _assignments(name: str) -> list[Assignment]:

@@ -2,13 +2,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from operations.backlog.facts import as_json
-from operations.management.base import VerbCommand, without_its_log_lines
+from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
 from sources import retiring
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Source
-
-BY = "a person at the command line"
 
 
 class Command(VerbCommand):
@@ -29,7 +27,7 @@ class Command(VerbCommand):
         sources = [named(Source.objects, name, "source") for name in options["names"]]
         verb, done = (retiring.unretire, "in use again") if options["undo"] else (retiring.retire, "retired")
         with without_its_log_lines():
-            changed = verb(sources, by=BY)
+            changed = verb(sources, by=person())
         names = [each.name for each in sources]
         text = f"{', '.join(names)}: {done}" + ("" if changed else ", as before")
         facts = {"sources": names, "changed": changed}

@@ -1,13 +1,11 @@
-import json
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.encryption import Unsealable
 from operations.management.base import VerbCommand
-from operations.terminal import columns, table
+from operations.terminal import columns
 from sources.models import SelfBackup
 from sources.self_backup import backing_up
 
@@ -42,13 +40,12 @@ class Command(VerbCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         rows = SelfBackup.objects.select_related("repository")[: backing_up.KEEP]
-        if options["json"]:
-            facts = ("day", "ended_at", "file", "size")
-            shown = [{name: getattr(row, name) for name in facts} | {"repository": str(row.repository)} for row in rows]
-            self.stdout.write(json.dumps(shown, cls=DjangoJSONEncoder))
-            return
-        done = [f"{row.ended_at:%Y-%m-%d %H:%M:%S}" if row.ended_at else "not yet" for row in rows]
-        cells = [
-            (row.day, at, row.repository, row.file, f"{row.size or 0:,}") for at, row in zip(done, rows, strict=True)
-        ]
-        self.print_out(table(COLUMNS, cells))
+        names = ("day", "ended_at", "file", "size")
+        facts = [{name: getattr(row, name) for name in names} | {"repository": str(row.repository)} for row in rows]
+        empty = "The scheduler itself has not been backed up yet: `doctor` says why."
+        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    done = f"{facts['ended_at']:%Y-%m-%d %H:%M:%S}" if facts["ended_at"] else "not yet"
+    return facts["day"], done, facts["repository"], facts["file"], f"{facts['size'] or 0:,}"

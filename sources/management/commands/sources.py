@@ -12,7 +12,7 @@ from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line, table
 from sources.domain.status import Status
-from sources.management.names import named
+from sources.management.base import named
 from sources.models import Assignment, Policy, Source
 from sources.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status
 
@@ -58,7 +58,7 @@ class Command(VerbCommand):
             if len(found) > options["limit"]:
                 self.stdout.write("there are more: ask with --status, --policy or --limit")
         if not facts:
-            missing = "no source matches" if Source.objects.exists() else f"there are no sources yet. {FIRST_STEPS}"
+            missing = "no source matches" if Source.objects.exists() else f"there are no sources yet. {FIRST_STEPS}."
             raise CommandError(missing, returncode=1)
 
     def _show(self, options: dict[str, Any]) -> None:

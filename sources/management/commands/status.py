@@ -48,7 +48,7 @@ class Command(VerbCommand):
             }  # fmt: skip
             self.stdout.write(as_json(facts))
         else:
-            sentence = f"{found.sentence}." if found.total else f"{found.sentence}. {FIRST_STEPS}"
+            sentence = f"{found.sentence}." if found.total else f"{found.sentence}. {FIRST_STEPS}."
             self._print(rows, [*lines, sentence], found)
         if lines or not found.is_well:
             sys.exit(1)

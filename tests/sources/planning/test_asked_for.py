@@ -1,19 +1,17 @@
 """What a person asks for: back up now, pause, resume."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
-from jobs import settling, tick
+from jobs import tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
 from sources import planning
 from sources.models import Source
-from tests.factories import make_record
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -26,7 +24,7 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
-from tests.threads import a_lock_is_waited_for, at_once
+from tests.threads import a_lock_is_waited_for, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -55,20 +53,16 @@ class TestBackUpNow:
     @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.RECHECK, WaitingFor.WINDOW])
     def test_a_waiting_record_is_moved_and_not_doubled(self, waiting_for: WaitingFor) -> None:
         assignment = make_assignment()
-        make_record(
-            Status.WAITING,
-            kind="backup",
-            queue="availability",
-            subject=planning.subject_of(assignment.pk),
-            waiting_for=waiting_for,
-            run_after=NINE + DAY,
-        )
+        planning.emit_due(NINE)
+        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=waiting_for, run_after=NINE + DAY)
         assert planning.back_up_now([assignment], NINE) == 1
         record = record_of(assignment)
         assert (record.status, record.run_after) == (Status.READY, NINE)
         assert record.priority == planning.BACK_UP_NOW_PRIORITY
 
-    def test_a_record_that_is_copied_is_left_alone(self) -> None:
+    def test_a_record_that_is_copied_is_left_alone_and_so_is_a_disabled_policy(self) -> None:
+        assert planning.back_up_now([make_assignment(make_policy(enabled=False))], NINE) == 0
+        assert not BacklogRecord.objects.exists()
         assignment = make_assignment()
         planning.emit_due(NINE)
         claimed = handed_on(assignment, NINE)
@@ -81,7 +75,7 @@ class TestBackUpNow:
         first, second = make_assignment(source=source), make_assignment(source=source)
         for assignment in (first, second):
             planning.back_up_now([assignment], NINE)
-            settling.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
+            settle(claim("availability", NINE), Handoff("backups", source.exclusive_key), NINE)
         assert record_of(second).waiting_for == WaitingFor.THROTTLE
         planning.back_up_now([first], NINE)
         tick.promote(NINE)
@@ -111,11 +105,12 @@ class TestPause:
         assert record_of(assignment).trigger_at == NINE
         assert Source.objects.get().paused_at is None
 
-    def test_pausing_twice_counts_once_and_so_does_resuming(self) -> None:
-        source = make_source()
+    def test_pausing_twice_counts_once_and_so_does_resuming_which_emits_nothing_that_is_not_due(self) -> None:
+        source = backed_up(make_policy(), NINE).source
         assert [planning.pause([source], NINE), planning.pause([source], NINE + HOUR)] == [1, 0]
         assert Source.objects.get().paused_at == NINE
         assert [planning.resume([source], NINE), planning.resume([source], NINE)] == [1, 0]
+        assert unfinished() == 0
 
     def test_a_running_backup_is_stopped_on_demand_and_comes_back_with_the_resume(self) -> None:
         assignment = make_assignment()
@@ -133,30 +128,16 @@ class TestPause:
         planning.resume([assignment.source], NINE + HOUR)
         assert record_of(assignment).trigger_at == NINE
 
-    def test_a_resume_emits_nothing_that_is_not_due(self) -> None:
-        assignment = backed_up(make_policy(), NINE)
-        planning.pause([assignment.source], NINE)
-        planning.resume([assignment.source], NINE + HOUR)
-        assert unfinished() == 0
-
 
 @pytest.mark.django_db(transaction=True)
 def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> None:
     assignment = make_assignment()
     planning.emit_due(NINE)
-
-    def ask() -> int:
-        try:
-            return planning.back_up_now([assignment], NINE)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic():
-            claim("availability", NINE)
-            asked = pool.submit(ask)
-            eventually(a_lock_is_waited_for)
-        assert asked.result(timeout=PATIENCE) == 1  # once it is settled
+    with transaction.atomic():
+        claim("availability", NINE)
+        asked = beside(lambda: planning.back_up_now([assignment], NINE))
+        eventually(a_lock_is_waited_for)
+    assert asked.result(PATIENCE) == 1  # once it is settled
     assert record_of(assignment).status == Status.RUNNING
 
 

@@ -59,6 +59,12 @@ def without_asking(assignment: Assignment, record: object) -> Outcome | None:
     return check._without_asking(related.get(pk=assignment.pk), record)  # type: ignore[arg-type]
 
 
+def edited(policy: Policy, **fields: object) -> None:
+    """An edit of its schedule that is planned anew."""
+    Schedule.objects.filter(pk=policy.schedule_id).update(**fields)
+    planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
+
+
 class TestBackUpNow:
     @pytest.mark.parametrize("outcome", [SILENT, Handoff("backups"), Postponed(NINE + DAY, WaitingFor.SNOOZE, "no")])
     def test_what_is_being_asked_comes_ahead_when_that_is_settled(self, outcome: Outcome) -> None:
@@ -85,11 +91,6 @@ class TestBackUpNow:
             BacklogRecord.objects.filter(subject=planning.subject_of(assignment.pk)).update(queue="elsewhere")
         assert record_of(released).priority == planning.BACK_UP_NOW_PRIORITY
         assert (record_of(failed).priority, record_of(failed).waiting_for) == (0, WaitingFor.BACKOFF)
-
-    def test_a_disabled_policy_stays_disabled(self) -> None:
-        assignment = make_assignment(make_policy(enabled=False))
-        assert planning.back_up_now([assignment], NINE) == 0
-        assert not BacklogRecord.objects.exists()
 
     def test_an_edit_of_the_policy_does_not_bring_it_back_into_the_window(self) -> None:
         policy = make_policy(window=NIGHTS)
@@ -157,15 +158,11 @@ class TestAnEdit:
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
         asked = claim("availability", NINE)
-        policy.schedule.enabled = False
-        policy.schedule.save()
-        planning.replan(policy, NINE)
+        edited(policy, enabled=False)
         ended = without_asking(assignment, asked)
         assert ended == Cancelled("its policy is disabled")
         settle(asked, ended, NINE)
-        policy.schedule.enabled = True
-        policy.schedule.save()
-        planning.replan(policy, NINE)
+        edited(policy, enabled=True)
         tick.tick(NINE, rescue=False)
         assert record_of(assignment).status == Status.READY
 
@@ -245,9 +242,7 @@ class TestTwoAtOnce:
         planning.emit_due(NINE)
         copied = handed_on(assignment, NINE)
         with transaction.atomic():
-            policy.schedule.cron = "0 * * * *"
-            policy.schedule.save()
-            planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
+            edited(policy, cron="0 * * * *")
             done = Succeeded(EngineResult(Verdict.SUCCEEDED))
             under_way = beside(lambda: settle(copied, done, NINE + MINUTE))
             eventually(a_lock_is_waited_for)
@@ -270,8 +265,7 @@ class TestTwoAtOnce:
             elif verb == "snooze":
                 planning.snooze([first.source], NINE + HOUR, NINE)
             else:
-                Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
-                planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+                edited(first.policy, enabled=False)
             under_way = beside(lambda: settle(asked, to_backups, NINE))
             eventually(a_lock_is_waited_for)
         under_way.result(PATIENCE)
@@ -285,8 +279,7 @@ class TestTwoAtOnce:
             planning.emit_due(NINE, [assignment.pk])
             settle(claim("availability", NINE), to_backups, NINE)
         assert record_of(second).waiting_for == WaitingFor.THROTTLE
-        Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
-        planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+        edited(first.policy, enabled=False)
         assert record_of(second).run_after == NINE
 
     def test_back_up_now_and_the_end_of_a_snooze_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from jobs import claiming, closing, settling, tick
+from jobs import claiming, closing, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
@@ -81,6 +81,10 @@ class TestEmission:
         record = record_of(assignment)
         assert (record.due_day, record.rank_day) == (date(2026, 3, 1), rank_day)
         assert (record.failures, record.first_failure_at) == (failures, first_failure_at)
+        never = make_assignment(failures=failures)  # nor is what always failed
+        planning.emit_due(NINE, [never.pk])
+        ranked = date(2026, 3, 2) + min(failures, 7) * DAY if failures else None
+        assert (record_of(never).due_day, record_of(never).rank_day) == (None, ranked)
 
     def test_a_series_that_an_older_worker_ended_without_its_beginning_stops_no_emission(self) -> None:
         policy = make_policy()
@@ -91,12 +95,6 @@ class TestEmission:
         BacklogRecord.objects.all().delete()
         assignment.refresh_from_db()
         assert planning.back_up_now([assignment], NINE) == 1
-
-    def test_what_always_failed_is_not_put_first_either(self) -> None:
-        assignment, fresh = make_assignment(failures=2), make_assignment()
-        planning.emit_due(NINE)
-        assert (record_of(assignment).due_day, record_of(assignment).rank_day) == (None, date(2026, 3, 4))
-        assert (record_of(fresh).due_day, record_of(fresh).expected_seconds) == (None, None)
 
     def test_ids_follow_the_order_of_the_assignments(self) -> None:
         policies = [make_policy(), make_policy()]
@@ -155,58 +153,53 @@ class TestWindows:
     def test_a_recheck_that_ends_after_the_window_waits_for_the_next_opening(self) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 29 * HOUR)
-        claimed = claim("availability", MONDAY + 29 * HOUR)
-        settling.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
+        settle(claim("availability", MONDAY + 29 * HOUR), Unavailable("silent", 7200), MONDAY + 29 * HOUR)
         tick.tick(MONDAY + 31 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
 
 
-class TestUnreadableRows:
-    """Written past the forms: they hold up no other policy."""
+def test_a_policy_whose_window_cannot_be_read_runs_nothing_and_the_others_go_on(caplog) -> None:
+    """It was written past the forms."""
+    broken, good = make_assignment(), make_assignment()
+    Policy.objects.filter(pk=broken.policy_id).update(window=[{"start": "25:00", "end": "06:00"}])
+    assert emitter.emit_triggers(NINE) == 2
+    assert record_of(good).status == Status.READY
+    assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+    assert "'25:00' is not a time of day" in caplog.text
+    tick.tick(NINE + HOUR, rescue=False)
+    assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
 
-    def test_a_policy_whose_window_cannot_be_read_runs_nothing_and_the_others_go_on(self, caplog) -> None:
-        broken, good = make_assignment(), make_assignment()
-        Policy.objects.filter(pk=broken.policy_id).update(window=[{"start": "25:00", "end": "06:00"}])
-        assert emitter.emit_triggers(NINE) == 2
-        assert record_of(good).status == Status.READY
-        assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
-        assert "'25:00' is not a time of day" in caplog.text
-        tick.tick(NINE + HOUR, rescue=False)
-        assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
+
+def edited(policy: Policy, now: datetime, **fields: object) -> None:
+    """An edit that is planned anew; fields of its schedule, too."""
+    for name, value in fields.items():
+        row = policy.schedule if name in ("cron", "zone", "enabled") else policy
+        setattr(row, name, value)
+        row.save()
+    planning.replan(policy, now)
 
 
 class TestReplan:
     def test_next_backup_dates_follow_the_new_period_from_the_last_start(self) -> None:
         policy = make_policy()
         assignment = backed_up(policy, NINE)
-        Schedule.objects.filter(pk=policy.schedule_id).update(cron="0 */6 * * *")
-        policy.refresh_from_db()
-        planning.replan(policy, NINE + HOUR)
+        edited(policy, NINE + HOUR, cron="0 */6 * * *")
         assignment.refresh_from_db()
         assert assignment.next_backup_at == MONDAY + 12 * HOUR
         assert emitter.emit_triggers(MONDAY + 13 * HOUR) == 1
 
-    def test_ready_records_wait_for_a_new_window(self) -> None:
+    def test_what_is_ready_waits_for_a_new_window_and_goes_on_when_it_is_lifted(self) -> None:
         policy = make_policy()
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
-        policy.window = NIGHTS
-        policy.save()
-        planning.replan(policy, NINE + HOUR)
+        edited(policy, NINE + HOUR, window=NIGHTS)
         assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=NINE + HOUR) == []
         tick.tick(NINE + HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)
-
-    def test_records_that_wait_for_a_window_go_on_when_it_is_lifted(self) -> None:
-        policy = make_policy(window=NIGHTS)
-        assignment = make_assignment(policy)
-        planning.emit_due(NINE)
-        policy.window = []
-        policy.save()
-        planning.replan(policy, NINE + HOUR)
-        tick.tick(NINE + HOUR, rescue=False)
+        edited(policy, NINE + 2 * HOUR, window=[])
+        tick.tick(NINE + 2 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.status, record.closes_at) == (Status.READY, None)
 
@@ -214,10 +207,8 @@ class TestReplan:
         policy = make_policy()
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
-        settling.settle([(claim("availability", NINE), Unavailable("silent", 900))], now=NINE)
-        policy.window = NIGHTS
-        policy.save()
-        planning.replan(policy, NINE + timedelta(minutes=1))
+        settle(claim("availability", NINE), Unavailable("silent", 900), NINE)
+        edited(policy, NINE + timedelta(minutes=1), window=NIGHTS)
         assert record_of(assignment).waiting_for == WaitingFor.RECHECK
         tick.tick(NINE + HOUR, rescue=False)
         assert record_of(assignment).run_after == MONDAY + 22 * HOUR
@@ -229,12 +220,32 @@ class TestReplan:
         settle(claim("availability", NINE), Failed("refused"), NINE)
         planning.emit_due(NINE)
         for enabled, left in ((False, 0), (True, 2)):
-            Schedule.objects.filter(pk=policy.schedule_id).update(enabled=enabled)
-            policy.schedule.refresh_from_db()
-            planning.replan(policy, NINE + HOUR)
+            edited(policy, NINE + HOUR, enabled=enabled)
             tick.tick(NINE + HOUR, rescue=False)
             assert unfinished() == left
         assert record_of(assignment).trigger_at == NINE
+
+    def test_what_is_not_due_any_more_is_taken_off_and_may_be_emitted_again(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE - DAY)
+        planning.emit_due(NINE)
+        edited(policy, NINE, cron="0 9 1 * *")
+        assert not BacklogRecord.objects.unfinished().exists()
+        edited(policy, NINE, cron="0 9 * * *")
+        tick.tick(NINE, rescue=False)
+        assert record_of(assignment).status == Status.READY
+
+    def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:
+        policy = make_policy(cron="0 3 * * *")
+        late_on_saturday = MONDAY - timedelta(minutes=24 * 60 + 30)
+        assignment, tried = backed_up(policy, late_on_saturday), backed_up(policy, late_on_saturday)
+        planning.emit_due(MONDAY)
+        sunday, tuesday = (MONDAY - DAY).date(), (MONDAY + DAY).date()
+        BacklogRecord.objects.filter(pk=record_of(tried).pk).update(rank_day=tuesday, tried_at=MONDAY)
+        assert record_of(assignment).due_day == sunday
+        edited(policy, MONDAY, zone="Asia/Tokyo")
+        assert [record_of(one).due_day for one in (assignment, tried)] == [MONDAY.date()] * 2
+        assert [record_of(one).rank_day for one in (assignment, tried)] == [MONDAY.date(), tuesday]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -251,16 +262,12 @@ class TestAClockThatWasWrong:
 
     YEAR = timedelta(days=365)
 
-    def test_a_last_backup_in_the_future_is_no_reason_to_wait_for_that_year(self) -> None:
-        policy = make_policy()
-        assignment = backed_up(policy, NINE + self.YEAR)
+    def test_a_last_backup_in_the_future_is_no_reason_to_wait_but_seconds_of_correction_are_no_such_thing(self) -> None:
+        assignment = backed_up(make_policy(), NINE + self.YEAR)
+        backed_up(make_policy(), NINE + timedelta(seconds=5))
         assert planning.emit_due(NINE) == 1
         record = record_of(assignment)
         assert (record.status, record.due_day) == (Status.READY, MONDAY.date())
-
-    def test_seconds_of_correction_are_no_such_thing(self) -> None:
-        backed_up(make_policy(), NINE + timedelta(seconds=5))
-        assert planning.emit_due(NINE) == 0
 
     def test_the_next_backup_date_is_that_of_the_present(self) -> None:
         policy = make_policy()
@@ -313,33 +320,3 @@ class TestCatchingUpInTheMinutesRound:
         assert planning.catch_up(NINE) == 3
         with django_assert_num_queries(0):  # but for the one that is not Django's
             assert planning.catch_up(NINE) == 0
-
-
-class TestAnEditThatMovesWhatIsOnTheBacklog:
-    def test_what_is_not_due_any_more_is_taken_off_and_may_be_emitted_again(self) -> None:
-        policy = make_policy()
-        assignment = backed_up(policy, NINE - DAY)
-        planning.emit_due(NINE)
-        policy.schedule.cron = "0 9 1 * *"
-        policy.schedule.save()
-        planning.replan(policy, NINE)
-        assert not BacklogRecord.objects.unfinished().exists()
-        policy.schedule.cron = "0 9 * * *"
-        policy.schedule.save()
-        planning.replan(policy, NINE)
-        tick.tick(NINE, rescue=False)
-        assert record_of(assignment).status == Status.READY
-
-    def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:
-        policy = make_policy(cron="0 3 * * *")
-        late_on_saturday = MONDAY - timedelta(minutes=24 * 60 + 30)
-        assignment, tried = backed_up(policy, late_on_saturday), backed_up(policy, late_on_saturday)
-        planning.emit_due(MONDAY)
-        sunday, tuesday = (MONDAY - DAY).date(), (MONDAY + DAY).date()
-        BacklogRecord.objects.filter(pk=record_of(tried).pk).update(rank_day=tuesday, tried_at=MONDAY)
-        assert record_of(assignment).due_day == sunday
-        policy.schedule.zone = "Asia/Tokyo"
-        policy.schedule.save()
-        planning.replan(policy, MONDAY)
-        assert [record_of(one).due_day for one in (assignment, tried)] == [MONDAY.date()] * 2
-        assert [record_of(one).rank_day for one in (assignment, tried)] == [MONDAY.date(), tuesday]

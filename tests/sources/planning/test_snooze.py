@@ -1,6 +1,7 @@
 """Not before: a user puts the backups of a source off, and nothing brings them forward but a person."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,12 @@ def state(assignment: Assignment) -> tuple[int, int | None, datetime]:
     return record.status, record.waiting_for, record.run_after
 
 
-def test_a_ready_record_waits_until_then_and_is_ready_at_it() -> None:
+def test_a_ready_record_waits_until_then_also_through_a_check_in_and_is_ready_at_it() -> None:
     assignment = make_assignment()
     planning.emit_due(NINE)
+    settle(claim("availability", NINE), Unavailable("silent", 900), NINE)
     assert planning.snooze([assignment.source], TWO, NINE) == 1
+    assert planning.check_in(assignment.source, NINE + MINUTE) == 0
     assert state(assignment) == (Status.WAITING, WaitingFor.SNOOZE, TWO)
     assert tick.promote(TWO) == 1
     assert claim("availability", TWO).id == record_of(assignment).pk
@@ -45,27 +48,18 @@ def test_a_record_that_is_handed_on_gives_its_source_back() -> None:
     assert set(BacklogRecord.objects.values_list("queue", flat=True)) == {"availability"}
 
 
-def test_what_becomes_due_meanwhile_waits_too() -> None:
-    assignment = backed_up(make_policy(), MONDAY - DAY)
+@pytest.mark.parametrize(
+    ("window", "waits"),
+    [
+        ([], (WaitingFor.SNOOZE, TWO)),
+        ([{"start": "22:00", "end": "06:00"}], (WaitingFor.WINDOW, MONDAY + 22 * HOUR)),
+    ],
+)
+def test_what_becomes_due_meanwhile_waits_too_or_for_a_window_that_opens_later(window: Any, waits: Any) -> None:
+    assignment = backed_up(make_policy(window=window), MONDAY - DAY)
     planning.snooze([assignment.source], TWO, NINE)
     planning.emit_due(NINE + MINUTE)
-    assert state(assignment) == (Status.WAITING, WaitingFor.SNOOZE, TWO)
-
-
-def test_a_window_that_opens_later_than_that_is_what_it_waits_for() -> None:
-    assignment = make_assignment(make_policy(window=[{"days": "mon-sun", "start": "22:00", "end": "06:00"}]))
-    planning.snooze([assignment.source], TWO, NINE)
-    planning.emit_due(NINE + MINUTE)
-    assert state(assignment) == (Status.WAITING, WaitingFor.WINDOW, MONDAY + 22 * HOUR)
-
-
-def test_a_check_in_does_not_end_it() -> None:
-    assignment = make_assignment()
-    planning.emit_due(NINE)
-    settle(claim("availability", NINE), Unavailable("silent", 900), NINE)
-    planning.snooze([assignment.source], TWO, NINE)
-    assert planning.check_in(assignment.source, NINE + MINUTE) == 0
-    assert state(assignment) == (Status.WAITING, WaitingFor.SNOOZE, TWO)
+    assert state(assignment) == (Status.WAITING, *waits)
 
 
 def test_its_end_makes_the_record_ready_at_once() -> None:

@@ -139,9 +139,13 @@ def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_st
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_page_in_a_browser(built: Built, browser: test_pages.Browser, tmp_path: Path) -> None:
-    browser.look(page())
-    assert browser.wider_than_the_page() == 0
-    assert browser.cut_off_in_tables() == []
+    long = "n" * 246 + ".txt"
+    built.write(f"{long[4:]}/{long}", "what stands beside it stays in sight")
+    built.back_up()
+    for path in (f"?path={long[4:]}", ""):
+        browser.look(f"{page()}{path}")
+        assert browser.wider_than_the_page() == 0
+        assert browser.cut_off_in_tables() == []
     shots = Path(os.environ.get("SCREENSHOTS", tmp_path))
     browser.picture(shots / "browse.png")
     browser.look(f"{page()}?path=top.txt")

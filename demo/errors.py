@@ -1,2 +1,0 @@
-class DemoError(Exception):
-    """The demo cannot go on. The message says what, where, and what to do."""
