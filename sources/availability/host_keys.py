@@ -6,9 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-
 from delivery import extras
 
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -20,6 +17,9 @@ HOW_TO_GET_ONE = (
 
 def check_host_key(text: str) -> None:
     """Check one or more lines of `TYPE BASE64`. Raises: ValueError saying what is wrong and what to do."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # late: what only follows addresses does without
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"is missing: an SFTP host must show a known host key; {HOW_TO_GET_ONE}")

@@ -166,7 +166,7 @@ class TestClosing:
         for _ in range(5):
             make_record(closes_at=NOON)
         monkeypatch.setattr(closing, "BATCH", 2)
-        assert closing.close_windows(NOON) == 5
+        assert closing.close_windows(NOON, seconds=60) == 5
 
 
 class TestTick:

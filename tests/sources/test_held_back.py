@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
 
 import sources.doctor  # noqa: F401 - declares its conditions
@@ -16,6 +15,7 @@ from sources import held_back, planning
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment
 from tests.commands import command
+from tests.operations.doctor.examining import finding
 from tests.sources.factories import MONDAY, handed_on, make_assignment, settle
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def test_a_shrink_is_held_back_until_a_person_accepts_it_and_then_it_is_the_meas
 
 def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: pytest.CaptureFixture[str]) -> None:
     def look() -> doctor.Finding:
-        return doctor.CONDITIONS["held_back"](connection.cursor(), NINE)
+        return finding("held_back", NINE)
 
     name = shrunk.source.name
     call_command("log", name, "--since", "2026-03-01T00:00")

@@ -4,18 +4,18 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from jobs import database_errors
 from jobs.formatting import several
 from operations.doctor import Finding, Severity, examine, names
 from operations.terminal import text_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 COLOURS = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.OK: "green"}
 """The worst first."""
@@ -59,8 +59,12 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
-def report(findings: Sequence[Finding]) -> RenderableType:
+def report(findings: Sequence[Finding]) -> "RenderableType":
     """A table, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
+    from rich.console import Group  # late: only what prints needs them
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table.grid(padding=(0, 2, 0, 0))
     for finding in sorted(findings, key=lambda finding: list(COLOURS).index(finding.severity)):
         about = [Text(finding.what), *([Text(f"→ {finding.do}", "bold")] if finding.do else [])]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
 
 import sources.doctor  # noqa: F401 - declares its conditions
@@ -25,7 +24,6 @@ from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
-from operations import doctor
 from sources import copied as copied_status
 from sources import planning, removing
 from sources.backups import check, copies, deciding, repositories, retention
@@ -38,6 +36,7 @@ from sources.status import reasons_of
 from sources.storage import layout, recovering
 from tests.commands import command
 from tests.factories import make_worker
+from tests.operations.doctor.examining import finding
 from tests.sources.backups.test_retention import add_backup, belongs_to
 from tests.sources.engines.peers import tree
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, make_source, record_of, settle
@@ -321,7 +320,7 @@ def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assign
     assert [each.pk for each in copied_status.overdue(now)] == [waiting.pk]
     raising.look(now)
     assert AlertKind.COPY in Alert.objects.values_list("kind", flat=True)
-    assert "anna since" in doctor.CONDITIONS["copies"](connection.cursor(), now).what
+    assert "anna since" in finding("copies", now).what
     assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
     assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
     run, refused = command("copy")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 import sources.doctor  # noqa: F401 - declares its conditions
 from jobs.handlers import Run
@@ -16,6 +15,7 @@ from sources.edits import Sources
 from sources.models import Repository, Source
 from sources.models.source import SourceKind
 from sources.repository_edits import Repositories
+from tests.operations.doctor.examining import finding
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
@@ -140,8 +140,8 @@ def test_the_doctor_names_copies_that_others_can_read(tmp_path: Path) -> None:
     for each, mode in ((tmp_path, 0o755), (copy, 0o755), (other, 0o755), (mine, 0o700)):
         each.mkdir(exist_ok=True)
         each.chmod(mode)
-    found = doctor.CONDITIONS["repository_modes"](connection.cursor(), MONDAY)
+    found = finding("repository_modes", MONDAY)
     assert (found.severity, found.numbers["open"]) == (doctor.Severity.WARNING, ["vault"])
     assert str(copy) in found.what
     tmp_path.chmod(0o700)
-    assert doctor.CONDITIONS["repository_modes"](connection.cursor(), MONDAY).severity is doctor.Severity.OK
+    assert finding("repository_modes", MONDAY).severity is doctor.Severity.OK
