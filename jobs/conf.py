@@ -45,11 +45,11 @@ def _settings() -> dict[str, Any]:
 PROGRAM: str = _settings().get("PROGRAM", "manage.py")
 
 
-def _number(name: str, default: float, *, least: float = 1, above: float | None = None) -> float:
-    """Raises: ImproperlyConfigured for a number below `least`, or one that is not above `above`."""
+def _number(name: str, default: float, *, above: float | None = None) -> float:
+    """Raises: ImproperlyConfigured for a number below 1, or one that is not above `above`."""
     number = float(_settings().get(name, default))
-    if not (number >= least if above is None else number > above):
-        limit = f"at least {least:g}" if above is None else f"above {above:g}"
+    if not (number >= 1 if above is None else number > above):
+        limit = "at least 1" if above is None else f"above {above:g}"
         raise ImproperlyConfigured(f"JOBS[{name!r}] must be {limit}, not {number:g}")
     return number
 

@@ -18,7 +18,7 @@ from jobs.formatting import storable
 from jobs.log_fields import OF_PAYLOAD
 from jobs.models import Decision, Level
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
-from jobs.prepared import execute_in_batches
+from jobs.prepared import until_done
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
@@ -26,12 +26,6 @@ MAX_ROWS = {Level.DOING: 1_000_000, Level.CONSIDERING: 100_000}
 """Whatever their age, no more lines are kept. A line of *doing* takes some 420 bytes with its indexes."""
 
 PRUNE_BATCH = 5_000
-
-PRUNE = """
-DELETE FROM jobs_decision
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid FROM jobs_decision WHERE level = %(level)s AND at < %(before)s ORDER BY at LIMIT %(limit)s))
-"""
 
 
 def doing(
@@ -92,7 +86,8 @@ def prune(now: datetime | None = None) -> int:
 
 
 def _prune(level: Level, before: datetime) -> int:
-    newest_first = Decision.objects.filter(level=level).order_by("-at").values_list("at", flat=True)
-    if first_too_many := newest_first[MAX_ROWS[level] :].first():
+    lines = Decision.objects.filter(level=level)
+    if first_too_many := lines.order_by("-at").values_list("at", flat=True)[MAX_ROWS[level] :].first():
         before = max(before, first_too_many + timedelta(microseconds=1))
-    return execute_in_batches(PRUNE, {"level": level, "before": before}, PRUNE_BATCH)
+    oldest = lines.filter(at__lt=before).order_by("at").values("pk")[:PRUNE_BATCH]
+    return until_done(lambda: Decision.objects.filter(pk__in=oldest).delete()[0], PRUNE_BATCH)

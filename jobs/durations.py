@@ -4,10 +4,14 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 PATTERN = r"[0-9]{1,15}(\.[0-9]{1,6})?[smhdwy]?"
 """Of a duration, for descriptions of what is accepted."""
+
+SIZES = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+"""As people read them."""
 
 WRITE = "write 90s, 15m, 2h, 7d or a number of seconds"
 LONGEST = 10**10
@@ -65,12 +69,6 @@ def span(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     whole = int(seconds)
-    if whole < 3600:
-        return _two(whole // 60, "min", whole % 60, "s")
-    if whole < 86_400:
-        return _two(whole // 3600, "h", whole % 3600 // 60, "min")
-    return _two(whole // 86_400, "d", whole % 86_400 // 3600, "h")
-
-
-def _two(larger: int, unit: str, smaller: int, smaller_unit: str) -> str:
-    return f"{larger} {unit} {smaller} {smaller_unit}" if smaller else f"{larger} {unit}"
+    unit, smaller = next(pair for pair in pairwise(SIZES) if whole >= SIZES[pair[0]])
+    rest = whole % SIZES[unit] // SIZES[smaller]
+    return f"{whole // SIZES[unit]} {unit}" + (f" {rest} {smaller}" if rest else "")

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Event, Lock
-from typing import Any, Protocol
+from typing import Any
 
 from jobs.outcomes import Claimed, Outcome, Postponed
 from jobs.states import AttemptOutcome, WaitingFor
@@ -117,16 +117,6 @@ class TickStep:
 NO_STEP = TickStep("do nothing", (), lambda now: {}, lambda now, row: StepDue(), lambda now, seconds: 0)
 
 
-class Batches(Protocol):
-    """What hears of records that are opened again, since what they belong to may have been seen to end."""
-
-    def hold(self, record_ids: Sequence[int]) -> None:
-        """Before these records are locked: the end of their batches is not noted until this transaction ends."""
-
-    def take_back(self, record_ids: Sequence[int]) -> None:
-        """These records, which are held, are unfinished again: so are their batches."""
-
-
 def later(name: str) -> Callable[..., Any]:
     """The function `module:function`, imported at its first call: a command need not wait for what it does not do."""
     module, _, function = name.partition(":")
@@ -154,8 +144,9 @@ class Registry:
 
     `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
     every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim.
-    `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now). `batches`:
-    what hears of records that are opened again.
+    `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now).
+    `before_retry(record ids)`: before they are locked, so that no end is noted of what they belong to until this
+    transaction ends. `at_retry(record ids)`: when these, which had ended, are unfinished again.
     """
 
     def __init__(self) -> None:
@@ -167,7 +158,8 @@ class Registry:
         self.at_heartbeat: list[Callable[[], None]] = []
         self.at_claim: list[Callable[[str, Sequence[Claimed], int, int], None]] = []
         self.at_end: list[Callable[[Sequence[Claimed], AttemptOutcome, datetime | None], None]] = []
-        self.batches: list[Batches] = []
+        self.before_retry: list[Callable[[Sequence[int]], None]] = []
+        self.at_retry: list[Callable[[Sequence[int]], None]] = []
         self._handlers: dict[tuple[str, str], tuple[Handler, bool]] = {}
         self.sharing: set[tuple[str, str]] = set()
         """Handlers (kind, queue) in threads of which one at a time has a connection to the database."""

@@ -25,8 +25,10 @@ class Differences:
     def what(self) -> str:
         """In a sentence. Empty: there are none."""
         if self.unknown:
-            return f"the database has {_counted(self.unknown)} of a newer version: {_listed(self.unknown)}"
-        return f"the database lacks {_counted(self.missing)}: {_listed(self.missing)}" if self.missing else ""
+            count = several(len(self.unknown), "migration")
+            return f"the database has {count} of a newer version: {_listed(self.unknown)}"
+        count = several(len(self.missing), "migration")
+        return f"the database lacks {count}: {_listed(self.missing)}" if self.missing else ""
 
     @property
     def to_do(self) -> str:
@@ -61,10 +63,6 @@ def _names_here() -> set[tuple[str, str]]:
         for file in Path(app.path, "migrations").glob("*.py")
         if file.stem[0] not in "_~"
     }
-
-
-def _counted(names: tuple[str, ...]) -> str:
-    return several(len(names), "migration")
 
 
 def _listed(names: tuple[str, ...]) -> str:

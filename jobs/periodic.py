@@ -9,7 +9,7 @@ from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import log_unless_away
 from jobs.handlers import registry
-from jobs.models import BacklogRecord, Worker
+from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.prepared import execute_in_batches
 from jobs.retries import sweeps
 from jobs.tick import tick as tick_once
@@ -35,24 +35,6 @@ DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
 
 KEPT_ATTEMPTS = 1000
 """Of a record that is tried for ever. At one a day that is the history of three years."""
-
-# Served by the key of the attempts: (record, number). Numbers may have gaps, so they are counted, not computed.
-PRUNE_ATTEMPTS = """
-DELETE FROM jobs_attempt
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid
-         FROM jobs_attempt
-        WHERE record_id = %(record)s
-          AND number <= (
-              SELECT number
-                FROM jobs_attempt
-               WHERE record_id = %(record)s
-               ORDER BY number DESC
-              OFFSET %(kept)s
-               LIMIT 1)
-        ORDER BY number
-        LIMIT %(limit)s))
-"""
 
 
 def tick() -> str:
@@ -122,15 +104,18 @@ def prune(now: datetime | None = None) -> int:
 
 
 def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
-    """Delete what each unfinished record has beyond its `kept` latest attempts, in small batches. Returns how many.
+    """Delete what each unfinished record has beyond its `kept` latest attempts. Returns how many.
 
-    A settle that is tried again looks for its own attempt in the history (`settling._lost_among`): that is one of
-    the latest.
+    A settle that is tried again looks for its own attempt in the history (`settling._lost_among`): that is one of the
+    latest. Numbers may have gaps, so they are counted, not computed.
     """
-    return sum(
-        execute_in_batches(PRUNE_ATTEMPTS, {"record": record_id, "kept": kept}, PRUNE_BATCH)
-        for record_id in claimed_more_often_than(kept)
-    )
+    gone = 0
+    for record_id in claimed_more_often_than(kept):
+        attempts = Attempt.objects.filter(record_id=record_id)  # served by their key
+        newest_first = attempts.order_by("-number").values_list("number", flat=True)
+        if first_too_many := newest_first[kept:].first():
+            gone += attempts.filter(number__lte=first_too_many).delete()[0]
+    return gone
 
 
 def claimed_more_often_than(times: int) -> list[int]:

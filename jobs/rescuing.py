@@ -25,6 +25,8 @@ from jobs.states import Status
 
 log = logging.getLogger(__name__)
 
+BATCH = 1000
+
 _set_aside = SetAside()
 """What a rescue could not settle."""
 
@@ -45,7 +47,7 @@ SELECT {CLAIMED_COLUMNS}
    AND id <> ALL(%(set_aside)s::bigint[])
    AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
  ORDER BY lease_expires_at
- LIMIT %(limit)s::int
+ LIMIT {BATCH}
    FOR UPDATE SKIP LOCKED
 """
 
@@ -98,7 +100,7 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
         return not execute(STRAYS, values).fetchall()
 
 
-def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
+def rescue(*, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
     """Settle expired leases as failures, by the retry policy. Returns how many.
 
     Nothing is rescued for one lease after a start of the database: an outage would rescue all. `unchanged`: only
@@ -109,7 +111,7 @@ def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
     ids, instants = (None, None) if unchanged is None else ([each[at] for each in unchanged] for at in (0, 1))
     values = {
-        "limit": limit, "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now,
+        "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now,
         "set_aside": _set_aside.at(instant),
     }  # fmt: skip
     with transaction.atomic():

@@ -79,8 +79,8 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
-    for each in registry.batches:
-        each.hold(sorted(wanted))  # what they belong to before records, as emitters
+    for hold in registry.before_retry:
+        hold(sorted(wanted))  # what they belong to before records, as emitters
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -138,8 +138,8 @@ def _try_to_open(rows: list[BacklogRecord], now: datetime) -> bool:
             execute(
                 OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "without_windows": registry.without_windows()}
             )
-            for each in registry.batches:
-                each.take_back(ids)
+            for take_back in registry.at_retry:
+                take_back(ids)
     except IntegrityError:
         return False
     except OperationalError as error:

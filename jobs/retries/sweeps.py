@@ -170,12 +170,8 @@ def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
 
 
 def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
-    Sweep.objects.bulk_create(
-        [Sweep(max_age_days=swept.max_age_days, swept_at=now, swept=swept.ready, left_some=swept.left_some)],
-        update_conflicts=True,
-        unique_fields=["max_age_days"],
-        update_fields=["swept_at", "swept", "left_some"],
-    )
+    facts = {"swept_at": now, "swept": swept.ready, "left_some": swept.left_some}
+    Sweep.objects.update_or_create(max_age_days=swept.max_age_days, defaults=facts)
     if not swept.left_some:
         return
     text = (

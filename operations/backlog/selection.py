@@ -71,8 +71,8 @@ def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -
     for start in range(0, len(ids), size):
         with transaction.atomic():
             chosen = ids[start : start + size]
-            for each in registry.batches:
-                each.hold(chosen)  # before the records: in the order in which everything locks them
+            for hold in registry.before_retry:
+                hold(chosen)  # before the records: in the order in which everything locks them
             batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
             yield list(batch.values_list("pk", flat=True))
 

@@ -5,7 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-import jobs.tick
 from jobs import breakers, periodic, settling
 from jobs.backlog import cancel, retry
 from jobs.breakers import verbs
@@ -198,10 +197,3 @@ def test_one_that_nothing_needs_any_more_is_deleted_with_the_records_of_its_time
     make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=waited_for)
     periodic.prune(NOON)
     assert set(Breaker.objects.values_list("key", flat=True)) == {"host:waited-for", "host:lately"}
-
-
-def test_the_look_of_a_tick_finds_what_is_due_for_breakers():
-    open_it()
-    hold(1)
-    assert not jobs.tick.look(now=NOON).has_come(jobs.tick.look(now=NOON).probe_at)
-    assert jobs.tick.tick(NOON + MINUTE, rescue=False).promoted == 1

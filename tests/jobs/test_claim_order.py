@@ -130,7 +130,7 @@ SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token
 
 LOOK = tick.LOOK.format(step="".join(f", {each}" for each in emitter.COLUMNS))
 LOOKED = {"queues": ["default", "backups"], "now": None, "unreadable": []}
-RESCUED = {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []}
+RESCUED = {"lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []}
 
 
 def test_the_plans_of_claim_look_settle_and_rescue_read_indexes_only(crowded):

@@ -16,7 +16,7 @@ from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.settler import Settler
 from tests.factories import make_record, make_retry_policy, make_worker
 from tests.jobs.held import Held
-from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
+from tests.threads import another_connection, impatience
 from tests.waiting import PATIENCE, eventually
 
 HOLDS = {
@@ -95,19 +95,6 @@ def test_a_rescue_leaves_what_waits_for_a_key_and_takes_the_others():
 
 
 class TestTheHeartbeat:
-    def test_stops_no_run_whose_record_is_edited_meanwhile(self):
-        [record] = claim(1)
-        run = Run(record)
-        heartbeat = Heartbeat(record.worker_id, Held(run))
-        with being_edited(record) as edit:
-            beat = beside(heartbeat.beat)
-            eventually(lambda: beat.done() or a_lock_is_waited_for())
-            edit.commit()
-            beat.result(PATIENCE)
-        assert not run.is_stopped
-        heartbeat.beat()
-        assert run.renewed_at > 0
-
     def test_renews_the_others_and_comes_back_for_a_locked_one_within_a_second(self, settings):
         settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 3600}  # the next beat of all would come in 15 minutes
         runs = [Run(record) for record in claim(4)]

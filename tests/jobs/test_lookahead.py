@@ -31,27 +31,17 @@ class TestShortage:
         make_record(queue="availability")
         assert shortage("backups").missing == 6 - 1 + 3 - 1
 
-    def test_what_waits_behind_a_full_throttle_keeps_no_unit_busy(self) -> None:
-        worker = living(backups=8)
-        full, roomy = make_lane(make_throttle(1)), make_lane(make_throttle(2))
+    def test_what_waits_behind_a_throttle_that_is_full_or_lacks_tokens_keeps_no_unit_busy(self) -> None:
+        worker = living(backups=16)
+        full, roomy = make_lane(make_throttle(1)), make_lane(make_throttle(9), make_throttle(2))  # the narrowest counts
         make_record(Status.RUNNING, queue="backups", lane=full, worker=worker)
         for lane, count in ((full, 30), (roomy, 5), (0, 1)):
             for _ in range(count):
                 make_record(queue="backups", lane=lane)
-        assert shortage("backups").missing == 8 - 1 + 4 - (0 + 2 + 1)
-
-    def test_what_has_no_token_keeps_no_unit_busy(self) -> None:
-        living(backups=8)
+        assert shortage("backups").missing == 16 - 1 + 8 - (0 + 2 + 1)
         ready(make_rated(0.01, burst=9, tokens=2.5, at=database_clock()), 30, queue="backups")
         ready(make_rated(0.001, at=database_clock()), 30, queue="backups")
-        assert shortage("backups").missing == 8 + 4 - 2
-
-    def test_of_a_record_with_several_throttles_the_narrowest_counts(self) -> None:
-        living(backups=8)
-        wide, narrow = make_throttle(9), make_throttle(2)
-        for _ in range(5):
-            make_record(queue="backups", lane=make_lane(wide, narrow))
-        assert shortage("backups").missing == 8 + 4 - 2
+        assert shortage("backups").missing == 16 - 1 + 8 - (0 + 2 + 1) - 2
 
     def test_the_workers_that_share_the_asking_are_counted(self) -> None:
         living(backups=4, availability=200)

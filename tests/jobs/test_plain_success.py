@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import claiming, rescuing, settling
-from jobs.clock import database_clock
+from jobs import claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Claimed, Failed, Succeeded
-from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.outcomes import Claimed, Succeeded
 from tests.factories import NOON, make_record, make_worker
 from tests.threads import at_once
 
@@ -96,29 +94,9 @@ class TestFence:
         assert Attempt.objects.count() == 5
 
 
-class TestCancelledWhileItRan:
-    def cancelled(self) -> Claimed:
-        make_record()
-        [record] = claim()
-        BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=NOON)
-        return record
-
-    def test_what_a_dead_worker_held_ends_as_cancelled(self):
-        record = self.cancelled()
-        rescuing.rescue(now=database_clock() + timedelta(days=1))
-        assert BacklogRecord.objects.get(pk=record.id).status == Status.CANCELLED
-
-    def test_what_fails_ends_as_cancelled_and_its_neighbour_in_the_batch_is_tried_again(self):
-        record = self.cancelled()
-        make_record()
-        [other] = claim()
-        settling.settle([(record, Failed("stopped")), (other, Failed("no"))], now=LATER)
-        ended = BacklogRecord.objects.get(pk=record.id)
-        assert (ended.status, ended.finished_at, ended.failures) == (Status.CANCELLED, LATER, 0)
-        assert Attempt.objects.get(record_id=record.id).outcome == AttemptOutcome.CANCELLED
-        assert BacklogRecord.objects.get(pk=other.id).waiting_for == WaitingFor.BACKOFF
-
-    def test_a_renewal_tells_of_it(self):
-        record = self.cancelled()
-        renewed = claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
-        assert renewed.owned == renewed.cancelled == {record.id}
+def test_a_renewal_tells_of_a_cancel():
+    make_record()
+    [record] = claim()
+    BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=NOON)
+    renewed = claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
+    assert renewed.owned == renewed.cancelled == {record.id}

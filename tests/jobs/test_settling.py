@@ -241,8 +241,7 @@ def database_start() -> datetime:
 
 @pytest.mark.parametrize("outcome", [Failed("a\0b"), Unavailable("a\0b", 60), Failed("name \udcff of a file")])
 def test_whatever_a_program_said_is_written_down_as_what_happened(outcome) -> None:
-    make_record()
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
+    claimed = claim_one()
     settling.settle([(claimed, outcome)], now=NOON).raise_if_lost()
     wanted = AttemptOutcome.FAILED if isinstance(outcome, Failed) else AttemptOutcome.UNAVAILABLE
     assert Attempt.objects.get(record_id=claimed.id).outcome == wanted

@@ -2,7 +2,6 @@
 
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
@@ -12,8 +11,7 @@ from jobs import claiming, rescuing, settling, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import a_lock_is_waited_for, another_connection, at_once
-from tests.waiting import PATIENCE, eventually
+from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -140,17 +138,6 @@ class TestPausedQueue:
         assert [record.id for record in claim(queue="backups")] == [other.pk]
         PausedQueue.objects.all().delete()
         assert [record.id for record in claim()] == [record.pk]
-
-    def test_gives_nothing_to_a_claim_that_waited_for_a_throttle_meanwhile(self):
-        cap = make_throttle(3)
-        make_record(lane=make_lane(cap))
-        with another_connection() as other, ThreadPoolExecutor(1) as pool:
-            other.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [cap.pk])
-            claimed = pool.submit(lambda: at_once(claim)[0])
-            eventually(a_lock_is_waited_for)
-            PausedQueue.objects.create(name="default")
-            other.rollback()
-            assert claimed.result(timeout=PATIENCE) == []
 
 
 class TestRoom:

@@ -62,7 +62,7 @@ def cut_all_others() -> None:
 @pytest.mark.promise
 def test_a_stopped_worker_releases_the_rest_also_what_does_not_stop_and_that_is_no_failure(start_worker, tmp_path):
     records = [put("hang", tmp_path), put("unresponsive", tmp_path)]
-    worker = start_worker(grace=0.2)
+    worker = start_worker(grace=0.2, WORKER_STOPPING="1")
     for record in records:
         eventually(started_by_a_worker(record.kind, tmp_path))
     worker.terminate()

@@ -1,7 +1,7 @@
 """A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment.
 
 WORKER_READY names the file that says that it has started; WORKER_POLL and WORKER_BESIDES are the seconds between its
-looks and its rounds, if not the usual.
+looks and its rounds, WORKER_STOPPING those that stopped handlers have to end, if not the usual.
 """
 
 import asyncio
@@ -88,6 +88,7 @@ for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.handler(name, queue="default")(function)
 
 process.BESIDES_SECONDS = float(os.environ.get("WORKER_BESIDES", process.BESIDES_SECONDS))
+process.STOPPING_SECONDS = float(os.environ.get("WORKER_STOPPING", process.STOPPING_SECONDS))
 process.POLL_SECONDS = float(os.environ.get("WORKER_POLL", process.POLL_SECONDS))
 worker = process.WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))
 worker.install_signal_handlers()

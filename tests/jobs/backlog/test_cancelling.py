@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from jobs import backlog, claiming, settling, tick
-from jobs.models import BacklogRecord
+from jobs import backlog, claiming, rescuing, settling, tick
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed, Handoff, Released, Succeeded
-from jobs.states import FINISHED, Status, WaitingFor
+from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
 from jobs.wakeups import CANCEL_CHANNEL
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, fresh, held_up, listening
@@ -96,14 +97,23 @@ class TestCancelBesideWorkers:
         assert claimed == []
         assert fresh(record).status == Status.CANCELLED
 
-    @pytest.mark.parametrize("outcome", [Released(), Failed("x"), Handoff("backups"), Succeeded()])
+    @pytest.mark.parametrize("outcome", [Released(), Failed("x"), Handoff("backups"), Succeeded(), None])
     def test_what_was_cancelled_while_it_ran_ends_as_cancelled_unless_it_succeeded(self, outcome):
+        """None: its worker died. A neighbour in the batch is tried again."""
         make_record()
         claimed = claim_one()
+        make_record(subject="neighbour")
+        neighbour = claim_one()
         backlog.cancel([claimed.id], now=NOON)
-        settling.settle([(claimed, outcome)], now=LATER)
+        if outcome:
+            settling.settle([(claimed, outcome), (neighbour, Failed("x"))], now=LATER)
+        else:
+            rescuing.rescue(now=database_clock() + timedelta(days=1))
         expected = Status.SUCCEEDED if isinstance(outcome, Succeeded) else Status.CANCELLED
-        assert BacklogRecord.objects.get().status == expected
+        ended = BacklogRecord.objects.get(pk=claimed.id)
+        assert (ended.status, ended.failures) == (expected, 0)
+        assert Attempt.objects.get(record_id=claimed.id).outcome == AttemptOutcome[expected.name]
+        assert BacklogRecord.objects.get(pk=neighbour.id).waiting_for == WaitingFor.BACKOFF
 
     def test_it_locks_in_id_order_whatever_order_it_is_given(self):
         first, second = make_record(), make_record()

@@ -43,14 +43,23 @@ def test_from_its_commit_on_nothing_is_claimed_from_any_queue_and_a_release_leav
     assert list(Decision.objects.order_by("pk").values_list("what", flat=True)) == ["held", "released"]
 
 
-def test_a_claim_that_waits_for_a_throttle_while_everything_is_held_takes_nothing():
+def hold(reason: str) -> bool:
+    return backlog.hold(reason, by=BY)
+
+
+def pause(reason: str) -> bool:
+    return backlog.pause_queue("backups", reason)
+
+
+@pytest.mark.parametrize("stop", [hold, pause])
+def test_a_claim_that_waits_for_a_throttle_meanwhile_takes_nothing(stop):
     throttle = Throttle.objects.create(name="t", max_in_flight=5)
     record = make_record(Status.READY, queue="backups", run_after=NOON, lane=lane_of([throttle.pk]))
     with transaction.atomic():
         Throttle.objects.select_for_update().get()
         claimed = beside(lambda: take("backups"))
         eventually(a_lock_is_waited_for)
-        beside(lambda: backlog.hold("stop", by=BY)).result(10)
+        beside(lambda: stop("stop")).result(10)
     assert claimed.result(10) == 0
     record.refresh_from_db()
     assert record.status == Status.READY
@@ -63,8 +72,9 @@ def test_holding_again_keeps_who_and_when_and_takes_a_new_reason_and_of_two_at_o
     assert (held.reason, held.since, held.by) == ("two", NOON, BY)
 
 
-@pytest.mark.parametrize("reason", ["", "  ", "x" * 201, "\0"])
-def test_a_hold_without_a_reason_that_can_be_kept_is_refused(reason):
+@pytest.mark.parametrize(("stop", "reason"), [(hold, ""), (hold, "  "), *((pause, "x" * 201), (pause, "\0"))])
+def test_a_reason_that_cannot_be_kept_is_refused_and_a_hold_without_one(stop, reason):
     with pytest.raises(ValueError, match="reason"):
-        backlog.hold(reason, by=BY)
+        stop(reason)
     assert backlog.held() is None
+    assert not PausedQueue.objects.exists()

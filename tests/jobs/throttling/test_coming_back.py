@@ -14,7 +14,6 @@ from jobs.handlers import registry
 from jobs.models import Attempt, Throttle
 from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.worker import claimer, process
-from jobs.worker import hints as hints_module
 from jobs.worker.hints import Hints
 from jobs.worker.process import WorkerProcess
 from operations.throttles import live
@@ -79,34 +78,6 @@ class TestTokens:
         assert 18 <= len(asked) <= 21
         assert tokens.seconds_to_token("quick") == SHORTEST_WAIT_SECONDS  # what comes faster is claimed by the dozen
         assert tokens.seconds_to_token("backups") is None
-
-
-class TestHints:
-    @pytest.fixture
-    def clock(self, monkeypatch) -> list[float]:
-        clock = [100.0]
-        monkeypatch.setattr(hints_module, "boot_seconds", lambda: clock[0])
-        return clock
-
-    def test_a_token_that_comes_late_does_not_put_off_what_comes_sooner(self, clock):
-        hints = Hints()
-        hints.again("default", 0.2)
-        hints.again("default", 30)
-        assert hints.seconds_until_next() == pytest.approx(0.2)
-        hints.again("default", 0.1)
-        assert hints.seconds_until_next() == pytest.approx(0.1)
-
-    def test_a_queue_without_room_for_a_claim_does_not_keep_the_worker_awake(self, clock):
-        hints = Hints()
-        hints.again("default", 0.1)
-        clock[0] += 1
-        assert hints.seconds_until_next() == 0
-        assert hints.seconds_until_next() == float("inf")
-        hints.again("backups", 0.1)
-        clock[0] += 1
-        assert hints.take("default")
-        assert not hints.take("default")
-        assert hints.seconds_until_next() == 0  # a claim of one queue forgets none of another
 
 
 class TestStart:

@@ -24,11 +24,6 @@ class TestRate:
         ready(make_rated(rate), 20)
         assert len(claim(NOON + 3600 * SECOND)) == size
 
-    def test_holds_no_other_up(self):
-        ready(make_rated(1), 20, priority=100)
-        other = make_record()
-        assert [record.id for record in claim()] == [other.pk]
-
     def test_is_not_given_back_what_was_released_unbegun(self):
         throttle = make_rated(1, tokens=1)
         ready(throttle)

@@ -82,7 +82,7 @@ class TestTwoConnections:
         assert tokens_of(throttle) == 0
 
     def test_a_lane_without_a_token_is_skipped_without_a_lock(self):
-        ready(make_rated(1, tokens=0.5), 9)
+        ready(make_rated(1, tokens=0.5), 9, priority=100)
         other = make_record()
         with another_connection() as holder, impatience():
             holder.execute("SELECT FROM jobs_throttle FOR UPDATE")

@@ -95,27 +95,3 @@ def test_wakes_no_queue_that_waits_for_nothing_or_for_another_throttle(idle):
     wakeups.notify_at_once(LAST_WORD)
     eventually(lambda: LAST_WORD in idle.heard)
     assert idle.heard == [LAST_WORD]
-
-
-class TestHints:
-    """What is heard at the wrong moment is not lost."""
-
-    def test_of_room_while_the_claim_is_under_way_lead_to_another_claim(self):
-        hints, sent_at = Hints(), boot_seconds()
-        assert not hints.hear_of_room([7], quiet=0)
-        hints.blocked("default", frozenset({7, 8}), since=sent_at)
-        eventually(lambda: hints.seconds_until_next() == 0)
-        assert hints.take("default")
-
-    def test_of_room_from_before_a_claim_whose_sender_has_been_silent_since_do_so_too(self, monkeypatch):
-        now = [100.0]
-        monkeypatch.setattr("jobs.worker.hints.boot_seconds", lambda: now[0])
-        hints = Hints()
-        hints.hear_of_room([7])
-        now[0] += LOOK_AGAIN_AFTER_SECONDS / 2
-        hints.blocked("default", frozenset({7}), since=now[0])
-        assert 0 < hints.seconds_until_next() <= LOOK_AGAIN_AFTER_SECONDS
-        now[0] += LOOK_AGAIN_AFTER_SECONDS
-        assert hints.take("default")
-        hints.blocked("default", frozenset({7}), since=now[0])
-        assert hints.seconds_until_next() == float("inf")
