@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 
 from jobs import decisions
@@ -135,14 +135,11 @@ def _write_down(intents: list[Intent], now: datetime) -> None:
         "skipped_for": [intent.skipped_for for intent in intents],
         "asked_again": [intent.schedule.pk for intent in intents if intent.schedule.provider],
     }
-    with connection.cursor() as cursor:
-        cursor.execute(INTEND, {**columns, "now": now})
+    execute(INTEND, {**columns, "now": now})
 
 
 def _move_watermarks(watermarks: dict[int, datetime]) -> None:
-    columns: dict[str, Any] = {"schedule_id": list(watermarks), "next_trigger_at": list(watermarks.values())}
-    with connection.cursor() as cursor:
-        cursor.execute(MOVE_WATERMARKS, columns)
+    execute(MOVE_WATERMARKS, {"schedule_id": list(watermarks), "next_trigger_at": list(watermarks.values())})
 
 
 def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
