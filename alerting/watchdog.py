@@ -94,10 +94,6 @@ class _Windows:
     def __init__(self) -> None:
         self._known: dict[str, tuple[datetime, str]] = {}
 
-    @staticmethod
-    def _of_a_policy(window: Any, excluded: Any, for_copies: Any) -> Iterable[tuple[Any, Any, str]]:
-        return (window, excluded, "window"), (for_copies, [], "window for copies")
-
     def look(self, now: datetime) -> Iterable[Found]:
         """What is wrong with windows of enabled policies. Those for which there was no time are as they were."""
         policies = Policy.objects.filter(schedule__enabled=True).exclude(window=[], excluded_dates=[], copy_window=[])
@@ -105,7 +101,7 @@ class _Windows:
         windows = [
             (pk, schedule, name, zone, *each)
             for pk, schedule, name, zone, window, excluded, for_copies in policies.values_list(*names)
-            for each in self._of_a_policy(window, excluded, for_copies)
+            for each in ((window, excluded, "window"), (for_copies, (), "window for copies"))
         ]
         until = time.monotonic() + READING_SECONDS
         seen = dict[str, tuple[datetime, str]]()

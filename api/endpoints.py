@@ -20,7 +20,7 @@ from api.endpoint_schemas import (
 )
 from api.errors import ApiError
 from api.resources import Resource
-from delivery import endpoints
+from delivery import signing
 from delivery.declarations import EndpointWithAuthorization
 from delivery.endpoints import Endpoints
 from delivery.models import Endpoint, EndpointKind
@@ -58,7 +58,7 @@ class EndpointsOfTheApi(Resource[Endpoint]):
     def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None, warnings: list[str]) -> None:
         """A new one that is called back gets its first signing secret, which `create` tells."""
         if changed is None and row.kind == EndpointKind.HTTP_CALLBACK:
-            request.META[MADE_HERE] = endpoints.rotate(row)
+            request.META[MADE_HERE] = signing.rotate(row)
 
 
 def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def rotate(request: HttpRequest, endpoint_id: int, body: RotateRequest = USUAL_R
     """Shown this once. Callbacks are signed with both for `keep_for` seconds, so that receivers can change over."""
     endpoint = resource.get(endpoint_id)
     try:
-        secret = endpoints.rotate(endpoint, body.keep_for)
+        secret = signing.rotate(endpoint, body.keep_for)
     except ValueError as error:
         raise ApiError(409, str(error), "there is nothing to rotate") from error
     history.noted(request, endpoint, "Rotated its signing secret")

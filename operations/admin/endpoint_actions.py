@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from unfold.decorators import action
 
 from delivery import signing
-from delivery.endpoints import endpoint_facts, rotate
+from delivery.endpoints import endpoint_facts
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
 from operations.admin.asking import AsksFirst, is_confirmed, question, shown_once
@@ -74,7 +74,7 @@ class EndpointActions(AsksFirst[Verb]):
 
     def _new_secret(self, request: HttpRequest, endpoint: Endpoint, keep_for: float) -> HttpResponse | None:
         try:
-            secret = rotate(endpoint, keep_for)
+            secret = signing.rotate(endpoint, keep_for)
         except ValueError as error:
             self.message_user(request, f"{error}.", messages.WARNING)  # type: ignore[attr-defined]
             return None

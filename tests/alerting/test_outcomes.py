@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from alerting import digest, pings, rounds, sending
+from alerting import digest, rounds, sending
 from alerting.models import AlertMessage
 from delivery.encryption import seal
 from delivery.http import ping
@@ -66,21 +66,25 @@ def test_a_ping_is_a_get_and_keeps_to_the_rules_of_callbacks(settings):
 
 
 def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settings, monkeypatch):
-    asked: list[bool] = []
-    monkeypatch.setattr(sending, "in_background", lambda *, ping=False: asked.append(ping))
-    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [])
-    rounds.round_of_the_minute(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
-    rounds.round_of_the_minute(AT)
-    found = rounds.Found(rounds.AlertKind.WATCHDOG, "watchdog:x", "x", "")
-    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [found])
-    rounds.round_of_the_minute(AT + MINUTE)
-    rounds.round_of_the_minute(AT + MINUTE)  # another process: this minute's was done
-    assert asked == [False, True, False, False]
     settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
+    monkeypatch.setattr(sending, "in_background", lambda: None)
+    monkeypatch.setattr(sending, "start_thread", lambda work: work())
+    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [])
+    pings = []
     with receiving() as receiver:
+
+        def look(now: datetime) -> None:
+            rounds.round_of_the_minute(now)
+            pings.append([each.path for each in receiver.requests])
+
         settings.PING_URL = receiver.url
-        pings.ping_for_the_scheduler()
-        assert [each.path for each in receiver.requests] == ["/hook"]
+        look(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
+        look(AT)
+        found = rounds.Found(rounds.AlertKind.WATCHDOG, "watchdog:x", "x", "")
+        monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [found])
+        look(AT + MINUTE)
+        look(AT + MINUTE)  # another process: this minute's was done
+    assert pings == [[], ["/hook"], ["/hook"], ["/hook"]]
 
 
 def test_a_digest_comes_each_morning_in_the_zone_of_its_route_also_when_all_is_well(monkeypatch):

@@ -22,8 +22,8 @@ from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
 from backupsched.embedded.layout import reachable
 from backupsched.embedded.server import SETTINGS
+from backupsched.places import secret_key
 from backupsched.postgresql.base import DatabaseClient
-from backupsched.secret_key import secret_key
 from jobs import conf
 from operations.doctor import Severity, installation
 from tests.waiting import eventually
@@ -251,7 +251,7 @@ def test_the_command_stops_the_server_and_prints_its_status_in_words(server, mon
 
 
 def test_all_processes_agree_on_one_secret_key(tmp_path):
-    script = "import sys; from pathlib import Path; from backupsched.secret_key import secret_key; "
+    script = "import sys; from pathlib import Path; from backupsched.places import secret_key; "
     script += "sys.stdout.write(secret_key(Path(sys.argv[1])))"
     [key] = set(together(sys.executable, "-c", script, str(tmp_path / "new")))
     assert len(key) > 40

@@ -10,8 +10,9 @@ from declarations.problems import validated
 from declarations.service import InUse
 from delivery import declarations
 from delivery.encryption import unseal
-from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
+from delivery.endpoints import Endpoints, endpoint_facts, secret_facts, undelivered
 from delivery.models import EndpointKind
+from delivery.signing import rotate
 from jobs import backlog, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed
