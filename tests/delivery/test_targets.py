@@ -171,18 +171,12 @@ def test_a_hosts_doubt_outlasts_a_look_before_its_failure_is_counted():
     assert target.host.proof() is None
 
 
-class TestWhatNoErrorQuotes:
-    @pytest.mark.parametrize("answer", ["Cannot POST {path}", "<pre>{path}</pre>", "no route {quoted}"])
-    def test_is_a_path_that_is_a_secret(self, answer):
-        path = "/services/T0/s3cretPath?key=s3cretKey&an0therSecret"
-        body = answer.format(path=path, quoted=path.replace("/", "\\/").replace("&", "&amp;"))
-        with receiving(answering(404, body)) as receiver:
-            [outcome] = deliver(make_event(make_endpoint(f"{receiver.origin}{path}", name="hook")))
-        assert "answered 404 Not Found: " in outcome.error
-        assert not [secret for secret in ("s3cret", "an0ther") if secret in outcome.error]
-
-    def test_is_the_value_of_a_header(self):
-        with receiving(answering(401, "unknown key s3cretKey of tenant 7")) as receiver:
-            headers = {"X-Key": "s3cretKey", "X-Tenant": "7"}
-            [outcome] = deliver(make_event(make_endpoint(receiver.url, headers=headers)))
-        assert outcome.error.endswith("answered 401 Unauthorized: unknown key *** of tenant 7")
+@pytest.mark.parametrize("answer", ["Cannot POST {path}", "<pre>{path}</pre>", "no route {quoted} for s3cretHeader"])
+def test_no_error_quotes_a_path_that_is_a_secret_or_the_value_of_a_header(answer):
+    path = "/services/T0/s3cretPath?key=s3cretKey&an0therSecret"
+    body = answer.format(path=path, quoted=path.replace("/", "\\/").replace("&", "&amp;"))
+    with receiving(answering(404, body)) as receiver:
+        headers = {"X-Key": "s3cretHeader", "X-Tenant": "4"}
+        [outcome] = deliver(make_event(make_endpoint(f"{receiver.origin}{path}", name="hook", headers=headers)))
+    assert "answered 404 Not Found: " in outcome.error
+    assert not [secret for secret in ("s3cret", "an0ther") if secret in outcome.error]
