@@ -64,18 +64,19 @@ def pause(schedule: Schedule, now: datetime | None = None) -> None:
 
     A policy's backups stay on the backlog: `sources.planning` has what else pausing one means.
     """
-    with _locked(schedule):
-        Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
-        schedule.enabled = False
-        _skip_queued(schedule, now or database_clock())
+    _switch(schedule, False, now)
 
 
 def resume(schedule: Schedule, now: datetime | None = None) -> None:
     """Triggers again from now on. What was missed meanwhile is not caught up; a policy emits the present period."""
+    _switch(schedule, True, now)
+
+
+def _switch(schedule: Schedule, enabled: bool, now: datetime | None) -> None:
     with _locked(schedule):
-        Schedule.objects.filter(pk=schedule.pk).update(enabled=True)
-        schedule.enabled = True
-        _set_watermark(schedule, now or database_clock())
+        Schedule.objects.filter(pk=schedule.pk).update(enabled=enabled)
+        schedule.enabled = enabled
+        saved(schedule, {"enabled"}, now)
 
 
 def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
