@@ -71,7 +71,7 @@ class Route(BaseModel):
 
 class Routes(Service[AlertRoute]):
     """Takes `secret_url` besides, the URL itself: it is sealed as the stored secret `alert-NAME`, and never shown. The
-    secret is deleted with the route, unless something else refers to it."""
+    secret is deleted when its route is, or refers to another one, unless something else refers to it."""
 
     model, declaration = AlertRoute, Route
     many: ClassVar[str] = "policies"
@@ -88,6 +88,7 @@ class Routes(Service[AlertRoute]):
 
     def fill(self, row: AlertRoute, sent: dict[str, Any]) -> set[str] | None:
         """Raises: ValidationError, which quotes no URL."""
+        row.left = row.url  # type: ignore[attr-defined]
         rest = {name: value for name, value in sent.items() if name != "secret_url"}
         if not (url := sent.get("secret_url")):
             return super().fill(row, rest)
@@ -119,6 +120,8 @@ class Routes(Service[AlertRoute]):
         super().write(row, None if changed is None else changed - {self.many})
         if hasattr(row, "wanted"):
             row.policies.set(Policy.objects.filter(schedule__name__in=row.wanted))
+        if row.url != row.left:  # type: ignore[attr-defined]
+            self._forget(row.left)  # type: ignore[attr-defined]
         return []
 
     def sealed_for(self, row: AlertRoute) -> StoredSecret | None:
@@ -133,9 +136,14 @@ class Routes(Service[AlertRoute]):
         return StoredSecret.objects.filter(name=name).first()
 
     def delete(self, row: AlertRoute) -> None:
-        sealed, secrets = self.sealed_for(row), stored_secrets.StoredSecrets(by=self.by)
         super().delete(row)
-        if sealed and secrets.lock(sealed.pk) and not secrets.uses(sealed):  # none began to refer to it meanwhile
+        self._forget(row.url)
+
+    def _forget(self, url: str) -> None:
+        """Delete the stored secret that a route no longer refers to: one sealed for a route, that nothing uses now."""
+        secrets = stored_secrets.StoredSecrets(by=self.by)
+        sealed = StoredSecret.objects.filter(name=url.removeprefix(PREFIX)).first()
+        if sealed and url.startswith(f"{PREFIX}{SEALED}") and secrets.lock(sealed.pk) and not secrets.uses(sealed):
             secrets.delete(sealed)
 
     def _seal(self, name: str, url: str) -> None:

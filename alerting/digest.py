@@ -55,14 +55,14 @@ def text(since: datetime, now: datetime) -> tuple[str, str]:
 def _blocks(sentence: str, since: datetime, now: datetime) -> Iterator[list[str]]:
     yield [f"{sentence}."]
     in_need = with_status(Source.objects.filter(retired_at=None, paused_at=None), now)
-    needs = list(in_need.filter(status__in=list(NEEDS_A_PERSON)).order_by("status_rank", "name")[: SHOWN + 1])
-    if needs:
-        yield ["In need:", *(f"  {each.name}: {Status(each.status)}" for each in needs[:SHOWN]),
-               *(["  … and more"] if len(needs) > SHOWN else [])]  # fmt: skip
-    alerts = list(raising.open_alerts()[: SHOWN + 1])
-    if alerts:
-        yield ["Open alerts:", *(f"  {each.get_kind_display()}: {each}" for each in alerts[:SHOWN]),
-               *(["  … and more"] if len(alerts) > SHOWN else [])]  # fmt: skip
+    needs = in_need.filter(status__in=list(NEEDS_A_PERSON)).order_by("status_rank", "name")[: SHOWN + 1]
+    alerts = raising.open_alerts()[: SHOWN + 1]
+    for title, lines in (
+        ("In need:", [f"  {each.name}: {Status(each.status)}" for each in needs]),
+        ("Open alerts:", [f"  {each.get_kind_display()}: {each}" for each in alerts]),
+    ):
+        if lines:
+            yield [title, *lines[:SHOWN], *(["  … and more"] if len(lines) > SHOWN else [])]
     backups = Backup.objects.filter(ended_at__gt=since).count()
     failed = Assignment.objects.active().filter(failures__gt=0).count()
     proved = Assignment.objects.filter(proved_at__gt=since).count()

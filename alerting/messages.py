@@ -33,20 +33,7 @@ ONE = {
     AlertKind.DRILL: "A drill failed",
     AlertKind.SELF_BACKUP: "The scheduler itself was not backed up",
 }
-MANY = {
-    AlertKind.WORKER: "{} workers are silent",
-    AlertKind.SCHEDULE: "{} schedules did not fire",
-    AlertKind.REPOSITORY: "{} repositories cannot be used",
-    AlertKind.SPACE: "{} repositories are nearly full",
-    AlertKind.BREAKER: "{} breakers are open",
-    AlertKind.FAILING: "{} sources are failing",
-    AlertKind.OVERDUE: "{} sources are overdue",
-    AlertKind.NEVER: "{} sources were never backed up",
-    AlertKind.HELD_BACK: "{} backups look wrong, and are held back",
-    AlertKind.CHECK: "Checks found damage in {} sources",
-    AlertKind.COPY: "{} copies are overdue or damaged",
-    AlertKind.DRILL: "{} drills failed",
-}
+NEVER_MANY = (AlertKind.WATCHDOG, AlertKind.HOLD, AlertKind.SELF_BACKUP)
 ORDER = list(AlertKind)
 
 
@@ -82,7 +69,7 @@ def message(groups: Sequence[Group]) -> Message:
 
 def heading(kind: AlertKind, count: int) -> str:
     """As `2 drills failed`."""
-    return ONE[kind] if count == 1 else MANY.get(kind, ONE[kind]).format(f"{count:,}")
+    return ONE[kind] if count == 1 or kind in NEVER_MANY else f"{count:,} {kind.label}"
 
 
 def _heading(group: Group) -> str:

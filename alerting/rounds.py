@@ -6,9 +6,12 @@ the other. When none came for a while, the machine or the database was away, and
 fault: it is counted from `resumed_at` on.
 """
 
+import asyncio
+import logging
 import threading
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 
 from alerting import announcing, raising, sending, watchdog
@@ -16,6 +19,8 @@ from alerting.models import AlertKind, Watch
 from alerting.raising import Found
 from jobs.clock import database_clock
 from operations.hold import held
+
+log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=50)
 """Less than a minute: the processes that come are not in step."""
@@ -49,8 +54,20 @@ def round_of_the_minute(now: datetime | None = None, boot: float | None = None) 
     broken = watchdog.look(watch, instant, boot)
     changed = raising.look(instant, [*broken, *_hold()]) + announcing.announce(instant)
     # while nothing counts as late, a round that finds nothing proves nothing
-    sending.in_background(ping=not broken and instant - watch.resumed_at >= watchdog.GRACE)
+    if settings.PING_URL and not broken and instant - watch.resumed_at >= watchdog.GRACE:
+        sending.start_thread(ping_for_the_scheduler)
+    sending.in_background()
     return changed
+
+
+def ping_for_the_scheduler() -> None:
+    """The dead-man ping: a service (healthchecks and compatible) raises an alarm when it no longer comes. A policy's
+    comes after each of its backups (`sources/outcomes.py`). Both by the client of callbacks, under its rules of where
+    it may go. Blocks for some seconds at most, and logs what is wrong."""
+    from delivery.http.ping import get  # the HTTP client takes 0.4 s, which no command should wait for
+
+    if problem := asyncio.run(get(settings.PING_URL)):
+        log.warning("the dead-man ping of the scheduler did not arrive: %s", problem)
 
 
 def _hold() -> list[Found]:

@@ -26,7 +26,6 @@ from django.db.utils import Error
 
 from alerting import urls
 from alerting.models import AlertMessage, AlertRoute, MessageType
-from alerting.pings import ping_for_the_scheduler
 from delivery.redaction import redacted
 from jobs.clock import database_clock
 from jobs.durations import span
@@ -73,15 +72,10 @@ def in_need(now: datetime) -> list[str]:
     return [f"{count} about alerts could not be delivered, the last one to {latest.route}: {first_line(latest.error)}."]
 
 
-def in_background(*, ping: bool = False) -> None:
-    """Send what is due in a thread, unless one of this process does; and `ping` for the scheduler."""
-    is_due = AlertMessage.objects.filter(next_at__lte=database_clock()).exists()
-    work: list[Callable[[], object]] = [
-        *([ping_for_the_scheduler] if ping and settings.PING_URL else []),
-        *([deliver_due] if is_due and not _one_at_a_time.locked() else []),
-    ]
-    for each in work:
-        start_thread(each)
+def in_background() -> None:
+    """Send what is due in a thread, unless one of this process does."""
+    if not _one_at_a_time.locked() and AlertMessage.objects.filter(next_at__lte=database_clock()).exists():
+        start_thread(deliver_due)
 
 
 def start_thread(work: Callable[[], object]) -> None:

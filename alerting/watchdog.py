@@ -11,9 +11,8 @@ that was away), nothing is late for two minutes.
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django_q.models import Schedule as PeriodicTask
@@ -59,12 +58,10 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
     ]
 
 
-@dataclass(frozen=True)
-class _Period:
+class _Period(NamedTuple):
     """Of an enabled schedule: when its present period began, and when the next begins."""
 
     schedule: int
-    policy: int | None
     began: datetime
     next_at: datetime
 
@@ -78,7 +75,7 @@ def _periods(now: datetime) -> tuple[list[_Period], list[Found]]:
             break
         try:
             _, began, next_at = Period(cron, zone).around(now)
-            periods.append(_Period(pk, policy, began, next_at))
+            periods.append(_Period(pk, began, next_at))
         except Exception as error:  # no database is asked: its cron or zone cannot be read
             unreadable.append(_schedule(pk, name, policy, f"it cannot be read: {error}"))
     return periods, unreadable
@@ -94,10 +91,6 @@ class _Windows:
     def __init__(self) -> None:
         self._known: dict[str, tuple[datetime, str]] = {}
 
-    @staticmethod
-    def _of_a_policy(window: Any, excluded: Any, for_copies: Any) -> Iterable[tuple[Any, Any, str]]:
-        return (window, excluded, "window"), (for_copies, [], "window for copies")
-
     def look(self, now: datetime) -> Iterable[Found]:
         """What is wrong with windows of enabled policies. Those for which there was no time are as they were."""
         policies = Policy.objects.filter(schedule__enabled=True).exclude(window=[], excluded_dates=[], copy_window=[])
@@ -105,7 +98,7 @@ class _Windows:
         windows = [
             (pk, schedule, name, zone, *each)
             for pk, schedule, name, zone, window, excluded, for_copies in policies.values_list(*names)
-            for each in self._of_a_policy(window, excluded, for_copies)
+            for each in ((window, excluded, "window"), (for_copies, (), "window for copies"))
         ]
         until = time.monotonic() + READING_SECONDS
         seen = dict[str, tuple[datetime, str]]()
@@ -147,7 +140,6 @@ def _tasks(now: datetime) -> Iterable[Found]:
 def _values(periods: list[_Period], now: datetime, is_late: bool) -> dict[str, Any]:
     workers = Worker.alive(now).values_list("queues", flat=True)
     rules, served = conf.queue_rules(), sorted({name for queues in workers for name in queues})
-    of_policies = [period for period in periods if period.policy is not None]
     return {
         "now": now,
         "is_late": is_late,
@@ -159,11 +151,8 @@ def _values(periods: list[_Period], now: datetime, is_late: bool) -> dict[str, A
         "served": served,
         "fed": [rules[name].feeds if name in rules else None for name in served],
         "schedules": [period.schedule for period in periods],
+        "began": [period.began for period in periods],
         "next_at": [period.next_at for period in periods],
-        "policies": [period.policy for period in of_policies],
-        "origins": [period.schedule for period in of_policies],
-        "began": [period.began for period in of_policies],
-        "policy_next_at": [period.next_at for period in of_policies],
     }
 
 

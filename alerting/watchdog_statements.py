@@ -149,7 +149,8 @@ DUE: Final = _broken(
     "due", "due assignments have no record", "NULL::timestamptz",
     "count(*) || ', as that of ' || min(s.name)",
     f"""
-  FROM unnest(%(policies)s::bigint[], %(origins)s::bigint[], %(began)s::timestamptz[]) AS p(id, origin_id, began)
+  FROM unnest(%(schedules)s::bigint[], %(began)s::timestamptz[]) AS n(schedule_id, began)
+  JOIN sources_policy p ON p.schedule_id = n.schedule_id
   JOIN sources_assignment a ON a.policy_id = p.id
   JOIN sources_source s ON s.id = a.source_id
  WHERE s.paused_at IS NULL AND s.retired_at IS NULL
@@ -159,7 +160,7 @@ DUE: Final = _broken(
         WHERE b.kind = 'backup' AND b.subject = 'assignment:' || a.id AND b.status IN ({_UNFINISHED}))
    AND NOT EXISTS (
        SELECT FROM jobs_backlogrecord b
-        WHERE b.origin_id = p.origin_id AND b.trigger_at = p.began AND b.subject = 'assignment:' || a.id)
+        WHERE b.origin_id = n.schedule_id AND b.trigger_at = n.began AND b.subject = 'assignment:' || a.id)
 HAVING count(*) > 0""",
 )  # fmt: skip
 
@@ -167,11 +168,12 @@ DATES: Final = _broken(
     "dates", "dates of assignments cannot be right", "NULL::timestamptz",
     "count(*) || ', as those of ' || min(s.name)",
     """
-  FROM unnest(%(policies)s::bigint[], %(policy_next_at)s::timestamptz[]) AS p(id, next_at)
+  FROM unnest(%(schedules)s::bigint[], %(next_at)s::timestamptz[]) AS n(schedule_id, next_at)
+  JOIN sources_policy p ON p.schedule_id = n.schedule_id
   JOIN sources_assignment a ON a.policy_id = p.id
   JOIN sources_source s ON s.id = a.source_id
  WHERE s.paused_at IS NULL AND s.retired_at IS NULL
-   AND (a.next_backup_at > p.next_at
+   AND (a.next_backup_at > n.next_at
         OR a.last_backup_at > %(now)s::timestamptz + interval '1 hour'
         OR a.overdue_since > %(now)s::timestamptz + interval '1 hour'
         OR a.drill_planned_at > %(now)s::timestamptz + interval '1 hour'

@@ -12,7 +12,7 @@ from api.auth import writing
 from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, Name
-from delivery import declarations, endpoints
+from delivery import declarations, endpoints, signing
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 
@@ -58,7 +58,7 @@ class SignedEndpoints(endpoints.Endpoints):
         warnings = super().write(row, changed)
         if endpoints.NOT_SIGNED in warnings:
             warnings.remove(endpoints.NOT_SIGNED)
-            row.signing_secret = endpoints.rotate(row)  # type: ignore[attr-defined]
+            row.signing_secret = signing.rotate(row)  # type: ignore[attr-defined]
         return warnings
 
 
@@ -108,6 +108,6 @@ router = resource.router
 def rotate(request: HttpRequest, endpoint: Endpoint, body: RotateRequest = USUAL_ROTATION) -> Status[dict[str, str]]:
     """Shown this once. Callbacks are signed with both for `keep_for` seconds, so that receivers can change over."""
     try:
-        return Status(201, {"secret": endpoints.rotate(endpoint, body.keep_for)})
+        return Status(201, {"secret": signing.rotate(endpoint, body.keep_for)})
     except ValueError as error:
         raise ApiError(409, str(error), "there is nothing to rotate") from error

@@ -19,23 +19,25 @@ for replaced in (User, Group, Schedule, Success, Failure, OrmQ):
     admin.site.unregister(replaced)
 
 
-RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
+class _Rights:
+    """What gives rights is for superusers: with it an account could give itself all others."""
+
+    filter_horizontal: Any = ()  # Django's pair of lists cannot be read aloud, and is wider than a phone
+    rights: tuple[str, ...] = ()
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)  # type: ignore[misc]
+        return fields if request.user.is_superuser else (*fields, *self.rights)
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(_Rights, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     """Who may log in."""
 
-    filter_horizontal = ()  # Django's pair of lists cannot be read aloud, and is wider than a phone
-
+    rights = ("is_staff", "is_superuser", "groups", "user_permissions")
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-
-    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """What gives rights is for superusers: with it an account could give itself all others."""
-        fields = super().get_readonly_fields(request, obj)
-        return fields if request.user.is_superuser else (*fields, *RIGHTS)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_change_permission(request, obj) and _may_act_as(request, obj)
@@ -52,14 +54,10 @@ def _may_act_as(request: HttpRequest, account: User | None) -> bool:
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(_Rights, DjangoGroupAdmin, ModelAdmin):
     """What groups of accounts may do."""
 
-    filter_horizontal = ()
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
-        fields = super().get_readonly_fields(request, obj)
-        return fields if request.user.is_superuser else (*fields, "permissions")
+    rights = ("permissions",)
 
 
 class PeriodicTaskAdmin(ReadOnlyAdmin):

@@ -8,8 +8,7 @@ from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, web_address, whole
-from backupsched.places import PACKAGE, PROGRAM, SHIPPED, usual_var_directory
-from backupsched.secret_key import secret_key
+from backupsched.places import PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
 
 BASE_DIR = PACKAGE.parent
 VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
@@ -85,7 +84,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
 LOGIN_REDIRECT_URL = "home"
@@ -101,15 +99,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
-SESSION_COOKIE_HTTPONLY = True
 TLS = os.environ.get("BACKUPSCHED_TLS") == "1"
 PROXY = os.environ.get("BACKUPSCHED_PROXY", "127.0.0.1" if TLS else "")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
 SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
 # HSTS for subdomains and preloading are for the domain's owner to decide; the proxy may add them
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
-X_FRAME_OPTIONS = "DENY"
-SECURE_CONTENT_TYPE_NOSNIFF = True
 # the theme's Alpine evaluates the attributes of its templates; style attributes are the theme's and the pictures'
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -159,7 +154,7 @@ FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data
 SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
 
 # what gives drills of databases a server for some minutes
-SCRATCH_SERVER = "backupsched.embedded.scratch.scratch_server"
+SCRATCH_SERVER = "backupsched.embedded.binaries.scratch_server"
 
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20

@@ -141,8 +141,12 @@ class Stage:
             self.server.drop(name)
         self._templates.clear()
 
-    def fail(self, contestant: Contestant, error: ContestantFailed | GateTimeout) -> None:
-        """Note a failure; the others go on without it."""
-        self.results.failures.append(str(error))
-        self.say(f"FAILED: {error}")
-        self._out.add(contestant.name)
+    @contextmanager
+    def trying(self, contestant: Contestant) -> Iterator[None]:
+        """Its failure ends the block and is noted; the others go on without it."""
+        try:
+            yield
+        except (ContestantFailed, GateTimeout) as error:
+            self.results.failures.append(str(error))
+            self.say(f"FAILED: {error}")
+            self._out.add(contestant.name)

@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFam
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from alerting import undelivered
 from alerting.models import Alert, AlertKind
+from alerting.sending import undelivered
 from jobs.backlog.pausing import held
 from jobs.clock import database_clock
 from jobs.states import AttemptOutcome

@@ -9,8 +9,7 @@ from django.db.models import Max
 from django.http import HttpRequest
 from django.urls import reverse
 
-import alerting
-from alerting import raising
+from alerting import raising, sending
 from jobs import breakers
 from jobs.durations import span
 from jobs.formatting import several
@@ -97,7 +96,7 @@ def notices(request: HttpRequest, workers: Sequence[WorkerSummary] | None, now: 
 
 
 def _undelivered() -> Iterator[Notice]:
-    if count := alerting.undelivered().count():
+    if count := sending.undelivered().count():
         text = f"{several(count, 'message')} about alerts could not be delivered."
         yield Notice(text, "Open", reverse("admin:alerting_alertmessage_changelist"))
 

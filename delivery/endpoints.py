@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from declarations.service import Service
-from delivery import addresses, declarations, signing
+from delivery import addresses, declarations
 from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
 from jobs.models import BacklogRecord
@@ -69,18 +69,6 @@ class Endpoints(Service[Endpoint]):
 
 def _origin(url: str) -> str:
     return addresses.origin_of(url) or url
-
-
-def rotate(endpoint: Endpoint, keep_for: float = signing.KEEP_FOR, now: datetime | None = None) -> str:
-    """Give it a new signing secret; those it has sign for `keep_for` seconds more. Returns it, to be shown once.
-
-    Raises: ValueError for one whose events are not signed.
-    """
-    if endpoint.kind != EndpointKind.HTTP_CALLBACK:
-        raise ValueError(
-            f"{endpoint} takes messages of a queue, which are not signed: who may send them, the queue's policy says"
-        )
-    return signing.rotate(endpoint, keep_for, now)
 
 
 def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:

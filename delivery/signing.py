@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from delivery.encryption import seal, unseal
-from delivery.models import Endpoint, SigningSecret
+from delivery.models import Endpoint, EndpointKind, SigningSecret
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
@@ -67,8 +67,12 @@ def rotate(endpoint: Endpoint, keep_for: float = KEEP_FOR, now: datetime | None 
     """Give an endpoint a new secret. Returns it; it is not shown again.
 
     Those before it go on signing for `keep_for` seconds more, or until they were to retire anyway. Two rotations at
-    the same moment both stand.
+    the same moment both stand. Raises: ValueError for an endpoint whose events are not signed.
     """
+    if endpoint.kind != EndpointKind.HTTP_CALLBACK:
+        raise ValueError(
+            f"{endpoint} takes messages of a queue, which are not signed: who may send them, the queue's policy says"
+        )
     instant = now or timezone.now()
     until = instant + timedelta(seconds=max(0.0, keep_for))
     secret = new_secret()

@@ -59,13 +59,28 @@ class Part(NamedTuple):
     last: int
 
     @property
-    def is_the_last(self) -> bool:
-        return self.last >= self.batch.count
+    def step(self) -> "Step":
+        """The first of several parts writes down what the rest of the batch is made of."""
+        batch, complete = self.batch, self.last >= self.batch.count
+        frozen_config = frozen_config_of(batch.schedule) if self.first == 1 and not complete else None
+        return Step(
+            batch.trigger_id, self.last, batch.closes_at, self.seen_at, batch.begins_at, batch.schedule.stagger,
+            batch.schedule.late, frozen_config, complete,
+        )  # fmt: skip
 
-    @property
-    def frozen_config(self) -> str | None:
-        """What the rest of the batch is made of: of the first of several parts, which writes it down."""
-        return frozen_config_of(self.batch.schedule) if self.first == 1 and not self.is_the_last else None
+
+class Step(NamedTuple):
+    """How far a trigger is: `events` of its batch are on the backlog, or all (`complete`)."""
+
+    id: int
+    events: int
+    closes_at: datetime | None
+    seen_at: datetime
+    begins_at: datetime
+    stagger: str
+    late: str
+    frozen_config: str | None
+    complete: bool
 
 
 def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
@@ -96,7 +111,7 @@ def _emit_chunk(now: datetime, only: Sequence[int] | None, limit: int, *, skip_w
                 raise
             name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
             parts, skipped = [], {found[0]: f"its events cannot be stored: {error}".splitlines()[0]}
-        _get_on(parts, now)
+        get_on([part.step for part in parts], now)
         skip(skipped, schedules, now)
     return Emitted(records, len(parts) + len(skipped))
 
@@ -177,20 +192,11 @@ def _key(schedule: Schedule) -> tuple[int, ...]:
     return throttles.key_of([schedule.throttle_id] if schedule.throttle_id else [])
 
 
-def _get_on(parts: list[Part], now: datetime) -> None:
-    if parts:
-        columns = {
-            "id": [part.batch.trigger_id for part in parts],
-            "events": [part.last for part in parts],
-            "closes_at": [part.batch.closes_at for part in parts],
-            "seen_at": [part.seen_at for part in parts],
-            "begins_at": [part.batch.begins_at for part in parts],
-            "stagger": [part.batch.schedule.stagger for part in parts],
-            "late": [part.batch.schedule.late for part in parts],
-            "frozen_config": [part.frozen_config for part in parts],
-            "complete": [part.is_the_last for part in parts],
-        }
-        execute(GET_ON, {**columns, "now": now})
+def get_on(steps: Sequence[Step], now: datetime) -> None:
+    """Note how far these triggers are."""
+    if steps:
+        columns = map(list, zip(*steps, strict=True))
+        execute(GET_ON, {**dict(zip(Step._fields, columns, strict=True)), "now": now})
 
 
 def locked(only: Sequence[int] | None, limit: int, now: datetime, *, provided: bool) -> list[Unemitted]:

@@ -9,10 +9,10 @@ from django.db import transaction
 from jobs.handlers import registry
 from jobs.prepared import execute
 from jobs.set_aside import isolate
-from schedules.chunks import Emitted, Unemitted, failing, locked, schedules_of, skip
+from schedules.chunks import Emitted, Step, Unemitted, failing, get_on, locked, schedules_of, skip
 from schedules.events import beginning
 from schedules.models import Schedule, Stagger
-from schedules.statements import COUNT_RECORDS, GET_ON
+from schedules.statements import COUNT_RECORDS
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 
@@ -71,21 +71,17 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
 
 
 def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> None:
-    ids = [trigger.id for trigger in triggers]
     which = {
-        "id": ids,
+        "id": [trigger.id for trigger in triggers],
         "schedule_id": [trigger.schedule_id for trigger in triggers],
         "trigger_at": [trigger.trigger_at for trigger in triggers],
     }
     counts: dict[int, int] = dict(execute(COUNT_RECORDS, which).fetchall())
-    columns = {
-        "events": [counts[trigger_id] for trigger_id in ids],
-        "closes_at": [None for _ in ids],
-        "seen_at": [trigger.seen_at for trigger in triggers],
-        "begins_at": [beginning(trigger.trigger_at, trigger.seen_at) for trigger in triggers],
-        "stagger": [Stagger.NONE.value for _ in ids],
-        "late": [schedules[trigger.schedule_id].late for trigger in triggers],
-        "frozen_config": [None for _ in ids],
-        "complete": [True for _ in ids],
-    }
-    execute(GET_ON, {"id": ids, **columns, "now": now})
+    steps = [
+        Step(
+            each.id, counts[each.id], None, each.seen_at, beginning(each.trigger_at, each.seen_at), Stagger.NONE.value,
+            schedules[each.schedule_id].late, None, complete=True,
+        )
+        for each in triggers
+    ]  # fmt: skip
+    get_on(steps, now)

@@ -34,11 +34,6 @@ def check(template: Any) -> None:
     _walk(template, lambda text, where: _check_text(text, where), "")
 
 
-def render(template: Any, values: Mapping[str, Value]) -> Any:
-    """The payload for one event. `values`: of all NAMES. Raises: ValueError where it does not render."""
-    return _walk(template, lambda text, where: _render_text(text, values, where), "")
-
-
 class CompiledTemplate(NamedTuple):
     """JSON in pieces: `texts` with `gaps` between them, each the name of a fact and whether it stands alone."""
 

@@ -6,11 +6,10 @@ often emitters are killed. Killed before the commit, nothing has happened and th
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 
 from jobs import decisions
@@ -38,8 +37,7 @@ one does not."""
 STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(NamedTuple):
     """A trigger to write down. `skipped_for`: why it emits nothing; empty: it is to be emitted."""
 
     schedule: Schedule
@@ -77,8 +75,16 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
             return 0, 0
         found = _due(schedules, now, until)
         intents = _intents(found, now)
-        _write_down(intents, now)
-        _move_watermarks({schedule.pk: each.next_trigger_at for schedule, each in found})
+        if intents:
+            columns = {
+                "schedule_id": [intent.schedule.pk for intent in intents],
+                "trigger_at": [intent.trigger_at for intent in intents],
+                "skipped_for": [intent.skipped_for for intent in intents],
+                "asked_again": [intent.schedule.pk for intent in intents if intent.schedule.provider],
+            }
+            execute(INTEND, {**columns, "now": now})
+        moved = {"schedule_id": [schedule.pk for schedule, _ in found]}
+        execute(MOVE_WATERMARKS, moved | {"next_trigger_at": [each.next_trigger_at for _, each in found]})
         decisions.doing_all(_lines(found, intents), now)
         _shorten_queues([schedule for schedule, each in found if each.triggers], now)
     return len(schedules), len(intents)
@@ -124,25 +130,6 @@ def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
     if schedule.provider and schedule.provider not in providers.known:
         return f"there is no provider {schedule.provider!r} here: is its app installed?"
     return STILL_UNDER_WAY if schedule.pk in busy else ""
-
-
-def _write_down(intents: list[Intent], now: datetime) -> None:
-    if not intents:
-        return
-    columns: dict[str, Any] = {
-        "schedule_id": [intent.schedule.pk for intent in intents],
-        "trigger_at": [intent.trigger_at for intent in intents],
-        "skipped_for": [intent.skipped_for for intent in intents],
-        "asked_again": [intent.schedule.pk for intent in intents if intent.schedule.provider],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(INTEND, {**columns, "now": now})
-
-
-def _move_watermarks(watermarks: dict[int, datetime]) -> None:
-    columns: dict[str, Any] = {"schedule_id": list(watermarks), "next_trigger_at": list(watermarks.values())}
-    with connection.cursor() as cursor:
-        cursor.execute(MOVE_WATERMARKS, columns)
 
 
 def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:

@@ -36,7 +36,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
         raise ValueError(obstacle)
     instant = now or database_clock()
     trigger_at = instant.replace(microsecond=0)
-    with transaction.atomic(), _locked(schedule):
+    with _locked(schedule):
         if schedule.enabled and can_emit(schedule) and schedule.period.current(instant) == trigger_at:
             raise ValueError(f"{schedule} triggers by itself in this very second; try again in the next")
         reason = reason_to_skip(schedule, busy_ones([schedule], instant))
@@ -64,18 +64,19 @@ def pause(schedule: Schedule, now: datetime | None = None) -> None:
 
     A policy's backups stay on the backlog: `sources.planning` has what else pausing one means.
     """
-    with transaction.atomic(), _locked(schedule):
-        Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
-        schedule.enabled = False
-        _skip_queued(schedule, now or database_clock())
+    _switch(schedule, False, now)
 
 
 def resume(schedule: Schedule, now: datetime | None = None) -> None:
     """Triggers again from now on. What was missed meanwhile is not caught up; a policy emits the present period."""
-    with transaction.atomic(), _locked(schedule):
-        Schedule.objects.filter(pk=schedule.pk).update(enabled=True)
-        schedule.enabled = True
-        _set_watermark(schedule, now or database_clock())
+    _switch(schedule, True, now)
+
+
+def _switch(schedule: Schedule, enabled: bool, now: datetime | None) -> None:
+    with _locked(schedule):
+        Schedule.objects.filter(pk=schedule.pk).update(enabled=enabled)
+        schedule.enabled = enabled
+        saved(schedule, {"enabled"}, now)
 
 
 def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
@@ -87,7 +88,7 @@ def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = N
     if changed is not None and not changed & WATERMARK_FOLLOWS:
         return
     instant = now or database_clock()
-    with transaction.atomic(), _locked(schedule):
+    with _locked(schedule):
         if schedule.enabled:
             _set_watermark(schedule, instant)
         else:
@@ -101,7 +102,7 @@ def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
     waits for long; asking again does the rest of one that was interrupted.
     """
     instant = now or database_clock()
-    with transaction.atomic(), _locked(trigger.schedule):
+    with _locked(trigger.schedule):
         found = Trigger.objects.select_for_update(no_key=True).get(pk=trigger.pk)
         if found.emitted_at is None and found.finished_at is None:
             _end(found, instant)
@@ -140,6 +141,7 @@ def _set_watermark(schedule: Schedule, now: datetime) -> None:
 
 @contextmanager
 def _locked(schedule: Schedule) -> Iterator[None]:
-    """With the row of `schedule` locked as emitters lock it: they pass it by meanwhile, or have ended before."""
-    Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
-    yield
+    """A transaction with the row of `schedule` locked as emitters lock it: they pass it by, or have ended before."""
+    with transaction.atomic():
+        Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
+        yield

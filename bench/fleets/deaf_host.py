@@ -8,13 +8,15 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+from bench.processes import ContestantFailed
+
 QUEUE_FILLERS = 4
 """A backlog of 0 still holds one connection or two."""
 PROBE_SECONDS = 0.4
 PER_NETWORK = 200
 
 
-class NotDeaf(Exception):
+class NotDeaf(ContestantFailed):
     """This system answers, or refuses, where it should be silent: absent sources cannot be played here."""
 
 

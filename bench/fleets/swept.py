@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.fleets.spans import Span, busy_share, unit_seconds
+from bench.processes import ContestantFailed
 from jobs.states import AttemptOutcome
 
 ASKING, COPYING = "availability", "backups"
@@ -24,7 +25,7 @@ class Tried(NamedTuple):
         return Span(self.start, self.end)
 
 
-class NoSweep(Exception):
+class NoSweep(ContestantFailed):
     """What happened was not what was to be measured."""
 
 

@@ -11,8 +11,7 @@ from typing import cast
 from bench.contestants.capped import CAP, PROCESSES, RUNNING
 from bench.contestants.lanes import LIMIT, LanesOurs
 from bench.contestants.ours import WARM_UP
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.race import drain
 from bench.results import Key, percentile
 from bench.stage import Stage
@@ -35,25 +34,23 @@ def race(stage: Stage) -> None:
     jobs = stage.options.capped_jobs
     for _ in stage.repeats("capped", stage.options.capped_repeats):
         for contestant in stage.cast(ALL):
-            try:
+            with stage.trying(contestant):
                 template = stage.template(contestant, jobs)
                 drained = drain(
                     stage.server, contestant, template, jobs, PROCESSES, sample=RUNNING, longest=LONGEST_SECONDS
                 )
-            except (ContestantFailed, GateTimeout) as error:
-                stage.fail(contestant, error)
-                continue
-            overshoots = len(drained.lines) + sum(count > CAP for count in drained.samples)
-            most = max(drained.samples, default=0)
-            stage.say(
-                f"capped: {contestant.name} {drained.rate:,.0f} jobs/s, {overshoots} overshoots, "
-                f"at most {most} in flight in {len(drained.samples)} samples"
-            )
-            stage.results.add(Key("capped", CASE, contestant.name), drained.rate, "jobs/s")
-            stage.results.add(Key("capped", "overshoots", contestant.name), overshoots, f"in {jobs:,} jobs")
-            stage.results.add(Key("capped", "most in flight", contestant.name), most, "jobs")
-            if overshoots:
-                stage.results.failures.append(f"{contestant.name}: the cap of {CAP} was overshot {overshoots} times")
+                overshoots = len(drained.lines) + sum(count > CAP for count in drained.samples)
+                most = max(drained.samples, default=0)
+                stage.say(
+                    f"capped: {contestant.name} {drained.rate:,.0f} jobs/s, {overshoots} overshoots, "
+                    f"at most {most} in flight in {len(drained.samples)} samples"
+                )
+                stage.results.add(Key("capped", CASE, contestant.name), drained.rate, "jobs/s")
+                stage.results.add(Key("capped", "overshoots", contestant.name), overshoots, f"in {jobs:,} jobs")
+                stage.results.add(Key("capped", "most in flight", contestant.name), most, "jobs")
+                if overshoots:
+                    overshot = f"{contestant.name}: the cap of {CAP} was overshot {overshoots} times"
+                    stage.results.failures.append(overshot)
     over, under = (Key("capped", CASE, name) for name in ALL)
     stage.results.compare("capped: ours / floor", over, under)
 
@@ -62,14 +59,11 @@ def sweep(stage: Stage) -> None:
     for _ in stage.repeats("capped", stage.options.capped_repeats):
         for contestant in stage.cast([SWEPT]):
             for lanes, running in SIZES:
-                try:
+                with stage.trying(contestant):
                     times = claim_times(stage, cast("LanesOurs", contestant), lanes, running)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
-                    return
-                value = percentile(times, 0.5) * 1000
-                stage.say(f"capped: a claim takes {value:.2f} ms beside {running:,} running in {lanes} lanes")
-                stage.results.add(_key(lanes, running), value, "ms")
+                    value = percentile(times, 0.5) * 1000
+                    stage.say(f"capped: a claim takes {value:.2f} ms beside {running:,} running in {lanes} lanes")
+                    stage.results.add(_key(lanes, running), value, "ms")
     few, many = _key(*SIZES[0]), _key(*SIZES[-1])
     stage.results.compare(f"capped, a claim: {many.case} / {few.case}", many, few, "≤ 5")
 

@@ -11,8 +11,7 @@ import time
 
 from bench.contestants.base import Connection, Contestant
 from bench.fleets import services
-from bench.fleets.deaf_host import NotDeaf, deaf_host
-from bench.gate import GateTimeout
+from bench.fleets.deaf_host import deaf_host
 from bench.processes import ContestantFailed, call
 from bench.results import Key, percentile
 from bench.stage import Stage
@@ -50,18 +49,15 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("check-in"):
         for hanging in (0, most_hanging * 2 // 7, most_hanging):
             for contestant in stage.cast([NAME]):
-                try:
+                with stage.trying(contestant):
                     latencies, answers = measure(stage, contestant, hanging)
-                except (ContestantFailed, GateTimeout, NotDeaf) as error:
-                    stage.fail(contestant, ContestantFailed(f"check-in: {error}"))
-                    continue
-                beside = f" beside {hanging} that hang" if hanging else ""
-                for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
-                    half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
-                    stage.say(f"check-in{beside}, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
-                    target = TARGET if times is latencies else ""
-                    stage.results.add(Key("check-in", f"{what}{beside}, p50", NAME), half, "ms", target)
-                    stage.results.add(Key("check-in", f"{what}{beside}, p99", NAME), most, "ms", target)
+                    beside = f" beside {hanging} that hang" if hanging else ""
+                    for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
+                        half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
+                        stage.say(f"check-in{beside}, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
+                        target = TARGET if times is latencies else ""
+                        stage.results.add(Key("check-in", f"{what}{beside}, p50", NAME), half, "ms", target)
+                        stage.results.add(Key("check-in", f"{what}{beside}, p99", NAME), most, "ms", target)
 
 
 def measure(stage: Stage, contestant: Contestant, hanging: int) -> tuple[list[float], list[float]]:

@@ -3,8 +3,7 @@
 from typing import cast
 
 from bench.contestants.ours import Ours
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.results import Key, percentile
 from bench.stage import BEHIND, Stage
 
@@ -17,10 +16,8 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("claim"):
         for contestant in stage.cast([NAME]):
             for size in sizes:
-                try:
+                with stage.trying(contestant):
                     measure(stage, cast("Ours", contestant), size)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
     for quantile in ("p50", "p99"):
         few, many = (Key("claim", f"{quantile}, {size:,} ready", NAME) for size in (FEW, stage.options.others))
         stage.results.compare(f"claim {quantile}: with {stage.options.others:,} ready / with {FEW:,}", many, few)

@@ -3,7 +3,7 @@
 import tempfile
 
 from bench.contestants.base import Contestant
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage
 
@@ -27,11 +27,8 @@ def run(stage: Stage) -> None:
             _read_progress(stage, contestant, home)
         for files, size in shapes:
             shape = f"{files:,} × {size // 1000:,} kB"
-            with tempfile.TemporaryDirectory(prefix="backlog-bench-copies-") as home:
-                try:
-                    _measure(stage, contestant, home, files, size, shape)
-                except ContestantFailed as error:
-                    stage.fail(contestant, error)
+            with tempfile.TemporaryDirectory(prefix="backlog-bench-copies-") as home, stage.trying(contestant):
+                _measure(stage, contestant, home, files, size, shape)
             for bare in BARES:
                 over, under = (Key(PART, f"{FIRST}, {shape}, {bare}", each) for each in (OURS, bare))
                 stage.results.compare(f"copies, {FIRST}, {shape}: backup / {bare}", over, under, TARGET)

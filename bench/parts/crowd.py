@@ -8,10 +8,9 @@ import time
 
 from bench.contestants.base import Connection, Contestant
 from bench.fleets import services
-from bench.fleets.deaf_host import NotDeaf, deaf_host
+from bench.fleets.deaf_host import deaf_host
 from bench.fleets.swept import ASKING, COPYING
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage
 
@@ -36,13 +35,10 @@ def run(stage: Stage) -> None:
     crowd = stage.options.crowd
     for _ in stage.repeats("crowd"):
         for contestant in stage.cast([NAME]):
-            try:
+            with stage.trying(contestant):
                 seconds = measure(stage, contestant, crowd)
-            except (ContestantFailed, GateTimeout, NotDeaf) as error:
-                stage.fail(contestant, ContestantFailed(f"crowd: {error}"))
-                continue
-            stage.say(f"crowd: {PRESENT} present sources behind {crowd} absent ones met after {seconds:.1f} s")
-            stage.results.add(Key("crowd", f"{PRESENT} present behind {crowd} absent", NAME), seconds, "s", TARGET)
+                stage.say(f"crowd: {PRESENT} present sources behind {crowd} absent ones met after {seconds:.1f} s")
+                stage.results.add(Key("crowd", f"{PRESENT} present behind {crowd} absent", NAME), seconds, "s", TARGET)
 
 
 def measure(stage: Stage, contestant: Contestant, crowd: int) -> float:

@@ -7,8 +7,7 @@ without throttles, once beside three, of which one is full and half of all that 
 from typing import cast
 
 from bench.contestants.backups import Backups
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.results import Key, percentile
 from bench.stage import Stage
 
@@ -27,10 +26,8 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("decide"):
         for contestant in stage.cast([NAME]):
             for lanes in cases:
-                try:
+                with stage.trying(contestant):
                     measure(stage, cast("Backups", contestant), sizes, lanes)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
     for lanes in cases:
         for quantile, _ in QUANTILES:
             few, many = (Key("decide", case(quantile, size, lanes), NAME) for size in sizes)

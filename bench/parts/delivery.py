@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.contestants.base import Contestant
-from bench.gate import GateTimeout
 from bench.processes import ROOT, ContestantFailed, call, stop
 from bench.race import drain
 from bench.results import Key
@@ -31,10 +30,8 @@ def run(stage: Stage) -> None:
         template = made(stage, contestants[0], url)
         for _ in stage.repeats(PART):
             for contestant in stage.cast([OURS, BARE]):
-                try:
+                with stage.trying(contestant):
                     measure(stage, contestant, template, url)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
     stage.results.compare(f"{PART}: ours / bare client", Key(PART, CASE, OURS), Key(PART, CASE, BARE), TARGET)
     stage.server.drop(template)
 

@@ -4,8 +4,6 @@
 """
 
 from bench.contestants.base import Contestant
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed
 from bench.race import drain
 from bench.results import Key
 from bench.stage import BEHIND, BESIDE, Stage
@@ -56,15 +54,12 @@ def beside_others(stage: Stage) -> None:
 
 def measure(stage: Stage, contestant: Contestant, workers: int, *, case: str, others: int = 0, where: str = "") -> None:
     jobs = stage.jobs_of(contestant)
-    try:
+    with stage.trying(contestant):
         template = stage.template(contestant, jobs, others, where)
         drained = drain(stage.server, contestant, template, jobs, workers)
-    except (ContestantFailed, GateTimeout) as error:
-        stage.fail(contestant, error)
-        return
-    stage.say(f"drain, {case}: {contestant.name} {drained.rate:,.0f} jobs/s")
-    note = f"of {jobs:,} jobs" if jobs < stage.options.jobs else ""
-    stage.results.add(Key("drain", case, contestant.name), drained.rate, "jobs/s", note)
+        stage.say(f"drain, {case}: {contestant.name} {drained.rate:,.0f} jobs/s")
+        note = f"of {jobs:,} jobs" if jobs < stage.options.jobs else ""
+        stage.results.add(Key("drain", case, contestant.name), drained.rate, "jobs/s", note)
 
 
 def compare(stage: Stage) -> None:

@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from bench.contestants.base import Contestant
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage
 
@@ -30,10 +29,8 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("emission"):
         for fleet in fleets:
             for contestant in stage.cast([OURS, COPY]):
-                try:
+                with stage.trying(contestant):
                     measure(stage, contestant, fleet)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
     for fleet in fleets:
         ours, copied = (Key("emission", fleet.case, name) for name in (OURS, COPY))
         stage.results.compare(f"emission, {fleet.case}: ours / COPY", ours, copied, TARGET)

@@ -3,12 +3,10 @@ are, and how long after its launch instant an event's delivery begins when a wor
 """
 
 import time
-from collections.abc import Callable
 
 from bench.contestants.base import Connection, Contestant
 from bench.fleets.services import temporary_home, wait_until
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call, running
+from bench.processes import call, running
 from bench.results import Key, percentile
 from bench.stage import Stage
 
@@ -38,24 +36,18 @@ def run(stage: Stage) -> None:
     case = f"{events:,} events"
     for _ in stage.repeats("events"):
         for contestant in stage.cast([OURS, COPY]):
-            _guarded(stage, contestant, measure_emission, case)
+            with stage.trying(contestant):
+                measure_emission(stage, contestant, case)
         for contestant in stage.cast([OURS]):
-            _guarded(stage, contestant, measure_lag, case)
+            with stage.trying(contestant):
+                measure_lag(stage, contestant)
     stage.results.compare(
         f"emission of {case}: ours / COPY", Key("events", case, OURS), Key("events", case, COPY), TARGET
     )
     for contestant in stage.cast([OURS]):
-        _guarded(stage, contestant, measure_flatness, case)
+        with stage.trying(contestant):
+            measure_flatness(stage, contestant)
     stage.drop_templates()
-
-
-def _guarded(
-    stage: Stage, contestant: Contestant, measure: Callable[[Stage, Contestant, str], None], case: str
-) -> None:
-    try:
-        measure(stage, contestant, case)
-    except (ContestantFailed, GateTimeout) as error:
-        stage.fail(contestant, error)
 
 
 def measure_emission(stage: Stage, contestant: Contestant, case: str) -> None:
@@ -69,7 +61,7 @@ def measure_emission(stage: Stage, contestant: Contestant, case: str) -> None:
         stage.results.add(Key("events", "growth of the process", contestant.name), mebibytes, "MiB", f"for {case}")
 
 
-def measure_flatness(stage: Stage, contestant: Contestant, _: str) -> None:
+def measure_flatness(stage: Stage, contestant: Contestant) -> None:
     """The fullest minute of an hour. The same each time, so once."""
     for events in FLATNESS:
         for stagger in ("even", "none"):
@@ -95,7 +87,7 @@ def most_a_minute(mean: float) -> float:
     return mean + 2 if mean < FEW else 1.2 * mean
 
 
-def measure_lag(stage: Stage, contestant: Contestant, _: str) -> None:
+def measure_lag(stage: Stage, contestant: Contestant) -> None:
     """From the launch instant to the first line of the handler, in a worker that has nothing else to do."""
     with temporary_home() as home, stage.server.copy_of(stage.tables_of(contestant)) as database:
         url = stage.server.url(database)

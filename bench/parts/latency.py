@@ -11,7 +11,6 @@ import time
 
 from bench.contestants.base import Contestant
 from bench.contestants.stamps import read_stamps
-from bench.gate import GateTimeout
 from bench.processes import ContestantFailed, call, crew
 from bench.results import Key, percentile
 from bench.stage import Stage
@@ -33,16 +32,13 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("latency"):
         for rate in RATES:
             for contestant in stage.cast(ALL if rate == RATE else SWEPT):
-                try:
+                with stage.trying(contestant):
                     latencies = measure(stage, contestant, rate)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
-                    continue
-                found = {name: percentile(latencies, share) * 1000 for name, (share, _) in TARGETS.items()}
-                figures = ", ".join(f"{name} {value:.1f} ms" for name, value in found.items())
-                stage.say(f"latency: {contestant.name} at {rate} a second {figures}")
-                for name, value in found.items():
-                    stage.results.add(_key(name, rate, contestant.name), value, "ms", f"{len(latencies)} jobs")
+                    found = {name: percentile(latencies, share) * 1000 for name, (share, _) in TARGETS.items()}
+                    figures = ", ".join(f"{name} {value:.1f} ms" for name, value in found.items())
+                    stage.say(f"latency: {contestant.name} at {rate} a second {figures}")
+                    for name, value in found.items():
+                        stage.results.add(_key(name, rate, contestant.name), value, "ms", f"{len(latencies)} jobs")
     for name, (_, target) in TARGETS.items():
         for rate in RATES:
             over, under = _key(name, rate, "ours-async"), _key(name, rate, "pgqueuer")

@@ -2,8 +2,6 @@
 
 import psutil
 
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed
 from bench.race import drain
 from bench.results import Key
 from bench.stage import Stage
@@ -24,18 +22,15 @@ def run(stage: Stage) -> None:
             if called >= (len(sizes) + 1) * jobs // SAMPLES and len(sizes) < SAMPLES:
                 sizes.append(psutil.Process(pids[0]).memory_info().rss / MEGABYTE)
 
-        try:
+        with stage.trying(contestant):
             drain(
                 stage.server, contestant, stage.template(contestant, jobs), jobs, 1, look=look, longest=LONGEST_SECONDS
             )
-        except (ContestantFailed, GateTimeout) as error:
-            stage.fail(contestant, error)
-            continue
-        stage.say(f"memory: {', '.join(f'{size:.0f}' for size in sizes)} MB, every {jobs // SAMPLES:,} records")
-        for case, size in (("first", sizes[0]), ("last", sizes[-1]), ("peak", max(sizes))):
-            stage.results.add(Key("memory", case, contestant.name), size, "MB", f"{jobs:,} records")
-        stage.results.compare(
-            "memory: last / first sample",
-            Key("memory", "last", contestant.name),
-            Key("memory", "first", contestant.name),
-        )
+            stage.say(f"memory: {', '.join(f'{size:.0f}' for size in sizes)} MB, every {jobs // SAMPLES:,} records")
+            for case, size in (("first", sizes[0]), ("last", sizes[-1]), ("peak", max(sizes))):
+                stage.results.add(Key("memory", case, contestant.name), size, "MB", f"{jobs:,} records")
+            stage.results.compare(
+                "memory: last / first sample",
+                Key("memory", "last", contestant.name),
+                Key("memory", "first", contestant.name),
+            )

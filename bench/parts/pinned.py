@@ -4,8 +4,6 @@ Nothing that dies meanwhile can be removed: every claim steps over the dead entr
 pg_dump or a long report does this to a queue.
 """
 
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed
 from bench.race import drain
 from bench.results import Key
 from bench.stage import Stage
@@ -19,14 +17,11 @@ def run(stage: Stage) -> None:
     for _ in stage.repeats("pinned"):
         for case in (FREE, PINNED):
             for contestant in stage.cast(ALL):
-                try:
+                with stage.trying(contestant):
                     template = stage.template(contestant, jobs)
                     drained = drain(stage.server, contestant, template, jobs, 1, pinned=case == PINNED)
-                except (ContestantFailed, GateTimeout) as error:
-                    stage.fail(contestant, error)
-                    continue
-                stage.say(f"drain, snapshot {case}: {contestant.name} {drained.rate:,.0f} jobs/s")
-                stage.results.add(Key("pinned", case, contestant.name), drained.rate, "jobs/s")
+                    stage.say(f"drain, snapshot {case}: {contestant.name} {drained.rate:,.0f} jobs/s")
+                    stage.results.add(Key("pinned", case, contestant.name), drained.rate, "jobs/s")
     for name in ALL:
         stage.results.compare(
             f"snapshot held: {name} with / without", Key("pinned", PINNED, name), Key("pinned", FREE, name)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from bench.contestants import CONTESTANTS
-from bench.processes import ContestantFailed, call
+from bench.processes import call
 from bench.stage import Stage
 
 C = TypeVar("C")
@@ -30,9 +30,7 @@ def side_by_side(stage: Stage, command: str, cases: Mapping[C, tuple[str, dict[s
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         runs = [pool.submit(measure, number, *given) for number, given in enumerate(cases.values())]
         for number, (case, running) in enumerate(zip(cases, runs, strict=True)):
-            try:
+            with stage.trying(contestant):
                 result = running.result()
                 stage.say(f"{command}: {number + 1} of {len(runs)} runs")
                 yield case, result
-            except ContestantFailed as error:
-                stage.fail(contestant, error)

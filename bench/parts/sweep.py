@@ -7,11 +7,10 @@ busy with copies by rclone that take two seconds, since their bandwidth is limit
 
 from bench.contestants.base import Connection, Contestant
 from bench.fleets import services
-from bench.fleets.deaf_host import NotDeaf, deaf_host
+from bench.fleets.deaf_host import deaf_host
 from bench.fleets.spans import seconds_of_one_pass
-from bench.fleets.swept import ASKING, COPYING, NoSweep, Swept, Tried, swept
-from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.fleets.swept import ASKING, COPYING, Swept, Tried, swept
+from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage
 from jobs.states import Status
@@ -54,24 +53,21 @@ def run(stage: Stage) -> None:
     case = f"{absent} absent sources"
     for _ in stage.repeats("sweep"):
         for contestant in stage.cast([NAME]):
-            try:
+            with stage.trying(contestant):
                 found = measure(stage, contestant, absent)
-            except (ContestantFailed, GateTimeout, NotDeaf, NoSweep) as error:
-                stage.fail(contestant, ContestantFailed(f"sweep: {error}"))
-                continue
-            seconds = found.whole.seconds
-            stage.say(
-                f"sweep: {seconds:.1f} s for {absent} absent sources, units busy {found.busy:.0%}, "
-                f"{found.wasted:g} unit-seconds on absent ones"
-            )
-            stage.results.add(Key("sweep", case, NAME), seconds, "s")
-            stage.results.add(
-                Key("sweep", case, ONE_PASS), one_pass, "s", f"{AT_ONCE} at once, {CONNECT_TIMEOUT:g} s each"
-            )
-            stage.results.add(Key("sweep", "units busy meanwhile", NAME), found.busy * 100, "%", f"{UNITS} units")
-            stage.results.add(Key("sweep", "units taken by absent ones", NAME), found.wasted, "s", "target 0")
-            if found.wasted:
-                stage.results.failures.append(f"sweep: absent sources took {found.wasted:.2f} unit-seconds")
+                seconds = found.whole.seconds
+                stage.say(
+                    f"sweep: {seconds:.1f} s for {absent} absent sources, units busy {found.busy:.0%}, "
+                    f"{found.wasted:g} unit-seconds on absent ones"
+                )
+                stage.results.add(Key("sweep", case, NAME), seconds, "s")
+                stage.results.add(
+                    Key("sweep", case, ONE_PASS), one_pass, "s", f"{AT_ONCE} at once, {CONNECT_TIMEOUT:g} s each"
+                )
+                stage.results.add(Key("sweep", "units busy meanwhile", NAME), found.busy * 100, "%", f"{UNITS} units")
+                stage.results.add(Key("sweep", "units taken by absent ones", NAME), found.wasted, "s", "target 0")
+                if found.wasted:
+                    stage.results.failures.append(f"sweep: absent sources took {found.wasted:.2f} unit-seconds")
     stage.results.compare(
         f"sweep of {case}: ours / one pass", Key("sweep", case, NAME), Key("sweep", case, ONE_PASS), TARGET
     )

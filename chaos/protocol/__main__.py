@@ -113,7 +113,7 @@ def _simulate(options: argparse.Namespace) -> int:
 def _text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['seeds']} seeds with {report['choices']} choices in {report['seconds']} s "
-        f"({report['seeds_per_minute']} seeds a minute): {len(report['violations']) or 'no'} violations"
+        f"({report['seeds_per_minute']} seeds a minute): {len(report['violations']) or 'no'} violations",
         "met: " + ", ".join(f"{count} {name}" for name, count in report["met"].items()),
     ]
     for each in report["violations"]:

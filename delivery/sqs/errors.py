@@ -58,14 +58,11 @@ WHAT_TO_DO = {
     "RequestTimeTooSkewed": "the clock of this host is wrong: set it",
 }
 SAME_AS = {
-    "AWS.SimpleQueueService.NonExistentQueue": "QueueDoesNotExist",
-    "AWS.SimpleQueueService.QueueDeletedRecently": "QueueDeletedRecently",
     "NonExistentQueue": "QueueDoesNotExist",
     "AccessDeniedException": "AccessDenied",
     "AccessControlListNotFound": "AccessDenied",
     "OptInRequired": "AccessDenied",
     "KmsInvalidState": "KmsDisabled",
-    "AWS.SimpleQueueService.UnsupportedOperation": "UnsupportedOperation",
 }
 
 RAISED_BY_BOTO = frozenset({"BotoCoreError", "Boto3Error", "ClientError"})
@@ -128,7 +125,8 @@ def _of_answer(answer: dict[str, Any], size: int) -> Meaning:
         return Meaning(f"{NEW_CREDENTIALS} ({text})", credentials=True, status=status)
     if "must be shorter than" in message or code in ("MessageTooLong", "BatchRequestTooLong"):
         return Meaning(f"{too_large(size)} ({text})", status=status)
-    advice = WHAT_TO_DO.get(SAME_AS.get(code, code), "")
+    plain = code.removeprefix("AWS.SimpleQueueService.")
+    advice = WHAT_TO_DO.get(SAME_AS.get(plain, plain), "")
     by_server = status is None or status >= 500
     return Meaning(f"{advice} ({text})" if advice else text, by_server=by_server, status=status)
 

@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget,
 
 from delivery import addresses, declarations, signing
 from delivery.declarations import LONGEST_AUTHORIZATION
-from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts
+from delivery.endpoints import Endpoints, endpoint_facts, secret_facts
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
 from jobs.formatting import several
@@ -207,7 +207,7 @@ class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
 
     def _rotate(self, request: HttpRequest, endpoint: Endpoint, keep_for: float = signing.KEEP_FOR) -> Any:
         try:
-            secret = rotate(endpoint, keep_for)
+            secret = signing.rotate(endpoint, keep_for)
         except ValueError as error:
             self.message_user(request, f"{error}.", messages.WARNING)
             return None

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from alerting import sending, undelivered
+from alerting import rounds, sending
 from alerting.models import AlertMessage
 from jobs import periodic
 from jobs.clock import database_clock
@@ -120,7 +120,8 @@ def test_a_route_that_hangs_holds_up_neither_new_messages_of_others_nor_the_ping
     with receiving() as receiver:
         settings.PING_URL = f"http://127.0.0.1:{receiver.port}/ping"
         with sending._one_at_a_time:  # as while a host does not answer
-            sending.in_background(ping=True)
+            sending.start_thread(rounds.ping_for_the_scheduler)
+            sending.in_background()
             eventually(lambda: receiver.requests)
             ended()
     hangs, works = make_route(), make_route()
@@ -138,14 +139,14 @@ def test_the_minute_of_any_process_sends_what_failed_before_in_a_thread(settings
         failing()
         settings.CALLBACKS_ALLOWED = []
         periodic.run_minutely()
-        eventually(lambda: undelivered().exists())
+        eventually(lambda: sending.undelivered().exists())
         ended()
         settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
         AlertMessage.objects.update(next_at=database_clock())
         periodic.run_minutely()  # the round of this minute is done, and what is due goes out all the same
         eventually(lambda: mailbox.mails)
         ended()
-    assert not undelivered().exists()
+    assert not sending.undelivered().exists()
     assert AlertMessage.objects.get().attempts == 2
 
 

@@ -177,6 +177,7 @@ def test_the_page_is_for_staff_and_tries_with_their_csrf_token() -> None:
     page = client.get("/api/docs")
     assert page.status_code == 200
     assert re.search(r'data-csrf-token="\w{20,}"', page.content.decode())
+    assert '<link rel="icon" type="image/svg+xml" href="/static/backupsched/favicon.svg">' in page.content.decode()
     assert "http" not in re.sub(
         r"https?://testserver", "", " ".join(re.findall(r'src="([^"]*)"', page.content.decode()))
     )

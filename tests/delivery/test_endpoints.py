@@ -10,8 +10,9 @@ from declarations.problems import validated
 from declarations.service import InUse
 from delivery import declarations
 from delivery.encryption import unseal
-from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
+from delivery.endpoints import Endpoints, endpoint_facts, secret_facts, undelivered
 from delivery.models import EndpointKind
+from delivery.signing import rotate
 from jobs import backlog, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed
@@ -122,7 +123,7 @@ class TestAuthorization:
 
 
 class TestSecrets:
-    def test_are_described_by_age_and_retirement(self) -> None:
+    def test_are_described_by_age_and_retirement_and_a_queue_has_none(self) -> None:
         endpoint = make_endpoint()
         rotate(endpoint, now=NOON)
         rotate(endpoint, 3600, now=NOON + HOUR)
@@ -133,8 +134,6 @@ class TestSecrets:
         ]
         first = secret_facts(endpoint.signing_secrets.all()[0], NOON + 1.5 * HOUR)
         assert first["state"] == "retiring"
-
-    def test_a_queue_has_none(self) -> None:
         with pytest.raises(ValueError, match="not signed"):
             rotate(make_queue_endpoint())
 
@@ -167,20 +166,18 @@ class TestTestEvents:
         assert record.payload["endpoint"] == endpoint.pk
         assert send_test(endpoint) != record.pk
 
-    def test_a_failed_one_is_not_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500", facts={"status": 500, "seconds": 0.25}))
+    @pytest.mark.parametrize("is_waited_for", [True, False])
+    def test_a_failed_one_is_not_tried_again(self, is_waited_for: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        failed = Failed("it answered 500", facts={"status": 500, "seconds": 0.25})
+        taken = a_worker_delivers(monkeypatch, lambda _: failed)
+        if not is_waited_for:
+            monkeypatch.setattr(backlog, "cancel", lambda ids: None)
         tested = wait_for_test(send_test(make_endpoint()), 5)
         assert describe(tested) == "not delivered (500 after 0.250 s): it answered 500"
-        assert BacklogRecord.objects.get().status == Status.CANCELLED
-
-    def test_one_that_was_not_waited_for_is_not_tried_again_either(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        taken = a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
-        monkeypatch.setattr(backlog, "cancel", lambda ids: None)
-        wait_for_test(send_test(make_endpoint()), 5)
-        later = BacklogRecord.objects.get().run_after + timedelta(seconds=1)
-        tick.tick(later, rescue=False)
-        assert BacklogRecord.objects.get().status == Status.FAILED
-        assert len(taken) == 1
+        record = BacklogRecord.objects.get()
+        tick.tick(record.run_after + timedelta(seconds=1), rescue=False)
+        record.refresh_from_db()
+        assert (record.status, len(taken)) == (Status.CANCELLED if is_waited_for else Status.FAILED, 1)
 
     def test_one_without_a_worker_shows_the_reason_and_is_dropped_later(self) -> None:
         tested = wait_for_test(send_test(make_endpoint()), 0)

@@ -41,14 +41,12 @@ class TestListAndShow:
 
 
 class TestAddAndSet:
-    def test_add_makes_one(self) -> None:
-        assert "hooks is there" in run("add", "hooks", URL, "--timeout", "7s", "--set", 'headers={"X-Tenant": "7"}')
+    def test_add_makes_one_and_prints_the_first_signing_secret_once_and_none_of_a_queue(self) -> None:
+        output = run("add", "hooks", URL, "--timeout", "7s", "--set", 'headers={"X-Tenant": "7"}')
         endpoint = Endpoint.objects.get()
         assert (endpoint.kind, endpoint.timeout, endpoint.headers) == ("http_callback", 7, {"X-Tenant": "7"})
-
-    def test_add_prints_the_first_signing_secret_once_and_none_of_a_queue(self) -> None:
-        output = run("add", "hooks", URL)
-        secret = unseal(Endpoint.objects.get().signing_secrets.get().sealed)
+        secret = unseal(endpoint.signing_secrets.get().sealed)
+        assert "hooks is there" in output
         assert f"shown this once: {secret}" in output
         assert secret not in run("show", "hooks") + run("set", "hooks", "--timeout", "7", "--json")
         facts = json.loads(run("add", "others", URL, "--json"))
@@ -105,31 +103,24 @@ def test_rotate_prints_the_secret_alone_and_keeps_the_others_for_as_long_as_aske
     assert [secret, facts["secret"]] == [unseal(first.sealed), unseal(second.sealed)]
 
 
-class TestTest:
-    def test_a_delivered_event_is_described(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make_endpoint()
-        a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
-        assert run("test", "hooks") == "delivered: it answered 204 after 0.250 s\n"
-        assert json.loads(run("test", "hooks", "--json"))["code"] == 204
-
-    def test_one_that_fails_ends_with_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make_endpoint()
-        a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
-        shown = refused("test", "hooks", code=1)
-        assert f"not delivered: it answered 500 (`manage.py backlog show {BacklogRecord.objects.get().pk}`)" in shown
+def test_a_test_event_is_described_and_one_that_fails_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_endpoint()
+    outcomes = [Failed("it answered 500"), *[Succeeded(facts={"status": 204, "seconds": 0.25})] * 2]
+    a_worker_delivers(monkeypatch, lambda _: outcomes.pop())
+    assert run("test", "hooks") == "delivered: it answered 204 after 0.250 s\n"
+    assert json.loads(run("test", "hooks", "--json"))["code"] == 204
+    shown = refused("test", "hooks", code=1)
+    latest = BacklogRecord.objects.latest("pk").pk
+    assert f"not delivered: it answered 500 (`manage.py backlog show {latest}`)" in shown
 
 
-class TestRemove:
-    def test_with_yes_it_goes_unless_schedules_use_it(self) -> None:
-        endpoint = make_endpoint()
-        schedule = make_event_schedule(name="nightly", endpoint=endpoint)
-        assert "used by the schedule nightly" in refused("remove", "hooks", "--yes", code=1)
-        schedule.delete()
-        make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
-        assert "1 event still to be delivered there will fail" in run("remove", "hooks", "--yes")
-        assert not Endpoint.objects.exists()
-
-    def test_without_a_terminal_to_ask_at_it_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make_endpoint()
-        monkeypatch.setattr("sys.stdin", io.StringIO(""))
-        assert "add --yes" in refused("remove", "hooks")
+def test_with_yes_it_goes_unless_schedules_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = make_endpoint()
+    schedule = make_event_schedule(name="nightly", endpoint=endpoint)
+    assert "used by the schedule nightly" in refused("remove", "hooks", "--yes", code=1)
+    schedule.delete()
+    make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "add --yes" in refused("remove", "hooks"), "there is no terminal to ask at"
+    assert "1 event still to be delivered there will fail" in run("remove", "hooks", "--yes")
+    assert not Endpoint.objects.exists()

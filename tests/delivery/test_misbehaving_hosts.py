@@ -45,20 +45,17 @@ def too_slow_at(receiver: Receiver) -> Failed:
 
 
 class TestAHostThatMisbehaves:
-    def test_never_answers(self):
+    def test_never_answers_or_drips(self):
         async def wait(request: web.Request) -> web.Response:
             await asyncio.sleep(60)
             return web.Response()
 
-        with receiving(wait) as receiver:
+        with receiving(wait) as receiver, speaking(drip) as dripping:
             outcome = too_slow_at(receiver)
+            too_slow_at(dripping)
         assert len(receiver.requests) < 2
         assert "status" not in outcome.facts
-
-    def test_drips(self):
-        with speaking(drip) as receiver:
-            too_slow_at(receiver)
-        assert receiver.connections < 2
+        assert dripping.connections < 2
 
     @pytest.mark.parametrize(
         ("speak", "error"),

@@ -6,7 +6,7 @@ import json
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delivery.redaction import redacted
@@ -19,12 +19,13 @@ secrets = (
 
 
 @given(secrets)
+@example("-----BEGIN KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\nAAAAAAAAAAECAwQFBgc\n-----END KEY-----\n")
 def test_no_spelling_of_a_secret_gets_through(secret: str) -> None:
     spellings = [
         secret, quote(secret, safe=""), quote_plus(secret), html.escape(secret), json.dumps(secret)[1:-1],
         repr(secret)[1:-1], secret.encode().hex(),
     ]  # fmt: skip
-    for spelling in spellings:
+    for spelling in (*spellings, *(line for line in secret.splitlines() if len(line) >= 16)):
         assert spelling not in redacted(f"it answered <{spelling}>", [secret])
 
 
@@ -35,18 +36,6 @@ def test_in_base64_nothing_but_its_first_and_last_bits_get_through(secret: str, 
     left = redacted(encoded, [secret])
     assert "***" in left
     assert len(left.replace("***", "")) <= len(encoded) - (len(data) * 8 // 6 - 1)
-
-
-def test_basic_authorization_is_struck_out() -> None:
-    header = base64.b64encode(b"backup:swordfish-7-lanterns").decode()
-    assert base64.b64encode(b"swordfish").decode()[:8] not in redacted(
-        f"Authorization: Basic {header}", ["swordfish-7-lanterns"]
-    )
-
-
-def test_each_line_of_a_key_is_struck_out() -> None:
-    key = "-----BEGIN KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\nAAAAAAAAAAECAwQFBgc\n-----END KEY-----\n"
-    assert "AAECAwQFBgc" not in redacted("line 3 is AAAAAAAAAAECAwQFBgc", [key])
 
 
 @pytest.mark.parametrize("secret", ["", "a", "abc"])

@@ -9,8 +9,8 @@ from django.http import HttpResponse
 from django.test import Client
 
 from delivery.encryption import unseal
-from delivery.endpoints import rotate
 from delivery.models import Endpoint, SigningSecret
+from delivery.signing import rotate
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
 from operations.admin.endpoints import EndpointForm

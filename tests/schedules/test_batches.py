@@ -74,19 +74,13 @@ class TestTheEndOfABatch:
         assert finished_at(trigger) == NOON + MINUTE
         assert batches.keep(NOON + HOUR) == 0
 
-    def test_is_not_noted_while_it_is_being_emitted(self):
-        trigger = emit_batch(3)
-        Trigger.objects.update(emitted_at=None)
-        end()
-        assert batches.keep(NOON + MINUTE) == 0
-        assert finished_at(trigger) is None
-
-    def test_of_one_says_nothing_about_another(self):
-        ended, going_on = emit_batch(2), emit_batch(2)
-        end(list(BacklogRecord.objects.filter(origin=ended.schedule).values_list("pk", flat=True)))
+    def test_is_not_noted_while_it_is_being_emitted_and_says_nothing_about_another(self):
+        ended, going_on, emitting = emit_batch(2), emit_batch(2), emit_batch(3)
+        Trigger.objects.filter(pk=emitting.pk).update(emitted_at=None)
+        end(list(BacklogRecord.objects.exclude(origin=going_on.schedule).values_list("pk", flat=True)))
         assert batches.keep(NOON + MINUTE) == 1
         assert finished_at(ended)
-        assert finished_at(going_on) is None
+        assert (finished_at(going_on), finished_at(emitting)) == (None, None)
 
     def test_is_not_searched_for_while_the_witness_is_unfinished(self, monkeypatch):
         trigger = emit_batch(3)
@@ -127,35 +121,25 @@ class TestWhatComesTooLate:
         )
         return retried
 
-    def test_is_dropped_when_its_window_closes_also_from_a_backoff(self, retried):
+    def test_is_dropped_when_its_window_closes_also_from_a_backoff_which_ends_its_batch(self, retried):
+        Schedule.objects.update(late="deliver")  # it keeps to what it was begun with
+        end([record.pk for record in BacklogRecord.objects.ready()])
         assert batches.drop_late(NOON + HOUR - SECOND) == 0
-        assert batches.drop_late(NOON + HOUR) == 1
+        assert batches.keep(NOON + HOUR) == 2
         retried.refresh_from_db()
         assert (retried.status, retried.last_error, retried.waiting_for) == (Status.FAILED, "window closed", None)
         assert (retried.finished_at, retried.failures) == (NOON + HOUR, 1)
         text = "daily, trigger of 2026-03-02 12:00:00 UTC: dropped 1 that were still waiting: window closed"
         assert Decision.objects.get(what="dropped").text == text
-
-    def test_ends_its_batch(self, retried):
-        end([record.pk for record in BacklogRecord.objects.ready()])
-        batches.keep(NOON + HOUR)
         assert Trigger.objects.get().finished_at == NOON + HOUR
 
-    def test_is_dropped_also_when_its_schedule_delivers_what_is_late_by_now(self, retried):
-        Schedule.objects.update(late="deliver")
-        assert batches.drop_late(NOON + HOUR) == 1
-
-    def test_is_dropped_by_a_tick_if_it_is_ready(self):
-        emit_batch(2, window_for=3600, late="drop")
-        ticked = tick.tick(NOON + HOUR, rescue=False)
-        assert ticked.closed == 2
-        assert set(BacklogRecord.objects.values_list("status", "last_error")) == {(Status.FAILED, "window closed")}
-
-    def test_is_delivered_by_a_schedule_that_does_not_drop_it(self):
-        emit_batch(2, window_for=3600)
-        assert tick.tick(NOON + 2 * HOUR, rescue=False).closed == 0
+    @pytest.mark.parametrize(("late", "closed"), [("drop", 2), ("deliver", 0)])
+    def test_is_dropped_by_a_tick_if_it_is_ready_and_its_schedule_says_so(self, late, closed):
+        emit_batch(2, window_for=3600, late=late)
+        assert tick.tick(NOON + HOUR, rescue=False).closed == closed
         assert batches.drop_late(NOON + 2 * HOUR) == 0
-        assert BacklogRecord.objects.ready().count() == 2
+        assert BacklogRecord.objects.ready().count() == 2 - closed
+        assert BacklogRecord.objects.filter(status=Status.FAILED, last_error="window closed").count() == closed
 
     def test_of_a_kind_with_another_opening_waits_for_that(self, monkeypatch, retried):
         kinds = {"test": Kind("test", next_opening=lambda records, now: {})}

@@ -75,6 +75,7 @@ def test_an_hour_that_comes_twice_fires_twice_when_all_hours_are_named(hours):
     period = Period(f"0,30 {hours} * * *", BERLIN)
     assert period.next_after(utc("2026-10-25T01:10")) == utc("2026-10-25T01:30")
     assert period.current(utc("2026-10-25T00:50")) == utc("2026-10-25T00:30")
+    assert period.current(utc("2026-10-25T01:10")) == utc("2026-10-25T01:00")
 
 
 class TestAgainstAScanOfTheWallClock:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedules.cron import NAMES, Period, check_expression, check_zone
+from schedules.cron import NAMES, Period, check_expression, check_zone, from_fields
 from tests.schedules.calendars import CRONS, ZONES, instants, periods, triggers, utc
 
 
@@ -40,27 +40,15 @@ class TestDatesThatNotEveryMonthHas:
 
 
 class TestPeriods:
-    @given(periods, instants)
-    def test_the_current_one_began_at_a_trigger_after_which_none_has_come(self, period, instant):
-        began = period.current(instant)
-        assert began <= instant < period.next_after(began)
-
-    @given(periods, instants)
-    def test_the_next_one_is_later_and_becomes_the_current_one(self, period, instant):
-        following = period.next_after(instant)
-        assert following > instant
-        assert following.tzinfo is UTC
-        assert period.current(following) == following
-        assert period.current(following - timedelta(microseconds=1)) <= instant
-
     @given(periods, instants, st.sampled_from(ZONES))
-    def test_it_does_not_matter_in_which_zone_an_instant_is_given(self, period, instant, zone):
-        assert period.next_after(instant.astimezone(ZoneInfo(zone))) == period.next_after(instant)
-
-    @given(periods, instants)
-    def test_triggers_only_ever_get_later(self, period, instant):
-        found = list(islice(period.after(instant), 5))
+    def test_follow_each_other_without_a_gap_in_whichever_zone_an_instant_is_given(self, period, instant, zone):
+        began, found = period.current(instant), list(islice(period.after(instant), 5))
+        assert began <= instant < found[0] == period.next_after(began)
         assert found == sorted(set(found))
+        assert found[0].tzinfo is UTC
+        assert period.next_after(instant.astimezone(ZoneInfo(zone))) == found[0]
+        assert period.current(found[0]) == found[0]
+        assert period.current(found[0] - timedelta(microseconds=1)) == began
 
     def test_a_trigger_belongs_to_the_period_that_it_begins(self):
         period = Period("0 9 * * *", "UTC")
@@ -107,7 +95,57 @@ class TestBadInput:
         else:
             assert Period(text, "Europe/Berlin").next_after(utc("2026-03-02T09:00")) > utc("2026-03-02T09:00")
 
-    @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "CET+1", "../etc/passwd", "Europe"])
-    def test_an_unknown_zone_is_named(self, zone):
-        with pytest.raises(ValueError, match="unknown time zone"):
-            check_zone(zone)
+
+class TestFromFields:
+    @pytest.mark.parametrize(
+        ("fields", "expression"),
+        [
+            # a minute that is left out beside hours is on the hour
+            ({"hour": "3,6,9"}, "0 3,6,9 * * *"),
+            ({"minute": "*", "hour": "3,6,9"}, "0 3,6,9 * * *"),
+            ({"minute": "", "hour": "*/6", "day_of_month": "1"}, "0 */6 1 * *"),
+            ({"minute": "0-59", "hour": "9"}, "0-59 9 * * *"),
+            # and without hours each minute
+            ({}, "* * * * *"),
+            ({"day_of_week": "1-5"}, "* * * * 1-5"),
+            ({"minute": 0, "hour": 9, "day_of_month": 1, "month": 2, "day_of_week": 3}, "0 9 1 2 3"),
+            ({"minute": 0}, "0 * * * *"),
+        ],
+    )
+    def test_what_is_left_out_is_any(self, fields: dict[str, str], expression: str) -> None:
+        assert from_fields(**fields) == expression
+
+    @pytest.mark.parametrize(
+        ("fields", "error"),
+        [
+            ({"minute": "60"}, "'60' is no minute; use 0 to 59"),
+            ({"day_of_week": "MONDAYS"}, "'MONDAYS' is no day of week; use 0 to 7"),
+            ({"minute": "0 9"}, "minute '0 9' is more than one field"),
+            ({"day_of_month": "30", "month": "2"}, "never fires"),
+            ({"minute": "@daily"}, "'@daily' is no minute"),
+            ({"hour": True}, "'True' is no hour"),
+        ],
+    )
+    def test_what_is_wrong_names_its_field(self, fields: dict[str, str], error: str) -> None:
+        with pytest.raises(ValueError, match=r"\w") as caught:
+            from_fields(**fields)
+        assert error in str(caught.value)
+
+
+class TestAZoneThatIsMisspelt:
+    @pytest.mark.parametrize(
+        ("written", "meant"),
+        [
+            ("Europe/Berlinn", "Europe/Berlin"), ("europe/berlin", "Europe/Berlin"), ("Berlin", "Europe/Berlin"),
+            ("New York", "America/New_York"), ("utc", "UTC"), (" UTC", "UTC"), ("Asia/Calcuta", "Asia/Calcutta"),
+            ("CET+1", "CET"),
+        ],
+    )  # fmt: skip
+    def test_gets_a_suggestion(self, written: str, meant: str) -> None:
+        with pytest.raises(ValueError, match=f"did you mean {meant}\\?"):
+            check_zone(written)
+
+    @pytest.mark.parametrize("written", ["", "CEST", "Mars/Olympus", "../etc/passwd", "x" * 10_000])
+    def test_gets_none_where_nothing_is_alike(self, written: str) -> None:
+        with pytest.raises(ValueError, match=r"unknown time zone .*use an IANA name, as Europe/Berlin or UTC"):
+            check_zone(written)

@@ -82,22 +82,20 @@ class TestAnEvent:
         assert len(listed.json()["items"]) == 1
         assert "s3cret" not in listed.content.decode()
 
-    def test_has_the_rules_of_its_schedule(self):
+    @pytest.mark.parametrize(("late", "closes_at"), [("deliver", None), ("drop", NINE + HOUR)])
+    def test_has_the_rules_of_its_schedule_and_starts_at_the_trigger(self, late, closes_at):
+        """It closes with its window only if what is late is dropped."""
         throttle, retry_policy = make_throttle(3), make_retry_policy()
-        schedule = make_batch(1, throttle=throttle, retry_policy=retry_policy, priority=7)
-        emitter.emit_triggers(NINE)
+        rules = {"throttle": throttle, "retry_policy": retry_policy, "priority": 7}
+        schedule = make_batch(1, **rules, window_for=3600, late=late)
+        emitter.emit_triggers(NINE + SECOND)
         event = BacklogRecord.objects.get()
         assert (event.lane, event.retry_policy, event.priority) == (make_lane(throttle), retry_policy, 7)
-        assert (event.origin_id, event.trigger_at, event.closes_at) == (schedule.pk, NINE, None)
+        assert (event.origin_id, event.trigger_at, event.closes_at) == (schedule.pk, NINE, closes_at)
+        assert (event.status, event.waiting_for, event.run_after) == (Status.READY, None, NINE)
+        assert Trigger.objects.get().closes_at == NINE + HOUR
 
-    def test_starts_at_the_trigger_if_it_is_not_staggered(self):
-        make_batch(window_for=3600)
-        emitter.emit_triggers(NINE + SECOND)
-        assert set(BacklogRecord.objects.values_list("status", "waiting_for", "run_after")) == {
-            (Status.READY, None, NINE)
-        }
-
-    def test_waits_for_its_start_if_it_is(self):
+    def test_waits_for_its_start_if_it_is_staggered(self):
         schedule = make_batch(5, pk=1, window_for=3600, stagger="even", payload_template="$run_after")
         emitter.emit_triggers(NINE)
         starts = [NINE + timedelta(seconds=after) for after in offsets(5, 3600, schedule.pk)]
@@ -106,35 +104,18 @@ class TestAnEvent:
         assert {(event.status, event.waiting_for) for event in events} == {(Status.WAITING, WaitingFor.START)}
         assert [event.payload["body"][:19] for event in events] == [f"{start:%Y-%m-%dT%H:%M:%S}" for start in starts]
 
-    @pytest.mark.parametrize(("late", "closes_at"), [("deliver", None), ("drop", NINE + HOUR)])
-    def test_closes_with_its_window_only_if_what_is_late_is_dropped(self, late, closes_at):
-        make_batch(1, window_for=3600, late=late)
-        emitter.emit_triggers(NINE)
-        assert BacklogRecord.objects.get().closes_at == closes_at
-        assert Trigger.objects.get().closes_at == NINE + HOUR
-
 
 class TestATrigger:
     def test_yields_so_many_events_once_and_is_written_down(self):
-        make_batch(3)
+        make_batch(3, catch_up_for=86_400)
         assert [emitter.emit_triggers(NINE + SECOND) for _ in range(3)] == [3, 0, 0]
         trigger = Trigger.objects.get()
         assert (trigger.trigger_at, trigger.events, trigger.finished_at) == (NINE, 3, None)
         assert (trigger.seen_at, trigger.emitted_at) == (NINE + SECOND, NINE + SECOND)
         assert numbers() == [1, 2, 3]
-
-    def test_of_a_new_schedule_is_its_next(self):
-        make_batch(next_trigger_at=None)
-        assert emitter.emit_triggers(NOON) == 0
-        assert not Trigger.objects.exists()
-        assert emitter.emit_triggers(NINE + DAY) == 3
-
-    def test_is_emitted_once_though_its_watermark_was_set_back(self):
-        make_batch(catch_up_for=86_400)
-        emitter.emit_triggers(NINE)
         BacklogRecord.objects.all().delete()
         Schedule.objects.update(next_trigger_at=NINE)
-        assert emitter.emit_triggers(NINE + SECOND) == 0
+        assert emitter.emit_triggers(NINE + SECOND) == 0, "its watermark was set back"
 
     def test_whose_payload_does_not_render_is_skipped_and_holds_up_no_other(self):
         make_batch(name="broken", payload_template={"a": "$nothing"})
@@ -239,17 +220,14 @@ class TestAfterThreeDaysDown:
         starts = [self.NOW + HOUR + timedelta(seconds=after) for after in offsets(4, 3600, schedule.pk)]
         assert list(BacklogRecord.objects.order_by("pk").values_list("run_after", flat=True)) == starts
 
-    def test_one_that_drops_what_is_late_is_spread_over_what_is_left_of_its_window(self):
+    def test_one_that_drops_what_is_late_is_spread_over_what_is_left_of_its_window_or_skipped(self):
         make_batch(50, stagger="even", window_for=2 * 3600, late="drop")
-        emitter.emit_triggers(self.NOW)
+        over = make_batch(3, window_for=1800, late="drop")
+        assert emitter.emit_triggers(self.NOW) == 50
         starts = list(BacklogRecord.objects.order_by("run_after").values_list("run_after", flat=True))
         assert starts[0] >= self.NOW
         assert self.NOW + 50 * MINUTE < starts[-1] < self.NOW + HOUR
-
-    def test_and_is_skipped_when_nothing_of_it_is_left(self):
-        make_batch(3, window_for=1800, late="drop")
-        assert emitter.emit_triggers(self.NOW) == 0
-        assert Trigger.objects.get().skipped_for == "its window had closed before it could be emitted"
+        assert Trigger.objects.get(schedule=over).skipped_for == "its window had closed before it could be emitted"
 
 
 def test_a_record_of_the_same_subject_is_left_alone_and_the_others_come(caplog):

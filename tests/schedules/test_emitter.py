@@ -44,16 +44,14 @@ def emitted(own_registry):
 
 
 class TestTriggers:
-    def test_a_new_schedule_emits_the_period_that_it_begins_in(self, emitted):
-        make_schedule(name="daily")
-        assert emitter.emit_triggers(NOON) == 1
-        assert emitted == [("daily", NINE)]
-        assert Schedule.objects.get().next_trigger_at == NINE + DAY
-
-    def test_a_trigger_is_emitted_at_its_instant_and_not_before(self, emitted):
-        make_schedule(next_trigger_at=NINE)
+    def test_come_at_their_instant_and_not_before_and_of_a_new_schedule_with_its_present_period(self, emitted):
+        make_schedule(name="known", next_trigger_at=NINE)
         assert emitter.emit_triggers(NINE - timedelta(microseconds=1)) == 0
         assert emitter.emit_triggers(NINE) == 1
+        make_schedule(name="new")
+        assert emitter.emit_triggers(NOON) == 1
+        assert emitted == [("known", NINE), ("new", NINE)]
+        assert set(Schedule.objects.values_list("next_trigger_at", flat=True)) == {NINE + DAY}
 
     def test_what_a_provider_left_half_done_when_it_raised_is_undone_and_done_a_minute_later(self, emitted):
         half_done = providers.known["test"]
@@ -88,16 +86,14 @@ class TestTriggers:
         trigger = Trigger.objects.get(schedule=schedule)
         assert (trigger.trigger_at, trigger.events, trigger.emitted_at) == (NINE, 1, NOON)
 
-    def test_the_index_stands_behind_it(self):
+    def test_the_indexes_stand_behind_it(self):
         schedule = make_schedule()
         make_record(Status.SUCCEEDED, subject="a", origin=schedule, trigger_at=NINE)
         with pytest.raises(IntegrityError, match="one_record_per_trigger_and_subject"):
             make_record(subject="a", origin=schedule, trigger_at=NINE)
-
-    def test_an_unfinished_record_of_the_same_subject_is_refused_by_its_index(self):
-        make_record(subject="a")
+        make_record(subject="b")
         with pytest.raises(IntegrityError, match="one_unfinished_record_per_subject"):
-            make_record(Status.WAITING, subject="a")
+            make_record(Status.WAITING, subject="b")
 
 
 class TestPromotion:
@@ -127,26 +123,21 @@ class TestClosing:
 
         own_registry.add(Kind("test", home_queue="home", next_opening=next_opening))
 
-    def test_puts_a_record_off_to_the_next_opening_in_its_home_queue(self, windows):
-        closed = make_record(queue="backups", closes_at=NOON, exclusive_key="source:1")
+    def test_puts_a_record_off_to_the_next_opening_in_its_home_queue_with_its_place_and_failures(self, windows):
+        kept = {"rank_day": NOON.date(), "tried_at": NOON, "failures": 2, "attempt": 4, "priority": 3}
+        closed = make_record(queue="backups", closes_at=NOON, exclusive_key="source:1", **kept)
         assert closing.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (closed.run_after, closed.closes_at) == (NOON + timedelta(hours=1), NOON + timedelta(hours=3))
         assert (closed.queue, closed.exclusive_key) == ("home", None)
+        assert {name: getattr(closed, name) for name in kept} == kept
 
     def test_leaves_what_is_open_running_or_has_no_window(self, windows):
         make_record(closes_at=NOON + timedelta(microseconds=1))
         make_record()
         make_record(Status.RUNNING, closes_at=NOON)
         assert closing.close_windows(NOON) == 0
-
-    def test_keeps_the_place_and_the_failures(self, windows):
-        closed = make_record(closes_at=NOON, rank_day=NOON.date(), tried_at=NOON, failures=2, attempt=4, priority=3)
-        closing.close_windows(NOON)
-        closed.refresh_from_db()
-        assert (closed.rank_day, closed.tried_at, closed.priority) == (NOON.date(), NOON, 3)
-        assert (closed.failures, closed.attempt) == (2, 4)
 
     def test_a_window_that_is_open_again_by_now_leaves_it_ready(self, own_registry):
         own_registry.add(Kind("test", next_opening=lambda rows, now: {n: (now, now + DAY) for n, _ in rows}))
@@ -206,16 +197,12 @@ class TestTick:
         assert not any(tick.tick(now))
 
     def test_a_look_says_when_the_next_trigger_comes_so_that_a_worker_sleeps_no_longer(self):
+        make_schedule(enabled=False, next_trigger_at=NOON)
+        assert tick.look(now=NOON).seconds_until_next() == float("inf")
+        assert not tick.look(now=NOON).step.is_due
         make_schedule(next_trigger_at=NOON + timedelta(seconds=0.4))
         assert tick.look(now=NOON).seconds_until_next() == pytest.approx(0.4)
         make_record(Status.WAITING, run_after=NOON + timedelta(seconds=0.3))
         assert tick.look(now=NOON).seconds_until_next() == pytest.approx(0.3)
-
-    def test_after_a_trigger_it_is_looked_again_at_once_since_its_first_event_may_be_due_in_a_moment(self):
-        make_schedule(next_trigger_at=NOON)
+        make_schedule(next_trigger_at=NOON)  # its first event may be due in a moment
         assert tick.look(now=NOON).seconds_until_next() == 0
-
-    def test_a_disabled_schedule_is_nothing_to_wake_up_for(self):
-        make_schedule(enabled=False, next_trigger_at=NOON)
-        assert tick.look(now=NOON).seconds_until_next() == float("inf")
-        assert not tick.look(now=NOON).step.is_due

@@ -70,23 +70,38 @@ def of_each(fact: Callable[[BacklogRecord], object]) -> list[object]:
 
 
 class TestAnEditBetweenTwoChunks:
-    def test_of_template_name_and_zone_changes_no_payload(self) -> None:
-        schedule = begin(name="before", payload_template={"to": "$schedule", "in": "$zone", "nr": "$number"})
-        Schedule.objects.update(payload_template={"to": "another"}, name="after", zone="Europe/Berlin")
-        emit_the_rest()
-        bodies = [record.payload["body"] for record in records()]
-        assert bodies == [{"to": "before", "in": "UTC", "nr": number} for number in ALL]
-        assert of_each(lambda record: record.payload["schedule"]) == ["before"]
-        assert [record.subject for record in records()] == [f"{schedule.pk}-20260302T090000Z-{nr}" for nr in ALL]
-
     @pytest.mark.parametrize("count", [2, 100])
-    def test_of_the_count_changes_none(self, count: int) -> None:
-        begin()
-        Schedule.objects.update(event_count=count)
+    @pytest.mark.parametrize("is_deleted", [False, True])
+    def test_of_whatever_they_are_made_of_changes_none_of_them(self, count: int, is_deleted: bool) -> None:
+        endpoint, other = (Endpoint.objects.create(name=name, url="https://example.com/") for name in ("a", "b"))
+        throttle, endpoint_id = make_throttle(3), endpoint.pk
+        schedule = begin(
+            name="before", payload_template={"to": "$schedule", "in": "$zone", "nr": "$number"}, endpoint=endpoint,
+            throttle=throttle, priority=7, window_for=3600, late="drop",
+        )  # fmt: skip
+        lane = make_lane(throttle)
+        edits = {"payload_template": "$nothing", "name": "after", "zone": "Europe/Berlin", "event_count": count,
+                 "kind": "other", "endpoint": other, "throttle": make_throttle(5), "priority": 1, "late": "deliver",
+                 "window_for": 0}  # fmt: skip
+        Schedule.objects.update(**edits)
+        if is_deleted:
+            endpoint.delete()
+            throttle.delete()
         emit_the_rest()
         assert numbers() == ALL
-        assert of_each(lambda record: record.payload["count"]) == [COUNT]
-        assert Trigger.objects.get().events == COUNT
+        assert [record.subject for record in records()] == [f"{schedule.pk}-20260302T090000Z-{nr}" for nr in ALL]
+        bodies = [record.payload["body"] for record in records()]
+        assert bodies == [{"to": "before", "in": "UTC", "nr": number} for number in ALL]
+        payload = of_each(lambda record: [record.payload[name] for name in ("schedule", "count", "endpoint")])
+        assert payload == [["before", COUNT, endpoint_id]]
+        assert of_each(lambda record: (record.kind, record.queue, record.priority, record.closes_at)) == [
+            ("event", "callbacks", 7, NINE + HOUR)
+        ]
+        trigger = Trigger.objects.get()
+        assert (trigger.events, trigger.skipped_for) == (COUNT, "")
+        if not is_deleted:
+            assert of_each(lambda record: record.lane) == [lane]
+            assert Lane.objects.count() == 1
 
     @pytest.mark.parametrize(
         "edit", [{"window_for": 60}, {"stagger": "none"}, {"late": "drop", "window_for": 120}], ids=str
@@ -105,52 +120,6 @@ class TestAnEditBetweenTwoChunks:
         Schedule.objects.update(stagger="even")
         emit_the_rest()
         assert of_each(lambda record: (record.status, record.run_after)) == [(Status.READY, NINE)]
-
-    def test_of_what_becomes_of_late_ones_leaves_them_their_close(self) -> None:
-        begin(window_for=3600, late="drop")
-        Schedule.objects.update(late="deliver", window_for=0)
-        emit_the_rest()
-        assert of_each(lambda record: record.closes_at) == [NINE + HOUR]
-
-    def test_of_the_kind_leaves_kind_and_queue(self) -> None:
-        begin()
-        Schedule.objects.update(kind="other")
-        emit_the_rest()
-        assert of_each(lambda record: (record.kind, record.queue)) == [("event", "callbacks")]
-
-    @pytest.mark.parametrize("is_deleted", [False, True])
-    def test_of_the_endpoint_sends_none_elsewhere(self, is_deleted: bool) -> None:
-        first, second = (Endpoint.objects.create(name=name, url="https://example.com/") for name in ("a", "b"))
-        first_id = first.pk
-        begin(kind="http_callback", endpoint=first)
-        Schedule.objects.update(endpoint=second)
-        if is_deleted:
-            first.delete()
-        emit_the_rest()
-        assert numbers() == ALL
-        assert of_each(lambda record: record.payload["endpoint"]) == [first_id]
-
-    @pytest.mark.parametrize("is_deleted", [False, True])
-    def test_of_throttle_and_priority_leaves_them_in_their_lane(self, is_deleted: bool) -> None:
-        throttle = make_throttle(3)
-        begin(throttle=throttle, priority=7)
-        lane = make_lane(throttle)
-        Schedule.objects.update(throttle=make_throttle(5), priority=1)
-        if is_deleted:
-            throttle.delete()
-        emit_the_rest()
-        assert numbers() == ALL
-        assert of_each(lambda record: record.priority) == [7]
-        if not is_deleted:
-            assert of_each(lambda record: record.lane) == [lane]
-            assert Lane.objects.count() == 1
-
-    def test_to_a_template_that_does_not_render_ends_nothing(self) -> None:
-        begin(payload_template="fine")
-        Schedule.objects.update(payload_template="$nothing")
-        emit_the_rest()
-        assert of_each(lambda record: record.payload["body"]) == ["fine"]
-        assert (numbers(), Trigger.objects.get().skipped_for) == (ALL, "")
 
     def test_to_a_provider_lets_it_yield_later_batches_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = []

@@ -36,18 +36,13 @@ def end_the_batch_of(hour: int, status: Status = Status.SUCCEEDED) -> None:
     batch.update(status=status, finished_at=NOON, waiting_for=None)
 
 
-class TestAllow:
-    def test_begins_beside_it(self):
-        make_hourly("allow")
-        assert emitter.emit_triggers(NOON + HOUR) == 2
-        assert emitted() == [12, 13]
-
-
 class TestSkip:
-    def test_emits_nothing_and_says_why(self):
+    def test_emits_nothing_and_says_why_where_another_that_allows_it_begins_beside_it(self):
+        make_hourly("allow")
         make_hourly("skip", name="hourly")
-        assert emitter.emit_triggers(NOON + HOUR) == 0
-        skipped = Trigger.objects.get(trigger_at=NOON + HOUR)
+        assert emitter.emit_triggers(NOON + HOUR) == 2
+        assert emitted() == [12, 12, 13]
+        skipped = Trigger.objects.get(trigger_at=NOON + HOUR, emitted_at=None)
         assert (skipped.skipped_for, skipped.finished_at, skipped.events) == (STILL_UNDER_WAY, NOON + HOUR, 0)
         text = f"hourly, trigger of 2026-03-02 13:00:00 UTC: emitted nothing: {STILL_UNDER_WAY}"
         assert Decision.objects.get(what="skipped").text == text
@@ -71,32 +66,19 @@ class TestSkip:
 
 
 class TestQueue:
-    def test_waits_until_the_earlier_batch_has_ended(self):
+    def test_those_that_wait_for_the_earlier_batch_come_one_after_the_other_the_oldest_first(self):
+        """A look sees them, and does not hurry for them."""
         make_hourly("queue")
-        assert emitter.emit_triggers(NOON + HOUR) == 0
+        assert [emitter.emit_triggers(NOON + hours * HOUR) for hours in (1, 2)] == [0, 0]
         queued = Trigger.objects.get(trigger_at=NOON + HOUR)
         assert (queued.emitted_at, queued.skipped_for, queued.finished_at) == (None, "", None)
-        end_the_batch_of(12)
-        assert emitter.emit_triggers(NOON + HOUR + SECOND) == 2
-        assert emitted() == [12, 13]
-
-    def test_a_look_sees_it_and_does_not_hurry_for_it(self):
-        make_hourly("queue")
-        emitter.emit_triggers(NOON + HOUR)
-        due = tick.look(now=NOON + HOUR + SECOND)
+        later = NOON + 2 * HOUR + SECOND
+        due = tick.look(now=later)
         assert (due.step.is_due, due.step.under_way) == (True, False)
         assert due.seconds_until_next() > 1000
         end_the_batch_of(12)
-        assert tick.act_on(due, now=NOON + HOUR + SECOND, rescue=False).emitted == 2
-
-    def test_those_that_wait_come_one_after_the_other_the_oldest_first(self):
-        make_hourly("queue")
-        for hours in (1, 2):
-            emitter.emit_triggers(NOON + hours * HOUR)
-        assert emitted() == [12]
-        end_the_batch_of(12)
-        later = NOON + 2 * HOUR + SECOND
-        assert [emitter.emit_triggers(later), emitter.emit_triggers(later)] == [2, 0]
+        assert tick.act_on(due, now=later, rescue=False).emitted == 2
+        assert emitter.emit_triggers(later) == 0
         end_the_batch_of(13)
         emitter.emit_triggers(later)
         assert emitted() == [12, 13, 14]
@@ -130,19 +112,13 @@ class TestQueue:
         assert expired.skipped_for == "an earlier batch did not end within 5400 s"
         assert expired.finished_at == NOON + 2.5 * HOUR + SECOND
 
-    def test_never_expires_if_its_schedule_does_not_say_how_long_it_catches_up(self):
-        make_hourly("queue")
-        emitter.emit_triggers(NOON + HOUR)
-        end_the_batch_of(12)
-        Schedule.objects.update(enabled=False)
-        assert emitter.emit_triggers(NOON + 900 * HOUR) == 2
-
-    def test_a_staggered_one_is_spread_from_its_turn_on(self):
+    def test_one_of_a_schedule_that_catches_up_without_end_never_expires_and_is_spread_from_its_turn_on(self):
         make_hourly("queue", stagger="even", window_for=600)
         emitter.emit_triggers(NOON + HOUR)
         end_the_batch_of(12)
-        turn = NOON + 1.5 * HOUR
-        emitter.emit_triggers(turn)
+        Schedule.objects.update(enabled=False)
+        turn = NOON + 900 * HOUR
+        assert emitter.emit_triggers(turn) == 2
         starts = BacklogRecord.objects.filter(trigger_at=NOON + HOUR).values_list("run_after", flat=True)
         assert all(turn <= start < turn + timedelta(seconds=600) for start in starts)
 

@@ -35,20 +35,14 @@ class TestAnEdit:
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * HOUR)
         assert wait(later) == (WaitingFor.BACKOFF, NOON + 2 * HOUR + MINUTE)
 
-    def test_makes_due_what_has_waited_long_enough_and_a_tick_promotes_it(self):
-        policy = make_retry_policy(parameters={"base": 60})
-        record = failing(policy)
-        assert rescheduling.apply(policy, now=LATER) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, LATER)
-        assert promote(LATER) == 1
-
-    def test_changes_nothing_the_second_time(self):
-        policy = make_retry_policy(parameters={"base": 7200})
-        soon = make_retry_policy(parameters={"base": 60})
+    def test_makes_due_what_has_waited_long_enough_and_changes_nothing_the_second_time(self):
+        policy, soon = (make_retry_policy(parameters={"base": base}) for base in (7200, 60))
         failing(policy)
-        failing(soon)
+        record = failing(soon)
         assert [rescheduling.apply(each, now=LATER) for each in (policy, soon)] == [1, 1]
+        assert wait(record) == (WaitingFor.BACKOFF, LATER)
         assert [rescheduling.apply(each, now=LATER + MINUTE) for each in (policy, soon)] == [0, 0]
+        assert promote(LATER) == 1
 
     def test_is_read_from_its_row_whatever_the_caller_holds(self):
         policy = make_retry_policy(parameters={"base": 7200})
@@ -96,53 +90,42 @@ class TestAnEdit:
             assert waiting_for == WaitingFor.BACKOFF
             assert min(abs(since_first - place) for place in places) < 0.01
 
-    def test_brings_what_waited_for_sweeps_to_a_delay_of_its_own(self):
-        policy = make_retry_policy(algorithm="fibonacci", parameters={"unit": 60}, max_delay=86_400)
-        record = failing(policy, waiting_for=WaitingFor.SWEEP, run_after=NOON + 360 * DAY, failures=288)
+    @pytest.mark.parametrize(
+        ("rule", "failed", "expected"),
+        [
+            # between sweeps and a delay of its own
+            ({"algorithm": "fibonacci", "parameters": {"unit": 60}, "max_delay": 86_400},
+             {"waiting_for": WaitingFor.SWEEP, "run_after": NOON + 360 * DAY, "failures": 288},
+             (WaitingFor.BACKOFF, NOON + DAY)),
+            ({"algorithm": "progressive"}, {"inserted_at": NOON - 5 * DAY}, (WaitingFor.SWEEP, NOON + 355 * DAY)),
+            # what is older than all sweeps has one more try
+            ({"algorithm": "progressive"}, {"inserted_at": NOON - 400 * DAY}, (WaitingFor.BACKOFF, LATER)),
+            # a failure in the future is one of now
+            ({"parameters": {"base": 60}}, {"last_failure_at": NOON + 9 * DAY, "run_after": NOON + 10 * DAY},
+             (WaitingFor.BACKOFF, LATER + MINUTE)),
+        ],
+    )  # fmt: skip
+    def test_moves_between_sweeps_and_delays(self, rule: dict, failed: dict, expected: tuple):
+        policy = make_retry_policy(**rule)
+        record = failing(policy, **failed)
         assert rescheduling.apply(policy, now=LATER) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + DAY)
-
-    def test_brings_what_waited_for_a_delay_to_the_sweeps(self):
-        policy = make_retry_policy(algorithm="progressive")
-        record = failing(policy, inserted_at=NOON - 5 * DAY)
-        assert rescheduling.apply(policy, now=LATER) == 1
-        assert wait(record) == (WaitingFor.SWEEP, NOON + 355 * DAY)
-
-    def test_to_progressive_gives_what_is_older_than_all_sweeps_one_more_try(self):
-        policy = make_retry_policy(algorithm="progressive")
-        record = failing(policy, inserted_at=NOON - 400 * DAY)
-        assert rescheduling.apply(policy, now=LATER) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, LATER)
-
-    def test_takes_a_failure_in_the_future_for_one_of_now(self):
-        policy = make_retry_policy(parameters={"base": 60})
-        record = failing(policy, last_failure_at=NOON + 9 * DAY, run_after=NOON + 10 * DAY)
-        rescheduling.apply(policy, now=LATER)
-        assert wait(record) == (WaitingFor.BACKOFF, LATER + MINUTE)
+        assert wait(record) == expected
 
 
 @pytest.mark.django_db
 class TestAnEditLeavesAlone:
-    @pytest.mark.parametrize("waiting_for", [each for each in WaitingFor if each not in rescheduling.BY_POLICY])
-    def test_what_waits_for_something_else(self, waiting_for):
+    def test_what_does_not_wait_by_it(self):
         policy = make_retry_policy(parameters={"base": 60})
-        record = failing(policy, waiting_for=waiting_for)
+        others = [
+            *(failing(policy, waiting_for=each) for each in WaitingFor if each not in rescheduling.BY_POLICY),
+            *(failing(each) for each in (make_retry_policy(), None)),
+            *(make_record(each, retry_policy=policy, failures=3) for each in (Status.READY, Status.RUNNING)),
+            make_record(Status.FAILED, retry_policy=policy, failures=3),
+        ]
+        facts = BacklogRecord.objects.filter(pk__in=[each.pk for each in others]).order_by("pk").values()
+        before = list(facts)
         assert rescheduling.apply(policy, now=LATER) == 0
-        assert wait(record) == (waiting_for, NOON + 10 * HOUR)
-
-    def test_what_waits_by_another_policy_or_by_none(self):
-        policy = make_retry_policy(parameters={"base": 60})
-        others = [failing(make_retry_policy()), failing(None)]
-        assert rescheduling.apply(policy, now=LATER) == 0
-        assert {wait(record) for record in others} == {(WaitingFor.BACKOFF, NOON + 10 * HOUR)}
-
-    @pytest.mark.parametrize("status", [Status.READY, Status.RUNNING, Status.FAILED])
-    def test_what_does_not_wait(self, status):
-        policy = make_retry_policy(parameters={"base": 60})
-        record = make_record(status, retry_policy=policy, failures=3)
-        assert rescheduling.apply(policy, now=LATER) == 0
-        record.refresh_from_db()
-        assert (record.status, record.run_after) == (status, NOON)
+        assert list(facts.all()) == before
 
     def test_everything_but_the_wait_of_a_record(self):
         policy = make_retry_policy(parameters={"base": 60})
@@ -154,31 +137,21 @@ class TestAnEditLeavesAlone:
 
 @pytest.mark.django_db
 class TestWaitOfARecord:
-    def test_that_never_failed_is_nothing(self):
-        record = make_record(Status.WAITING, retry_policy=make_retry_policy())
-        assert rescheduling.wait_of(record, LATER) is None
-
-    def test_that_starts_with_the_failures_of_an_earlier_one_is_nothing(self):
-        record = make_record(retry_policy=make_retry_policy(), failures=3, last_failure_at=None)
-        assert rescheduling.wait_of(record, LATER) is None
-
-    @pytest.mark.parametrize(("minutes", "over"), [(4, False), (5, True), (6, True)])
-    def test_is_nothing_once_it_is_over(self, minutes, over):
-        record = failing(make_retry_policy(parameters={"base": 300}))
-        assert (rescheduling.wait_of(record, NOON + minutes * MINUTE) is None) is over
-
-    def test_without_a_policy_is_that_of_the_default(self):
-        record = failing(None)
-        assert rescheduling.wait_of(record, NOON) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
-
-    def test_whose_policy_was_deleted_under_it_is_that_of_the_default(self):
-        policy = make_retry_policy(parameters={"base": 36_000})
+    def test_is_nothing_where_it_never_failed_by_itself_or_once_it_is_over(self):
+        policy = make_retry_policy(parameters={"base": 300})
+        assert rescheduling.wait_of(make_record(Status.WAITING, retry_policy=policy), LATER) is None
+        of_an_earlier_one = make_record(retry_policy=policy, failures=3, last_failure_at=None)
+        assert rescheduling.wait_of(of_an_earlier_one, LATER) is None
         record = failing(policy)
+        assert [rescheduling.wait_of(record, NOON + minute * MINUTE) is None for minute in (4, 5, 6)] == [
+            False, True, True,
+        ]  # fmt: skip
+
+    def test_without_a_policy_or_with_one_that_was_deleted_under_it_is_that_of_the_default(self):
+        policy = make_retry_policy(parameters={"base": 36_000})
+        failing(policy), failing(None)
         RetryPolicy.objects.filter(pk=policy.pk)._raw_delete("default")
-        for found in (
-            BacklogRecord.objects.get(pk=record.pk),
-            BacklogRecord.objects.select_related("retry_policy").get(),
-        ):
+        for found in (*BacklogRecord.objects.all(), *BacklogRecord.objects.select_related("retry_policy")):
             assert rescheduling.wait_of(found, NOON) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
 
     def test_may_be_asked_for_another_rule(self):
@@ -207,26 +180,22 @@ class TestAScheduleWithAnotherPolicy:
             assert record.retry_policy_id == chosen.pk
         assert [record.run_after for record in idle] == [NOON, NOON]
 
-    def test_that_is_none_brings_the_default(self):
+    def test_that_is_none_brings_the_default_and_leaves_alone_what_ended_and_what_is_not_its_own(self):
+        other = make_retry_policy(parameters={"base": 7200})
         schedule = make_schedule(retry_policy=None)
-        record = failing(make_retry_policy(), origin=schedule)
-        assert rescheduling.follow(schedule, now=NOON) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
-        assert record.retry_policy_id is None
-
-    def test_leaves_alone_what_has_it_already_what_ended_and_what_is_not_its_own(self):
-        chosen, other = make_retry_policy(parameters={"base": 60}), make_retry_policy(parameters={"base": 7200})
-        schedule = make_schedule(retry_policy=chosen)
+        record = failing(other, origin=schedule)
         records = [
-            failing(chosen, origin=schedule),
+            failing(None, origin=schedule),
             failing(other),
             failing(other, origin=make_schedule(retry_policy=other)),
             make_record(Status.FAILED, failures=3, origin=schedule, retry_policy=other),
         ]
-        before = BacklogRecord.objects.filter(pk__in=[record.pk for record in records]).order_by("pk").values()
-        facts = list(before)
-        assert rescheduling.follow(schedule, now=LATER) == 0
-        assert list(before.all()) == facts
+        facts = BacklogRecord.objects.filter(pk__in=[record.pk for record in records]).order_by("pk").values()
+        before = list(facts)
+        assert rescheduling.follow(schedule, now=NOON) == 1
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
+        assert record.retry_policy_id is None
+        assert list(facts.all()) == before
 
     def test_lets_what_waits_for_something_else_wait_but_under_it(self):
         chosen, other = make_retry_policy(parameters={"base": 60}), make_retry_policy()

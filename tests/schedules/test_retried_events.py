@@ -41,23 +41,19 @@ def end_at(instant: datetime, status: Status = Status.FAILED) -> BacklogRecord:
 
 
 class TestAWindowThatHasClosed:
-    def test_a_dropped_event_is_ready_and_stays_it(self) -> None:
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_lets_a_dropped_or_waiting_event_be_ready_and_stay_it(self, waits: bool) -> None:
         make_emitted(window_for=60, late="drop")
+        if waits:
+            BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=NINE + DAY)
         closing.close_windows(NINE + 61 * SECOND)
         record = BacklogRecord.objects.get()
-        assert (record.status, record.last_error) == (Status.FAILED, closing.WINDOW_CLOSED)
+        assert (record.status, record.last_error) == (
+            (Status.WAITING, "") if waits else (Status.FAILED, closing.WINDOW_CLOSED)
+        )
         assert backlog.retry([record.pk], now=NINE + HOUR).ready == [record.pk]
         closing.close_windows(NINE + HOUR + SECOND)
         batches.keep(NINE + HOUR + SECOND)
-        record.refresh_from_db()
-        assert (record.status, record.closes_at) == (Status.READY, None)
-
-    def test_does_not_keep_a_waiting_event_from_being_tried(self) -> None:
-        make_emitted(window_for=60, late="drop")
-        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=NINE + DAY)
-        record = BacklogRecord.objects.get()
-        backlog.retry([record.pk], now=NINE + HOUR)
-        closing.close_windows(NINE + HOUR + SECOND)
         record.refresh_from_db()
         assert (record.status, record.closes_at) == (Status.READY, None)
 
@@ -73,19 +69,13 @@ class TestAWindowThatHasClosed:
 
 
 class TestABatchThatHadEnded:
-    def test_is_under_way_until_the_retried_event_ends(self) -> None:
-        make_emitted()
+    @pytest.mark.parametrize("overlap", ["queue", "skip"])
+    def test_is_under_way_and_no_other_begins_beside_the_retried_event(self, overlap: str) -> None:
+        make_emitted(overlap=overlap, catch_up_for=3 * 86_400)
         record = end_at(NINE + SECOND)
         backlog.retry([record.pk], now=NINE + 2 * SECOND)
         batches.finish_ended(NINE + 3 * SECOND)
         assert Trigger.objects.get().finished_at is None
-        end_at(NINE + 4 * SECOND, Status.SUCCEEDED)
-
-    @pytest.mark.parametrize("overlap", ["queue", "skip"])
-    def test_no_other_begins_beside_the_retried_event(self, overlap: str) -> None:
-        make_emitted(overlap=overlap, catch_up_for=3 * 86_400)
-        record = end_at(NINE + SECOND)
-        backlog.retry([record.pk], now=NINE + 2 * SECOND)
         emitter.emit_triggers(NINE + DAY)
         assert BacklogRecord.objects.count() == 1
 

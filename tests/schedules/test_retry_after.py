@@ -10,7 +10,6 @@ from jobs.formatting import LARGEST_FACTS
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.states import Status, WaitingFor
-from jobs.tick import promote
 from operations.printable import facts_in_words
 from schedules import rescheduling
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
@@ -43,56 +42,45 @@ def policy() -> RetryPolicy:
     return make_retry_policy(parameters={"base": 36_000})
 
 
-class TestTheFactsOfTheAttempt:
-    def test_say_what_was_asked_for(self, policy: RetryPolicy) -> None:
-        busy(policy)
-        facts = Attempt.objects.get().facts
-        assert facts == {"status": 429, "retry_after": 18_000}
-        assert facts_in_words(facts) == "status 429, retry after 18000"
+@pytest.mark.parametrize(
+    ("seconds", "facts", "kept"),
+    [
+        (18_000, {"status": 429}, {"status": 429, "retry_after": 18_000}),
+        *((seconds, {}, {"retry_after": 86_400}) for seconds in (1e300, float("inf"), 2 * 86_400)),
+        *((seconds, {"status": 503}, {"status": 503}) for seconds in (0, -5, float("nan"))),
+    ],
+)
+def test_the_facts_of_the_attempt_say_what_was_asked_for_a_day_at_most(seconds: float, facts: Any, kept: Any) -> None:
+    busy(None, Failed("busy", retry_after=seconds, facts=facts))
+    assert Attempt.objects.get().facts == kept
 
-    @pytest.mark.parametrize("seconds", [1e300, float("inf"), 2 * 86_400])
-    def test_say_a_day_at_most(self, seconds: float) -> None:
-        busy(None, Failed("busy", retry_after=seconds))
-        assert Attempt.objects.get().facts == {"retry_after": 86_400}
 
-    @pytest.mark.parametrize("seconds", [0, -5, float("nan")])
-    def test_say_nothing_of_what_is_no_duration(self, seconds: float) -> None:
-        busy(None, Failed("busy", retry_after=seconds, facts={"status": 503}))
-        assert Attempt.objects.get().facts == {"status": 503}
-
-    @pytest.mark.parametrize("facts", [{"a": "x" * LARGEST_FACTS}, {1: 2}])
-    def test_say_it_also_when_the_others_cannot_be_kept(self, facts: dict[Any, Any]) -> None:
-        busy(None, Failed("busy", retry_after=60, facts=facts))
-        assert Attempt.objects.get().facts["retry_after"] == 60
+@pytest.mark.parametrize("facts", [{"a": "x" * LARGEST_FACTS}, {1: 2}])
+def test_they_say_it_also_when_the_others_cannot_be_kept(facts: dict[Any, Any]) -> None:
+    busy(None, Failed("busy", retry_after=60, facts=facts))
+    assert facts_in_words(Attempt.objects.get().facts).endswith("retry after 60")
 
 
 class TestAnEditedPolicy:
-    def test_that_waits_for_less_does_not_bring_it_forward(self, policy: RetryPolicy) -> None:
+    @pytest.mark.parametrize(
+        ("edited", "now", "expected"),
+        [
+            # what waits for less is not brought forward, and no sweep comes before
+            ({"parameters": {"base": 60}}, LATER, (WaitingFor.BACKOFF, NOON + 5 * HOUR)),
+            ({"algorithm": "progressive", "parameters": {}}, LATER, (WaitingFor.BACKOFF, NOON + 5 * HOUR)),
+            ({"parameters": {"base": 72_000}}, LATER, (WaitingFor.BACKOFF, NOON + 20 * HOUR)),
+            # once that time is over it is due, or sweeps may come
+            ({"parameters": {"base": 60}}, NOON + 6 * HOUR, (WaitingFor.BACKOFF, NOON + 6 * HOUR)),
+            ({"algorithm": "progressive", "parameters": {}}, NOON + 5 * HOUR, (WaitingFor.SWEEP, NOON + 360 * DAY)),
+        ],
+    )
+    def test_keeps_to_the_time_that_was_asked_for(
+        self, edited: dict[str, Any], now: datetime, expected: Any, policy: RetryPolicy
+    ) -> None:
         record = busy(policy)
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 10 * HOUR)
-        assert rescheduling.apply(edit(policy, parameters={"base": 60}), now=LATER) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
-        assert promote(NOON + 5 * HOUR - MINUTE) == 0
-
-    def test_that_waits_for_more_puts_it_off(self, policy: RetryPolicy) -> None:
-        record = busy(policy)
-        rescheduling.apply(edit(policy, parameters={"base": 72_000}), now=LATER)
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 20 * HOUR)
-
-    def test_lets_no_sweep_come_before(self, policy: RetryPolicy) -> None:
-        record = busy(policy)
-        rescheduling.apply(edit(policy, algorithm="progressive", parameters={}), now=LATER)
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
-
-    def test_lets_sweeps_come_once_that_time_is_over(self, policy: RetryPolicy) -> None:
-        record = busy(policy)
-        rescheduling.apply(edit(policy, algorithm="progressive", parameters={}), now=NOON + 5 * HOUR)
-        assert wait(record) == (WaitingFor.SWEEP, NOON + 360 * DAY)
-
-    def test_finds_it_due_once_that_time_is_over(self, policy: RetryPolicy) -> None:
-        record = busy(policy)
-        rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + 6 * HOUR)
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 6 * HOUR)
+        assert rescheduling.apply(edit(policy, **edited), now=now) == 1
+        assert wait(record) == expected
 
     def test_is_not_held_up_by_what_an_earlier_failure_asked_for(self, policy: RetryPolicy) -> None:
         record = busy(policy)
@@ -125,33 +113,22 @@ class TestAnEditedPolicy:
         assert {wait(record) for record in records} == {(WaitingFor.BACKOFF, NOON + 5 * HOUR)}
 
 
-class TestAScheduleWithAnotherPolicy:
-    def test_does_not_bring_it_forward(self, policy: RetryPolicy) -> None:
-        schedule = make_schedule(retry_policy=make_retry_policy(parameters={"base": 60}))
-        record = busy(policy, origin=schedule)
-        assert rescheduling.follow(schedule, now=LATER) == 1
-        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+def test_another_policy_of_its_schedule_does_not_bring_it_forward(policy: RetryPolicy) -> None:
+    schedule = make_schedule(retry_policy=make_retry_policy(parameters={"base": 60}))
+    record = busy(policy, origin=schedule)
+    assert rescheduling.follow(schedule, now=LATER) == 1
+    assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
 
 
-class TestWaitOfARecord:
-    def test_is_what_was_asked_for_until_that_is_over(self) -> None:
-        record = busy(None)
-        assert rescheduling.wait_of(record, LATER) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
-        assert rescheduling.wait_of(record, NOON + 5 * HOUR) is None
+def test_the_wait_of_a_record_is_what_was_asked_for_until_that_is_over() -> None:
+    record = busy(None)
+    assert rescheduling.wait_of(record, LATER) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+    assert rescheduling.wait_of(record, NOON + 5 * HOUR) is None
 
 
-class TestAPersonWhoRetriesIt:
-    @pytest.fixture
-    def record(self, policy: RetryPolicy) -> BacklogRecord:
-        record = busy(policy)
-        backlog.retry([record.pk], now=NOON + MINUTE)
-        record.refresh_from_db()
-        return record
-
-    def test_does_not_wait_for_that_time(self, record: BacklogRecord) -> None:
-        assert (record.status, record.run_after) == (Status.READY, NOON + MINUTE)
-
-    def test_is_not_overruled_by_an_edit_of_the_policy(self, record: BacklogRecord, policy: RetryPolicy) -> None:
-        assert rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + MINUTE) == 0
-        record.refresh_from_db()
-        assert record.status == Status.READY
+def test_a_person_who_retries_it_does_not_wait_for_that_time_and_no_edit_overrules_that(policy: RetryPolicy) -> None:
+    record = busy(policy)
+    backlog.retry([record.pk], now=NOON + MINUTE)
+    assert rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + MINUTE) == 0
+    record.refresh_from_db()
+    assert (record.status, record.run_after) == (Status.READY, NOON + MINUTE)

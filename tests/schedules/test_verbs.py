@@ -34,12 +34,15 @@ class TestTriggerNow:
         schedule.refresh_from_db()
         assert schedule.next_trigger_at == NINE + DAY
 
-    def test_is_refused_twice_in_one_second(self):
+    def test_is_refused_twice_in_one_second_and_emits_nothing_but_what_was_asked_for(self):
+        make_daily(name="other", next_trigger_at=NINE)
+        Trigger.objects.create(schedule=Schedule.objects.get(), trigger_at=NINE)
         schedule = make_daily()
         verbs.trigger_now(schedule, "anna", NOON)
         with pytest.raises(ValueError, match="daily has a trigger at 12:00:00 UTC already; try again in a second"):
             verbs.trigger_now(schedule, "anna", NOON + MOMENT)
         assert verbs.trigger_now(schedule, "anna", NOON + SECOND).events == 3
+        assert set(BacklogRecord.objects.values_list("origin__name", flat=True)) == {"daily"}
 
     def test_of_a_policy_asks_its_provider(self, monkeypatch):
         asked = []
@@ -55,27 +58,17 @@ class TestTriggerNow:
         assert (trigger.events, trigger.emitted_at) == (2, None)
         assert emitter.emit_triggers(NOON + SECOND) == 1
 
-    def test_emits_nothing_but_what_was_asked_for(self):
-        make_daily(name="other", next_trigger_at=NINE)
-        Trigger.objects.create(schedule=Schedule.objects.get(), trigger_at=NINE)
-        verbs.trigger_now(make_daily(), "anna", NOON)
-        assert set(BacklogRecord.objects.values_list("origin__name", flat=True)) == {"daily"}
-
-    def test_is_queued_or_skipped_as_the_schedule_says(self):
-        queues, skips = make_daily(name="queues", overlap="queue"), make_daily(name="skips", overlap="skip")
+    def test_is_queued_or_skipped_as_the_schedule_says_and_does_not_expire(self):
+        queues = make_daily(name="queues", overlap="queue", catch_up_for=0)
+        skips = make_daily(name="skips", overlap="skip")
         for schedule in (queues, skips):
             verbs.trigger_now(schedule, "anna", NOON)
         queued, skipped = (verbs.trigger_now(schedule, "anna", NOON + SECOND) for schedule in (queues, skips))
+        emitter.emit_triggers(NOON + HOUR)
+        queued.refresh_from_db()
         assert (queued.emitted_at, queued.skipped_for) == (None, "")
         assert skipped.skipped_for == "an earlier batch of this schedule had not ended"
         assert BacklogRecord.objects.count() == 6
-
-    def test_that_waits_in_the_queue_does_not_expire(self):
-        schedule = make_daily(overlap="queue", catch_up_for=0)
-        verbs.trigger_now(schedule, "anna", NOON)
-        verbs.trigger_now(schedule, "anna", NOON + SECOND)
-        emitter.emit_triggers(NOON + HOUR)
-        assert not Trigger.objects.exclude(skipped_for="").exists()
 
 
 class TestPauseAndResume:
@@ -127,9 +120,8 @@ class TestSaved:
         assert Schedule.objects.get().next_trigger_at == NINE
 
     def test_one_that_was_disabled_leaves_nothing_in_its_queue(self):
-        schedule = make_daily(enabled=False)
-        queued = Trigger.objects.create(schedule=schedule, trigger_at=NINE)
-        verbs.saved(schedule, {"enabled"}, NOON)
+        queued = Trigger.objects.create(schedule=make_daily(enabled=False), trigger_at=NINE)
+        verbs.saved(queued.schedule, {"enabled"}, NOON)
         queued.refresh_from_db()
         assert queued.skipped_for == verbs.PAUSED
 

@@ -45,8 +45,8 @@ def test_a_secret_is_read_from_the_environment_or_a_file(secrets: Path, monkeypa
         ("file:{}/link", "the secret {}/link lies in no directory of secrets ({})"),
         ("file:{}/../outside", "the secret {}/../outside lies in no directory of secrets ({})"),
         ("file:/etc/shadow", "the secret /etc/shadow lies in no directory of secrets ({})"),
-        ("env:SECRET_KEY", "the secret SECRET_KEY is not for sources: name the variable BACKUP_SECRET_…"),
-        ("env:DATABASE_URL", "the secret DATABASE_URL is not for sources"),
+        ("env:SECRET_KEY", "the secret SECRET_KEY is no variable of secrets: name BACKUP_SECRET_…"),
+        ("env:DATABASE_URL", "the secret DATABASE_URL is no variable of secrets"),
         ("swordfish", "the secret must say where the password is found, as stored:NAME, env:NAME or file:/path; never"),
     ],
 )
@@ -76,7 +76,7 @@ def test_what_is_no_secret_of_a_source_is_refused_in_words_and_never_waited_for(
     ["file:/etc/backupsched/../shadow", "file:/etc/backupsched", "env:PATH", "file:/etc/backupsched/a\nb"],
 )
 def test_a_reference_is_refused_when_it_is_saved(reference: str) -> None:
-    with pytest.raises(ValueError, match=r"lies in no|is not for|must say"):
+    with pytest.raises(ValueError, match=r"lies in no|is no variable of secrets|must say"):
         check_reference(reference)
 
 

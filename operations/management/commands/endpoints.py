@@ -7,9 +7,9 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from declarations.service import Edit
-from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
+from delivery.endpoints import Endpoints, endpoint_facts, secret_facts, undelivered
 from delivery.models import Endpoint, EndpointKind
-from delivery.signing import KEEP_FOR
+from delivery.signing import KEEP_FOR, rotate
 from jobs.conf import PROGRAM
 from jobs.durations import duration, span
 from jobs.formatting import moment, several
