@@ -16,7 +16,6 @@ from jobs.outcomes import Failed, Succeeded
 from operations.admin.endpoints import EndpointForm
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, sealed
 from tests.people import staff
-from tests.schedules.event_records import make_event_schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -139,19 +138,9 @@ class TestTesting:
         assert "not delivered: &lt;script&gt;" in answer
 
 
-class TestDeleting:
-    def test_one_that_schedules_use_is_refused_in_words(self, editor: Client) -> None:
-        endpoint = make_endpoint()
-        make_event_schedule(name="nightly", endpoint=endpoint)
-        asked = text_of(editor, page_of(endpoint, "delete"))
-        assert "hooks is used by the schedule nightly: give it another endpoint first" in asked
-        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
-        editor.post(LIST, {"action": "delete_selected", "_selected_action": [endpoint.pk], "post": "yes"})
-        assert Endpoint.objects.exists()
-
-    def test_another_goes_with_its_secrets(self, editor: Client) -> None:
-        endpoint = make_endpoint()
-        rotate(endpoint)
-        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
-        assert not Endpoint.objects.exists()
-        assert not SigningSecret.objects.exists()
+def test_one_is_deleted_with_its_secrets(editor: Client) -> None:
+    endpoint = make_endpoint()
+    rotate(endpoint)
+    editor.post(page_of(endpoint, "delete"), {"post": "yes"})
+    assert not Endpoint.objects.exists()
+    assert not SigningSecret.objects.exists()

@@ -9,9 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import BacklogRecord, Throttle
+from jobs.models import Throttle
 from jobs.states import Status
-from tests.factories import make_lane, make_record, make_schedule, make_throttle
+from tests.factories import make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import ready
 
 pytestmark = pytest.mark.django_db
@@ -88,28 +88,3 @@ class TestEdit:
     def test_a_bad_value_is_named_beside_its_field(self, admin_client: Client, field: str, value: str) -> None:
         assert field in add(admin_client, **{field: value}).context["adminform"].errors
         assert not Throttle.objects.exists()
-
-
-class TestDelete:
-    @pytest.mark.parametrize("many", [False, True], ids=["by its page", "from the list"])
-    def test_is_refused_while_records_name_it(self, admin_client: Client, many: bool) -> None:
-        throttle = make_throttle(4)
-        ready(throttle, 2)
-        address = LIST if many else f"{LIST}{throttle.pk}/delete/"
-        answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
-        page = admin_client.post(address, answer).content.decode()
-        assert "of the records that name it 2 are ready. Let them end or cancel them first." in page
-        assert Throttle.objects.exists()
-        BacklogRecord.objects.all().delete()
-        admin_client.post(address, answer)
-        assert not Throttle.objects.exists()
-
-    def test_names_the_schedules_that_use_it_and_says_what_to_do(self, admin_client: Client) -> None:
-        throttle = make_throttle(4)
-        for number in range(7):
-            make_schedule(name=f"<b>{number}", throttle=throttle)
-        page = admin_client.get(f"{LIST}{throttle.pk}/delete/").content.decode()
-        assert "used by the schedules &lt;b&gt;0, " in page
-        assert "and 2 more: give them another throttle first" in page
-        admin_client.post(f"{LIST}{throttle.pk}/delete/", {"post": "yes"})
-        assert Throttle.objects.exists()

@@ -12,7 +12,6 @@ from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.admin.declared import DeclaredAdmin
 from operations.admin.schedule_form import ScheduleForm
 from schedules import providers
 from schedules.models import Schedule, Trigger
@@ -188,33 +187,3 @@ class TestActions:
         self, is_paused: bool, offered: list[str], admin_client: Client
     ) -> None:
         assert offered_on_the_page_of(make_events(enabled=not is_paused), admin_client) == offered
-
-
-class TestDeleting:
-    @pytest.mark.parametrize("way", ["page", "list"])
-    def test_is_refused_in_words_while_events_are_unfinished(self, way: str, admin_client: Client) -> None:
-        schedule = make_events()
-        make_record(Status.READY, origin=schedule, trigger_at=NOON)
-        path, fields = f"{SCHEDULES}{schedule.pk}/delete/", {"post": "yes"}
-        if way == "list":
-            path, fields = SCHEDULES, {"action": "delete_selected", "_selected_action": str(schedule.pk)}
-        asked = admin_client.post(path, fields) if way == "list" else admin_client.get(path)
-        assert "1 of its events is unfinished" in asked.content.decode()
-        admin_client.post(path, {**fields, "post": "yes"})
-        assert Schedule.objects.exists()
-
-    @pytest.mark.parametrize("way", ["page", "list"])
-    def test_is_refused_for_what_was_emitted_meanwhile(
-        self, way: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        schedule = make_events()
-        make_record(Status.READY, origin=schedule, trigger_at=NOON)
-        monkeypatch.setattr(DeclaredAdmin, "obstacles_to_deleting", lambda admin, rows: [])
-        if way == "page":
-            admin_client.post(f"{SCHEDULES}{schedule.pk}/delete/", {"post": "yes"})
-        else:
-            fields = {"action": "delete_selected", "_selected_action": str(schedule.pk), "post": "yes"}
-            admin_client.post(SCHEDULES, fields)
-        assert Schedule.objects.exists()
-        text = found(admin_client)
-        assert "nightly cannot be deleted now: 1 of its events" in text

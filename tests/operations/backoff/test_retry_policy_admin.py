@@ -14,7 +14,7 @@ from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
 from schedules import rescheduling
-from tests.factories import make_record, make_retry_policy, make_schedule
+from tests.factories import make_record, make_retry_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -135,23 +135,3 @@ class TestSaving:
         self.save(admin_client, policy, parameters='{"base": 600}')
         policy.refresh_from_db()
         assert policy.parameters == {"base": 600}
-
-
-class TestDeleting:
-    def asked(self, client: Client, policy: RetryPolicy) -> str:
-        return client.get(f"{POLICIES}{policy.pk}/delete/").content.decode()
-
-    def test_one_in_use_says_by_which_schedules_and_how_many_records(self, admin_client: Client) -> None:
-        policy = make_retry_policy()
-        make_schedule(name="nightly <b>", retry_policy=policy)
-        make_waiting(policy)
-        for _ in range(2):
-            make_record(Status.SUCCEEDED, retry_policy=policy)
-        page = self.asked(admin_client, policy)
-        assert "nightly &lt;b&gt;" in page
-        assert "1 record on the backlog; let them end, or cancel them" in page
-        assert "2 records that ended under it; each is deleted 90 d after its end" in page
-        other = make_retry_policy()
-        for each, there in ((policy, True), (other, False)):
-            admin_client.post(f"{POLICIES}{each.pk}/delete/", {"post": "yes"})
-            assert RetryPolicy.objects.filter(pk=each.pk).exists() == there
