@@ -71,7 +71,7 @@ def chosen(*rows: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (a_throttle_that_schedules_name, ["used by the schedules &lt;b&gt;0, ", "and 2 more: give them another thrott"]),
+        (a_throttle_that_schedules_name, ["used by the schedules &lt;b&gt;0, ", "and 2 more: give them another thr"]),
         (a_throttle_of_records, ["of the records that name it 2 are ready. Let them end or cancel them first."]),
         (an_endpoint, ["hooks is used by the schedule nightly: give it another endpoint first"]),
         (a_retry_policy, ["nightly &lt;b&gt;", "1 record on the backlog; let them end, or cancel them",

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pydoc import locate
 from typing import Any
 
 import pytest
@@ -49,9 +50,7 @@ class TestInstalling:
             ("backlog sweep: up to 360 days old, every 192 hours", sweep, "(360,)", "I", 11520),
             ("alert digests", "alerting.digest.send_due", None, "H", None),
         ]
-
-    def test_again_changes_nothing(self):
-        install(now=NOW)
+        assert all(callable(locate(wanted.func)) for wanted in WANTED)
         before = list(PeriodicTask.objects.order_by("pk").values())
         assert actions() == {"unchanged"}
         assert list(PeriodicTask.objects.order_by("pk").values()) == before
@@ -76,12 +75,6 @@ class TestInstalling:
                 following = one.calculate_next_run()
                 assert (following - one.next_run).total_seconds() == wanted.every
                 one.next_run = following
-
-    def test_each_task_calls_what_there_is(self):
-        from pydoc import locate
-
-        for wanted in WANTED:
-            assert callable(locate(wanted.func))
 
 
 @pytest.mark.django_db
@@ -110,9 +103,9 @@ class TestCorrecting:
         assert getattr(task(HOURLY), field) == after
         assert actions() == {"unchanged"}
 
-    def test_a_run_that_is_late_is_left_to_the_qcluster(self):
+    def test_a_run_that_is_late_is_left_to_the_qcluster_and_an_empty_text_from_the_admin_is_no_change(self):
         late = datetime(2026, 2, 20, 4, tzinfo=UTC)
-        PeriodicTask.objects.filter(name=HOURLY).update(next_run=late)
+        PeriodicTask.objects.filter(name=HOURLY).update(next_run=late, kwargs="", cluster="")
         assert actions() == {"unchanged"}
         assert task(HOURLY).next_run == late
 
@@ -123,10 +116,6 @@ class TestCorrecting:
         PeriodicTask.objects.filter(name=HOURLY).update(next_run=datetime(2026, 3, 2, 14, tzinfo=UTC))
         steps = install(now=datetime(2026, 3, 2, 12, 59, 30, tzinfo=UTC))
         assert [step.action for step in steps if step.name == HOURLY] == ["unchanged"]
-
-    def test_an_empty_text_from_the_admin_is_no_change(self):
-        PeriodicTask.objects.update(kwargs="", cluster="")
-        assert actions() == {"unchanged"}
 
     def test_a_renamed_one_is_known_by_what_it_calls(self):
         PeriodicTask.objects.filter(name=HOURLY).update(name="backlog sweep, 7 days")
@@ -144,26 +133,18 @@ class TestCorrecting:
 
 
 @pytest.mark.django_db
-class TestTheCommand:
-    def test_shows_what_it_installs_changes_and_leaves(self):
-        assert run().count("installed  ") == len(WANTED)
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
-        PeriodicTask.objects.create(name="mine", func="jobs.periodic.prune")
-        lines = run().splitlines()
-        assert lines[0].split() == ["changed", "backlog", "tick"]
-        assert lines[1].strip() == "minutes: 7 → 1"
-        assert lines[2].split() == ["unchanged", "backlog", "prune"]
-        assert lines[-1].split() == ["left", "mine:", "jobs.periodic.prune()"]
-
-    def test_a_dry_run_shows_the_same_and_changes_nothing(self):
-        assert run("--dry-run").count("installed  ") == len(WANTED)
-        assert not PeriodicTask.objects.exists()
-        run()
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
-        assert "minutes: 7 → 1" in run("--dry-run")
-        facts = json.loads(run("--json", "--dry-run"))
-        assert facts["tasks"][0] == {"name": "backlog tick", "action": "changed", "changes": {"minutes": [7, 1]}}
-        assert (len(facts["tasks"]), task("backlog tick").minutes) == (len(WANTED), 7)
+def test_the_command_shows_what_it_installs_changes_and_leaves_and_a_dry_run_changes_nothing():
+    assert run("--dry-run").count("installed  ") == len(WANTED)
+    assert not PeriodicTask.objects.exists()
+    assert run().count("installed  ") == len(WANTED)
+    PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+    PeriodicTask.objects.create(name="mine", func="jobs.periodic.prune")
+    facts = json.loads(run("--json", "--dry-run"))
+    assert facts["tasks"][0] == {"name": "backlog tick", "action": "changed", "changes": {"minutes": [7, 1]}}
+    assert (len(facts["tasks"]), task("backlog tick").minutes) == (len(WANTED) + 1, 7)
+    lines = [line.split() for line in run().splitlines()]
+    assert lines[:3] == [["changed", "backlog", "tick"], ["minutes:", "7", "→", "1"], ["unchanged", "backlog", "prune"]]
+    assert lines[-1] == ["left", "mine:", "jobs.periodic.prune()"]
 
 
 @pytest.mark.django_db(transaction=True)
