@@ -160,22 +160,19 @@ class TestAttention:
         assert message in line
 
     @pytest.mark.parametrize(
-        ("title", "begins"), [("repository nas", "Repository nas"), ("http://a:8766", "http://a:8766")]
-    )
-    def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, begins):
-        breaker = BreakerSummary("repository:3", title, 3600.0, 212, "no space left", 3, 0)
-        [line] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
-        assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait for it")
-        assert "`manage.py breakers probe repository:3`" in line
-
-    @pytest.mark.parametrize(
-        ("waiting", "words"),
-        [(1, "1 record waits for it: correct it; `manage.py breakers probe repository:3`"),
-         (0, "0 records wait for it: correct it; what needs it next then tries it, or `manage.py breakers close rep")],
+        ("title", "waiting", "message"),
+        [
+            ("repository nas", 212, "Repository nas has kept failing for 1 h (no space left); 212 records wait for it: "
+             "correct it; `manage.py breakers probe k:3` then tries it at once."),
+            ("http://a:8766", 1, "http://a:8766 has kept failing for 1 h (no space left); 1 record waits for it: "
+             "correct it; `manage.py breakers probe k:3` then tries it at once."),
+            ("nas", 0, "Nas has kept failing for 1 h (no space left); 0 records wait for it: correct it; what needs it "
+             "next then tries it, or `manage.py breakers close k:3`."),
+        ],
     )  # fmt: skip
-    def test_a_breaker_for_which_nothing_waits_is_not_probed(self, waiting: int, words: str):
-        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, waiting, "full", 3, 0)]))
-        assert words in line
+    def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, waiting, message):
+        breaker = BreakerSummary("k:3", title, 3600.0, waiting, "no space left", 3, 0)
+        assert attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker])) == [message]
 
     def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
         def silent(seconds: float, running: int) -> WorkerSummary:
