@@ -32,24 +32,15 @@ class TestASweepByHand:
         old.refresh_from_db()
         assert (young.status, old.status) == (Status.READY, Status.WAITING)
 
-    def test_a_dry_run_says_how_many_it_would_be_and_changes_nothing(self):
+    def test_a_dry_run_says_how_many_it_would_be_and_json_has_the_facts(self):
         make_waiting(1)
         make_waiting(2)
         assert run("1", "--dry-run") == "2 records would be ready.\n"
         assert run("1", "--dry-run", "--max-records", "1").startswith("1 record would be ready; older ones were left")
         assert not BacklogRecord.objects.ready().exists()
-
-    def test_json_has_the_facts(self):
-        make_waiting(1)
-        make_waiting(2)
         assert json.loads(run("1", "--json", "--max-records", "1")) == {
-            "max_age_days": 1,
-            "ready": 1,
-            "left_some": True,
-            "done_before": False,
-            "skipped": False,
-            "dry_run": False,
-        }
+            "max_age_days": 1, "ready": 1, "left_some": True, "done_before": False, "skipped": False, "dry_run": False,
+        }  # fmt: skip
 
     def test_bad_usage_is_named(self):
         with pytest.raises(CommandError, match="DAYS: '0' is no number of days: from 1 to 360"):

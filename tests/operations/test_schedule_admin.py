@@ -121,9 +121,7 @@ class TestThePlan:
         make_events(name="<i>other</i>", throttle=throttle)
         typed = form(endpoint="", name="<script>x</script>", throttle=str(throttle.pk))
         page = admin_client.post(f"{SCHEDULES}preview/", typed).content.decode()
-        assert "<script>" not in page
-        assert "<b>slow" not in page
-        assert "<i>other" not in page
+        assert [markup for markup in ("<script>", "<b>slow", "<i>other") if markup in page] == []
         assert "&lt;script&gt;" in page
 
 
@@ -139,13 +137,12 @@ class TestThatOfAPolicy:
         assert admin_client.post(f"{path}change/", form(endpoint="")).status_code == 403
         assert admin_client.post(f"{path}delete/", {"post": "yes"}).status_code == 403
 
-    def test_a_new_one_cannot_be_made_here(self, admin_client: Client) -> None:
+    def test_a_new_one_cannot_be_made_here_but_of_another_provider(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         page = admin_client.get(f"{SCHEDULES}add/").content.decode()
-        assert 'name="provider"' not in page
         assert 'value="http_callback"' in page
-        assert 'value="backup"' not in page
-
-    def test_another_provider_can_be_chosen(self, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert [each for each in ('name="provider"', 'value="backup"') if each in page] == []
         monkeypatch.setitem(providers.known, "tenants", lambda triggers, now: 0)
         monkeypatch.setitem(registry.kinds, "test", registry.kind("test"))
         page = admin_client.get(f"{SCHEDULES}add/").content.decode()
