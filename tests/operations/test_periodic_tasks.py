@@ -1,23 +1,34 @@
-"""Installing the periodic tasks: once, on their grid, corrected when they differ, and shown."""
+"""The periodic tasks: installed once, on their grid, corrected; a sweep by a person; the cluster that runs them."""
 
 import json
+import os
+import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from pydoc import locate
 from typing import Any
 
 import pytest
+from django.core.management import CommandError
 from django_q.models import Schedule as PeriodicTask
 
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
 from operations.management.commands.install_schedules import install
 from operations.periodic_tasks import WANTED
 from tests.commands import command
+from tests.factories import make_record
+from tests.jobs.worker_processes import Programs
 from tests.threads import at_once
+from tests.waiting import PATIENCE, eventually
 
 NOW = datetime(2026, 3, 2, 12, 3, 20, tzinfo=UTC)
 HOURLY = "backlog sweep: up to 7 days old, hourly"
 
 
 run, _ = command("install_schedules")
+sweep, _ = command("process_backlog")
 
 
 def actions(**options: Any) -> set[str]:
@@ -151,3 +162,51 @@ def test_the_command_shows_what_it_installs_changes_and_leaves_and_a_dry_run_cha
 def test_two_at_once_make_each_row_once():
     at_once(install, install, install)
     assert PeriodicTask.objects.count() == len(WANTED)
+
+
+def make_waiting(hours: float) -> BacklogRecord:
+    """Its last failure was a moment ago: a sweep of the clock would not take it."""
+    now = database_clock()
+    values = {"run_after": now + timedelta(days=9), "failures": 3, "last_failure_at": now}
+    return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, inserted_at=now - timedelta(hours=hours), **values)
+
+
+@pytest.mark.django_db
+class TestASweepByHand:
+    def test_makes_ready_what_is_young_enough_also_what_has_just_failed(self):
+        young, old = make_waiting(71), make_waiting(73)
+        assert sweep("3") == "1 record is ready; nothing up to 3 days old waits for a sweep any more.\n"
+        young.refresh_from_db()
+        old.refresh_from_db()
+        assert (young.status, old.status) == (Status.READY, Status.WAITING)
+
+    def test_a_dry_run_says_how_many_it_would_be_and_json_has_the_facts(self):
+        make_waiting(1)
+        make_waiting(2)
+        assert sweep("1", "--dry-run") == "2 records would be ready.\n"
+        assert sweep("1", "--dry-run", "--max-records", "1").startswith("1 record would be ready; older ones were left")
+        assert not BacklogRecord.objects.ready().exists()
+        assert json.loads(sweep("1", "--json", "--max-records", "1")) == {
+            "max_age_days": 1, "ready": 1, "left_some": True, "done_before": False, "skipped": False, "dry_run": False,
+        }  # fmt: skip
+
+    def test_bad_usage_is_named(self):
+        with pytest.raises(CommandError, match="DAYS: '0' is no number of days: from 1 to 360"):
+            sweep("0")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_it_waits_for_a_database_that_is_away_and_ends_with_its_process_group(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        cluster = programs.run("manage.py", "qcluster", DATABASE_URL="postgresql://127.0.0.1:1/none")
+        eventually(lambda: "waiting for the database" in programs.log())
+        assert cluster.poll() is None
+        assert "Traceback" not in programs.log()
+        asked_as_a_group = programs.run("manage.py", "qcluster")
+        eventually(lambda: "running." in programs.log(1))
+        os.killpg(asked_as_a_group.pid, signal.SIGTERM)
+        assert asked_as_a_group.wait(PATIENCE) == 0
+    finally:
+        programs.end()
