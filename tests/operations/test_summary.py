@@ -48,6 +48,13 @@ class TestSummary:
         assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 2)
         assert queue_of(summary(NOON)).overdue_for is None
 
+    def test_counts_what_ended_in_the_last_minute_and_hour(self):
+        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
+            make_record(status, finished_at=LATER - timedelta(seconds=ago))
+        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
+        queue = queue_of(summary(LATER))
+        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
+
     def test_tells_open_breakers_and_how_many_wait_for_each(self):
         shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
         opened = Breaker.objects.create(
@@ -58,13 +65,6 @@ class TestSummary:
         assert summary(LATER).breakers == [
             BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full", 0, 0)
         ]
-
-    def test_counts_what_ended_in_the_last_minute_and_hour(self):
-        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
-            make_record(status, finished_at=LATER - timedelta(seconds=ago))
-        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
-        queue = queue_of(summary(LATER))
-        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
     def test_knows_the_workers_of_a_queue_and_the_silent_ones(self):
         alive = make_worker("a", queues={"default": 4, "backups": 16}, heartbeat_at=LATER)
