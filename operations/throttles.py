@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connection, transaction
-from django.db.models import ProtectedError
-from django.db.models.deletion import Collector
+from django.db import connection, transaction
 
 from declarations import InUse, uses
 from jobs import conf
@@ -17,9 +15,6 @@ from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
 from operations.backlog.summary_statements import skip_scan
-
-SHOWN_NAMES = 5
-
 
 BOUND = 10_000
 """Of a lane's ready records no more than so many are counted, and of what waits at all."""
@@ -137,30 +132,14 @@ def remove(asked: Iterable[Throttle]) -> None:
         if len(free) < lanes.count():
             names = ", ".join(throttle.name for throttle in held)
             raise InUse(f"{names}: records that name it are put on the backlog at this moment. Try again in a moment.")
-        _refuse_in_flight(ids)
+        for found in live(ids):
+            if obstacle := obstacle_to_removing(found):
+                raise InUse(f"{obstacle}. Let them end or cancel them first.")
         for throttle in held:
-            _refuse_named(throttle)
+            for use_of in uses:
+                if used := use_of(throttle):
+                    raise InUse(f"{used}.")
             throttle.delete()
-
-
-def _refuse_in_flight(ids: list[int]) -> None:
-    """Raises: InUse."""
-    for found in live(ids):
-        if obstacle := obstacle_to_removing(found):
-            raise InUse(f"{obstacle}. Let them end or cancel them first.")
-
-
-def _refuse_named(throttle: Throttle) -> None:
-    """Raises: InUse naming the rows that refer to it."""
-    for use_of in uses:
-        if used := use_of(throttle):
-            raise InUse(f"{used}.")
-    try:
-        Collector(using=DEFAULT_DB_ALIAS).collect([throttle])
-    except ProtectedError as error:
-        names = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
-        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-        raise InUse(f"{throttle.name}: named by {', '.join(names[:SHOWN_NAMES])}{more}. Take it away there.") from error
 
 
 def obstacle_to_removing(found: Live) -> str:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db import IntegrityError, connection, transaction
-from django.db.models import QuerySet
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.admin import ModelAdmin
 
@@ -32,15 +31,6 @@ class ToldObstacles(ModelAdmin):
         rows = list(objs)
         counts = {self.opts.verbose_name_plural: len(rows)}
         return [str(row) for row in rows], counts, set(), self.obstacles_to_deleting(rows)
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        super().delete_model(request, obj)
-        connection.check_constraints()
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """The database looks here, not at the commit: Django would have said by then that the rows were deleted."""
-        super().delete_queryset(request, queryset)
-        connection.check_constraints()
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
         try:

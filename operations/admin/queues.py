@@ -14,13 +14,12 @@ from unfold.widgets import INPUT_CLASSES
 
 from jobs import backlog
 from jobs.backlog.pausing import MAX_REASON
-from jobs.durations import span
 from jobs.models import PausedQueue, Sweep, Worker
 from operations.admin.asking import button, posting
 from operations.admin.base import ReadOnlyAdmin, ago, column, moment
 from operations.admin.tables import table
 from operations.backlog.attention import attention
-from operations.backlog.summary import QueueSummary, Summary, summary
+from operations.backlog.summary import LYING, QueueSummary, Summary, summary
 from operations.web.permissions import may_look, may_operate
 
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
@@ -78,8 +77,7 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
     rows = (
         (
             queue.name if queue.in_settings else f"{queue.name} (not in the settings)",
-            *(f"{getattr(queue, part):,}{'+' if part in queue.at_least else ''}" for part in COLUMNS[1:4]),
-            span(queue.oldest_ready_for),
+            *map(queue.describe, LYING),
             queue.served_by,
             moment(queue.paused_at),
             queue.paused_reason,

@@ -42,8 +42,7 @@ from operations.admin.filters import (
     TriggerFilter,
 )
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
-from operations.backlog.deliveries import deliveries, is_event, shown_payload
-from operations.backlog.facts import standing_error, took
+from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import reasons
 from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.models import AttemptEntry

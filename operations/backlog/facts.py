@@ -1,21 +1,28 @@
-"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and how long an attempt took."""
+"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and how long an attempt took.
+
+An event has more than any record: where it goes, when it was to start, and what its receiver answered.
+"""
 
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
+from delivery.addresses import origin_of
+from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
-from operations.backlog.deliveries import deliveries, shown_payload
 from operations.backlog.summary import Summary
 from operations.models import AttemptEntry
 from operations.silences import SILENCES
+from schedules.models import Late, Stagger, Trigger
+from schedules.stagger import offsets
 
 SECRET = ("lease_token",)
 """Who knows the token of a lease can settle for its worker."""
@@ -68,3 +75,89 @@ def took(attempt: Attempt | AttemptEntry) -> str:
     if times := (attempt.facts or {}).get(SILENCES):
         return f"{times:,} times until {moment(attempt.ended_at)}"
     return span((attempt.ended_at - attempt.started_at).total_seconds())
+
+
+def is_event(record: BacklogRecord) -> bool:
+    return record.kind in EndpointKind.values
+
+
+def deliveries(records: Iterable[BacklogRecord]) -> dict[int, dict[str, Any]]:
+    """Event's id → its delivery by name: instants are aware, durations are seconds. Two queries for all of them.
+
+    `records`: of `selection.with_answers`. `launch_at` None: it cannot be told any more; `lag`: from then to the start
+    of its last attempt.
+    """
+    events = [record for record in records if is_event(record)]
+    launches, names = launch_instants(events), endpoint_names(events)
+    return {event.pk: _delivery(event, launches[event.pk], names) for event in events}
+
+
+def _delivery(event: BacklogRecord, launch: datetime | None, names: dict[int, str]) -> dict[str, Any]:
+    schedule, endpoint = event.payload.get("schedule"), _number(event.payload.get("endpoint"), int)
+    answer = getattr(event, "answer", None) or {}
+    return {
+        "schedule": None if schedule is None else str(schedule),
+        "launch_at": launch,
+        "lag": (event.started_at - launch).total_seconds() if launch and event.started_at else None,
+        "code": _number(answer.get("status"), int),
+        "seconds": _number(answer.get("seconds"), int | float),
+        "endpoint": endpoint,
+        "endpoint_name": names.get(endpoint) if endpoint else None,
+    }
+
+
+def _number(value: Any, kind: Any) -> Any:
+    """`value` if it is a number: a program may have put anything under the names that emission uses."""
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
+
+def endpoint_names(events: Iterable[BacklogRecord]) -> dict[int, str]:
+    """Endpoint's id → its name, of those that events go to."""
+    ids = {pk for event in events if (pk := _number(event.payload.get("endpoint"), int))}
+    return dict(Endpoint.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+
+
+def shown_payload(record: BacklogRecord) -> Any:
+    """Its payload, with no more than the origin of a URL: of many services the path is the secret."""
+    payload = record.payload
+    if not (is_event(record) and isinstance(payload, dict) and payload.get("url")):
+        return payload
+    return payload | {"url": origin_of(str(payload["url"])) or None}
+
+
+def launch_instants(events: Iterable[BacklogRecord]) -> dict[int, datetime | None]:
+    """Event's id → when it was to start, by the stagger that its batch was begun with; None: it cannot be told.
+
+    A record does not keep that instant once it has started. One query for all of them.
+    """
+    asked = list(events)
+    emitted = [event for event in asked if event.trigger_at]
+    triggers = {
+        (trigger.schedule_id, trigger.trigger_at): trigger
+        for trigger in Trigger.objects.defer("frozen_config").filter(
+            schedule__in={event.origin_id for event in emitted if event.origin_id},
+            trigger_at__in={event.trigger_at for event in emitted},
+        )
+    }
+    return {
+        event.pk: _launch_of(event, triggers.get((event.origin_id or 0, event.trigger_at or event.inserted_at)))
+        for event in asked
+    }
+
+
+def _launch_of(event: BacklogRecord, trigger: Trigger | None) -> datetime | None:
+    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then."""
+    if event.status == Status.WAITING and event.waiting_for == WaitingFor.START:
+        return event.run_after
+    if event.trigger_at is None:
+        return event.inserted_at
+    number = event.payload.get("number")
+    if trigger is None or trigger.begins_at is None or not isinstance(number, int) or number < 1:
+        return None
+    begins_at, closes_at = trigger.begins_at, trigger.closes_at
+    if trigger.stagger != Stagger.EVEN or closes_at is None:
+        return begins_at
+    if trigger.late != Late.DROP:
+        closes_at = begins_at + (closes_at - trigger.trigger_at)
+    window_for = (closes_at - begins_at).total_seconds()
+    return begins_at + timedelta(seconds=offsets(number, window_for, trigger.schedule_id, number)[0])

@@ -16,7 +16,7 @@ from jobs.states import AttemptOutcome
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
-from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
+from operations.backlog.summary import LYING, Summary, WorkerSummary
 from operations.printable import facts_in_words
 from operations.terminal import columns, plain, table
 
@@ -30,7 +30,6 @@ def summary_view(summary: Summary) -> RenderableType:
     return Group(*parts, *([_workers(summary.workers)] if summary.workers else []))
 
 
-COUNTED = ("waiting", "ready", "running")
 QUEUES = columns("queue", "waiting>", "ready>", "running>", "oldest ready>", "served by", "")
 ENDED = ("succeeded", "failed", "cancelled", "finished_last_minute", "finished_last_hour", "failed_last_hour")
 BEGAN_IN = columns("began in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
@@ -38,29 +37,14 @@ WORKERS = columns("worker", "life", "running>", "heartbeat", "serves")
 
 
 def _queues(summary: Summary) -> Table:
-    rows = (
-        (
-            queue.name,
-            *(_number(queue, name) for name in COUNTED),
-            span(queue.oldest_ready_for) + _plus(queue, "oldest_ready_for"),
-            queue.served_by,
-            "paused" if queue.paused_at else "",
-        )
+    return table(QUEUES, (
+        (queue.name, *map(queue.describe, LYING), queue.served_by, "paused" if queue.paused_at else "")
         for queue in summary.queues
-    )
-    return table(QUEUES, rows)
+    ))  # fmt: skip
 
 
 def _ended(summary: Summary) -> Table:
-    return table(BEGAN_IN, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
-
-
-def _number(queue: QueueSummary, name: str) -> str:
-    return f"{getattr(queue, name):,}{_plus(queue, name)}"
-
-
-def _plus(queue: QueueSummary, name: str) -> str:
-    return "+" if name in queue.at_least and getattr(queue, name) is not None else ""
+    return table(BEGAN_IN, ((queue.name, *map(queue.describe, ENDED)) for queue in summary.queues))
 
 
 def _workers(workers: list[WorkerSummary]) -> Table:

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 from jobs import conf
 from jobs.breakers import held_by
 from jobs.clock import database_clock
+from jobs.durations import span
 from jobs.formatting import several
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
@@ -25,6 +26,9 @@ BOUND = 50_000
 
 SILENT_SHOWN_FOR = timedelta(days=1)
 """A silent worker that holds nothing is history after this."""
+
+LYING = ("waiting", "ready", "running", "oldest_ready_for")
+"""What lies in a queue, as lists show it."""
 
 LAST_MINUTE, LAST_HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -57,6 +61,12 @@ class QueueSummary:
     workers: int = 0
     places: int = 0
     at_least: set[str] = field(default_factory=set)
+
+    def describe(self, name: str) -> str:
+        """The number or age of that name for people, as `50,000+` or `2 h`; empty where there is none."""
+        value = getattr(self, name)
+        shown = span(value) if value is None or isinstance(value, float) else f"{value:,}"
+        return f"{shown}+" if shown and name in self.at_least else shown
 
     @property
     def unfinished(self) -> int:

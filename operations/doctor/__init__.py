@@ -15,7 +15,7 @@ from django.utils.module_loading import autodiscover_modules
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
-from operations.doctor import installation, periodic, queues, schema, tables, work  # noqa: F401 - declare their conditions
+from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
 from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Look, Severity, listed
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]

@@ -82,25 +82,14 @@ class TestWorkers:
         assert "backups 16, availability 200" in page.content.decode()
 
 
-class TestRules:
-    def test_a_retry_policy_shows_its_first_ten_delays(self, admin_client: Client) -> None:
-        RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
-        page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
-        minutes = (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)
-        assert ", ".join(f"{n} min" for n in minutes) in page
-
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("parameters", '{"units": 3}'),
-            ("max_delay", "1.5"),
-            ("give_up_after", "later"),
-        ],
-    )
-    def test_a_bad_retry_policy_is_told_beside_the_field(self, field: str, value: str, admin_client: Client) -> None:
-        form = {"name": "x", "algorithm": "fibonacci", "parameters": "{}", "max_delay": "60", field: value}
-        response = admin_client.post("/admin/jobs/retrypolicy/add/", form)
-        assert field in response.context["adminform"].errors
+def test_a_retry_policy_shows_its_first_ten_delays_and_a_bad_one_is_told_beside_the_field(admin_client: Client) -> None:
+    RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
+    page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
+    assert ", ".join(f"{n} min" for n in (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)) in page
+    form = {"name": "x", "algorithm": "fibonacci", "parameters": "{}", "max_delay": "60"}
+    for field, value in (("parameters", '{"units": 3}'), ("max_delay", "1.5"), ("give_up_after", "later")):
+        response = admin_client.post("/admin/jobs/retrypolicy/add/", form | {field: value})
+        assert list(response.context["adminform"].errors) == [field]
 
 
 def test_a_password_is_asked_for(client: Client) -> None:

@@ -1,17 +1,24 @@
-"""What stands against deleting is headed by words that fit it, on the page of a row and in the list."""
+"""Deleting in the admin: what stands against it is told in words, also what has come to use a row meanwhile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
+from django.db.models.signals import post_save, pre_delete
 from django.test import Client
 
 from delivery.models import Endpoint
-from jobs.models import RetryPolicy, Throttle
+from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import Status
+from operations.admin.declared import DeclaredAdmin
 from schedules.models import Schedule
-from tests.factories import make_record, make_retry_policy, make_throttle
+from tests.factories import NOON, install_presets, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.jobs.throttling.rated import ready
+from tests.operations.test_schedule_admin import form
 from tests.schedules.factories import make_endpoint, make_events
+from tests.threads import beside
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -19,69 +26,141 @@ DJANGO_SAYS = "protected related objects"
 ASKS = "Are you sure"
 
 
-def throttle_in_use() -> Throttle:
+def a_throttle_that_schedules_name() -> Throttle:
     throttle = make_throttle(4)
-    make_events(throttle=throttle)
+    for number in range(7):
+        make_schedule(name=f"<b>{number}", throttle=throttle)
     return throttle
 
 
-def endpoint_in_use() -> Endpoint:
+def a_throttle_of_records() -> Throttle:
+    throttle = make_throttle(4)
+    ready(throttle, 2)
+    return throttle
+
+
+def an_endpoint() -> Endpoint:
     endpoint = make_endpoint()
-    make_events(endpoint=endpoint)
+    make_events(name="nightly", endpoint=endpoint)
     return endpoint
 
 
-def retry_policy_in_use() -> RetryPolicy:
+def a_retry_policy() -> RetryPolicy:
     policy = make_retry_policy()
-    make_events(retry_policy=policy)
+    make_schedule(name="nightly <b>", retry_policy=policy)
+    make_record(Status.WAITING, retry_policy=policy)
+    for _ in range(2):
+        make_record(Status.SUCCEEDED, retry_policy=policy)
     return policy
 
 
-def schedule_in_use() -> Schedule:
+def a_schedule() -> Schedule:
     schedule = make_events(name="busy")
-    make_record(Status.READY, origin=schedule, trigger_at="2026-03-02T12:00Z")
+    make_record(Status.READY, origin=schedule, trigger_at=NOON)
     return schedule
-
-
-IN_USE = (throttle_in_use, endpoint_in_use, retry_policy_in_use, schedule_in_use)
-
-
-@pytest.fixture(params=IN_USE, ids=lambda make: make.__name__)
-def used(request: Any) -> Any:
-    make: Callable[[], Any] = request.param
-    return make()
 
 
 def address_of(row: Any) -> str:
     return f"/admin/{row._meta.app_label}/{row._meta.model_name}/"
 
 
-def asked_in_the_list(client: Client, *rows: Any) -> str:
-    action = {"action": "delete_selected", "_selected_action": [row.pk for row in rows]}
-    return client.post(address_of(rows[0]), action).content.decode()
+def chosen(*rows: Any) -> dict[str, Any]:
+    return {"action": "delete_selected", "_selected_action": [row.pk for row in rows]}
 
 
-class TestWhatIsInUse:
-    def test_is_told_by_its_page(self, admin_client: Client, used: Any) -> None:
-        page = admin_client.get(f"{address_of(used)}{used.pk}/delete/").content.decode()
-        assert "It cannot be deleted now:" in page
-        assert DJANGO_SAYS not in page
-        assert ASKS not in page
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (a_throttle_that_schedules_name, ["used by the schedules &lt;b&gt;0, ", "and 2 more: give them another thr"]),
+        (a_throttle_of_records, ["of the records that name it 2 are ready. Let them end or cancel them first."]),
+        (an_endpoint, ["hooks is used by the schedule nightly: give it another endpoint first"]),
+        (a_retry_policy, ["nightly &lt;b&gt;", "1 record on the backlog; let them end, or cancel them",
+                          "2 records that ended under it; each is deleted 90 d after its end"]),
+        (a_schedule, ["1 of its events is unfinished"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_what_is_in_use_stays_and_its_page_and_the_list_say_why(
+    make: Callable[[], Any], words: list[str], admin_client: Client
+) -> None:
+    row = make()
+    of_page, of_list = f"{address_of(row)}{row.pk}/delete/", address_of(row)
+    for page in (admin_client.get(of_page), admin_client.post(of_list, chosen(row))):
+        text = page.content.decode()
+        assert [part for part in ("It cannot be deleted now:", *words) if part not in text] == []
+        assert DJANGO_SAYS not in text
+        assert ASKS not in text
+    admin_client.post(of_page, {"post": "yes"})
+    admin_client.post(of_list, chosen(row) | {"post": "yes"})
+    assert type(row).objects.filter(pk=row.pk).exists()
 
-    def test_is_told_by_the_list(self, admin_client: Client, used: Any) -> None:
-        page = asked_in_the_list(admin_client, used)
-        assert "It cannot be deleted now:" in page
-        assert DJANGO_SAYS not in page
-        assert ASKS not in page
 
-
-def test_one_in_use_keeps_those_that_are_chosen_with_it(admin_client: Client) -> None:
-    page = asked_in_the_list(admin_client, throttle_in_use(), make_throttle(5))
+def test_one_in_use_keeps_those_that_are_chosen_with_it_and_what_is_free_is_asked_about_and_goes(
+    admin_client: Client,
+) -> None:
+    used, free = a_throttle_of_records(), make_throttle(5)
+    page = admin_client.post(address_of(used), chosen(used, free)).content.decode()
     assert "They cannot all be deleted now, and none of them is:" in page
     assert DJANGO_SAYS not in page
+    assert ASKS in admin_client.get(f"{address_of(free)}{free.pk}/delete/").content.decode()
+    assert ASKS in admin_client.post(address_of(free), chosen(free)).content.decode()
+    BacklogRecord.objects.all().delete()
+    admin_client.post(address_of(used), chosen(used) | {"post": "yes"})
+    admin_client.post(f"{address_of(free)}{free.pk}/delete/", {"post": "yes"})
+    assert not Throttle.objects.exists()
 
 
-def test_what_is_free_is_asked_about_as_ever(admin_client: Client) -> None:
-    throttle = make_throttle(4)
-    assert ASKS in admin_client.get(f"{address_of(throttle)}{throttle.pk}/delete/").content.decode()
-    assert ASKS in asked_in_the_list(admin_client, throttle)
+@pytest.mark.parametrize("many", [False, True], ids=["by its page", "from the list"])
+def test_what_was_emitted_since_the_page_was_looked_at_keeps_a_schedule(
+    many: bool, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = a_schedule()
+    monkeypatch.setattr(DeclaredAdmin, "obstacles_to_deleting", lambda admin, rows: [])
+    address = address_of(row) + ("" if many else f"{row.pk}/delete/")
+    page = admin_client.post(address, chosen(row) | {"post": "yes"}, follow=True).content.decode()
+    assert "busy cannot be deleted now: 1 of its events" in page
+    assert Schedule.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAtTheSameMoment:
+    @pytest.fixture(params=[make_retry_policy, make_endpoint], ids=["retry policy", "endpoint"])
+    def row(self, request: Any) -> Iterator[RetryPolicy | Endpoint]:
+        """Nobody uses it when it is looked at, and a schedule does before its deletion is committed."""
+        install_presets()
+        made = request.param()
+        schedule = make_events(endpoint=make_endpoint(name="another"))
+        use = {"retry_policy" if isinstance(made, RetryPolicy) else "endpoint": made}
+
+        def be_used(**_: Any) -> None:
+            beside(lambda: Schedule.objects.filter(pk=schedule.pk).update(**use)).result(PATIENCE)
+
+        pre_delete.connect(be_used, sender=type(made))
+        yield made
+        pre_delete.disconnect(be_used, sender=type(made))
+
+    @pytest.mark.parametrize("many", [False, True])
+    def test_what_comes_into_use_stays_and_the_page_says_so(
+        self, row: RetryPolicy | Endpoint, many: bool, admin_client: Client
+    ) -> None:
+        address = address_of(row) + ("" if many else f"{row.pk}/delete/")
+        page = admin_client.post(address, chosen(row) | {"post": "yes"}, follow=True).content.decode()
+        assert "has come into use meanwhile" in page
+        assert "uccessfully deleted" not in page
+        assert not LogEntry.objects.exists()
+        assert type(row).objects.filter(pk=row.pk).exists()
+
+    def test_what_names_a_row_that_goes_is_not_saved_and_the_page_says_so(self, admin_client: Client) -> None:
+        install_presets()
+        endpoint = make_endpoint()
+
+        def let_it_go(**_: Any) -> None:
+            beside(endpoint.delete).result(PATIENCE)
+
+        post_save.connect(let_it_go, sender=Schedule)
+        try:
+            page = admin_client.post("/admin/schedules/schedule/add/", form(endpoint=str(endpoint.pk)))
+        finally:
+            post_save.disconnect(let_it_go, sender=Schedule)
+        assert (page.status_code, "deleted or changed" in page.content.decode()) == (409, True)
+        assert not Schedule.objects.exists()

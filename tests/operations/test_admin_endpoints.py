@@ -16,7 +16,6 @@ from jobs.outcomes import Failed, Succeeded
 from operations.admin.endpoints import EndpointForm
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, sealed
 from tests.people import staff
-from tests.schedules.event_records import make_event_schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -49,55 +48,39 @@ def errors_on(answer: HttpResponse) -> list[str]:
     return [f"{field}: {message}" for field, all_of_it in form.errors.items() for message in all_of_it]
 
 
-class TestSaving:
-    def test_a_new_one_is_said_not_to_be_signed_yet(self, editor: Client) -> None:
-        answer = save(editor, f"{LIST}add/", kind="http_callback", headers='{"X-Tenant": "7"}', authorization=SECRET)
-        assert answer.status_code == 302, errors_on(answer)
-        endpoint = Endpoint.objects.get()
-        assert endpoint.headers == {"X-Tenant": "7"}
-        assert unseal(endpoint.sealed_authorization) == SECRET
-        assert "not signed yet" in text_of(editor, LIST)
-
-    @pytest.mark.parametrize(
-        ("fields", "error"),
-        [
-            ({"kind": "http_callback", "url": "http://127.0.0.1/"}, "url: 127.0.0.1 is not public"),
-            ({"kind": "http_callback", "authorization": "a\nb"}, "authorization: is one line"),
-            ({"kind": "http_callback", "url": ""}, "url: This field is required"),
-        ],
-    )
-    def test_what_is_wrong_is_told_at_its_field(self, fields: dict[str, Any], error: str) -> None:
-        make_endpoint("taken")
-        form = EndpointForm(USUAL | fields)
+def test_a_new_one_is_said_not_to_be_signed_yet_and_what_is_wrong_is_told_at_its_field(editor: Client) -> None:
+    answer = save(editor, f"{LIST}add/", kind="http_callback", headers='{"X-Tenant": "7"}', authorization=SECRET)
+    assert answer.status_code == 302, errors_on(answer)
+    endpoint = Endpoint.objects.get()
+    assert endpoint.headers == {"X-Tenant": "7"}
+    assert unseal(endpoint.sealed_authorization) == SECRET
+    assert "not signed yet" in text_of(editor, LIST)
+    for fields, error in (
+        ({"url": "http://127.0.0.1/"}, "url: 127.0.0.1 is not public"),
+        ({"authorization": "a\nb"}, "authorization: is one line"),
+        ({"url": ""}, "url: This field is required"),
+    ):
+        form = EndpointForm(USUAL | {"name": "other", "kind": "http_callback"} | fields)
         found = [f"{field}: {message}" for field, all_of_it in form.errors.items() for message in all_of_it]
         assert [each for each in found if each.startswith(error)], found
         assert SECRET not in form.as_p()
 
 
-class TestAuthorization:
-    def test_is_never_shown_again(self, editor: Client) -> None:
-        endpoint = make_endpoint(**sealed(SECRET))
-        shown = (
-            text_of(editor, page_of(endpoint)) + text_of(editor, LIST) + text_of(editor, page_of(endpoint, "history"))
-        )
-        assert SECRET not in shown
-        assert endpoint.sealed_authorization not in shown
-        assert 'type="password"' in shown
-        assert ">set<" in re.sub(r"\s", "", shown)
-
-    def test_stays_when_it_is_left_empty_and_goes_when_asked(self, editor: Client) -> None:
-        endpoint = make_endpoint(**sealed(SECRET))
-        assert save(editor, page_of(endpoint), timeout=7).status_code == 302
-        assert unseal(Endpoint.objects.get().sealed_authorization) == SECRET
-        assert save(editor, page_of(endpoint), authorization="Bearer new").status_code == 302
-        assert unseal(Endpoint.objects.get().sealed_authorization) == "Bearer new"
-        assert save(editor, page_of(endpoint), remove_authorization="on").status_code == 302
-        assert Endpoint.objects.get().sealed_authorization == ""
-
-    def test_given_and_removed_is_a_mistake(self, editor: Client) -> None:
-        answer = save(editor, page_of(make_endpoint()), authorization=SECRET, remove_authorization="on")
-        assert "leave one of them out" in errors_on(answer)[0]
-        assert SECRET not in answer.content.decode()
+def test_the_authorization_is_never_shown_again_stays_when_it_is_left_empty_and_goes_when_asked(editor: Client) -> None:
+    endpoint = make_endpoint(**sealed(SECRET))
+    shown = "".join(text_of(editor, page) for page in (page_of(endpoint), LIST, page_of(endpoint, "history")))
+    assert SECRET not in shown
+    assert endpoint.sealed_authorization not in shown
+    assert 'type="password"' in shown
+    assert ">set<" in re.sub(r"\s", "", shown)
+    answer = save(editor, page_of(endpoint), authorization=SECRET, remove_authorization="on")
+    assert "leave one of them out" in errors_on(answer)[0]
+    assert SECRET not in answer.content.decode()
+    for fields, after in (({"timeout": 7}, SECRET), ({"authorization": "Bearer new"}, "Bearer new")):
+        assert save(editor, page_of(endpoint), **fields).status_code == 302
+        assert unseal(Endpoint.objects.get().sealed_authorization) == after
+    assert save(editor, page_of(endpoint), remove_authorization="on").status_code == 302
+    assert Endpoint.objects.get().sealed_authorization == ""
 
 
 class TestSecrets:
@@ -126,32 +109,23 @@ class TestSecrets:
         assert f"{in_use} secret" in text_of(editor, LIST)
 
 
-class TestTesting:
-    def test_tells_code_and_seconds(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
-        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
-        assert "delivered: it answered 204 after 0.250 s" in answer
-        assert f"/admin/jobs/backlogrecord/{BacklogRecord.objects.get().pk}/change/" in answer
+def test_a_test_tells_code_and_seconds_or_what_failed_without_markup(
+    editor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = page_of(make_endpoint(), "test")
+    a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
+    assert "It is not signed: there is no signing secret in use." in text_of(editor, page)
+    answer = editor.post(page, {"confirmed": "yes"}, follow=True).content.decode()
+    assert "delivered: it answered 204 after 0.250 s" in answer
+    assert f"/admin/jobs/backlogrecord/{BacklogRecord.objects.get().pk}/change/" in answer
+    a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
+    answer = editor.post(page, {"confirmed": "yes"}, follow=True).content.decode()
+    assert "not delivered: &lt;script&gt;" in answer
 
-    def test_tells_what_failed_without_markup(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
-        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
-        assert "not delivered: &lt;script&gt;" in answer
 
-
-class TestDeleting:
-    def test_one_that_schedules_use_is_refused_in_words(self, editor: Client) -> None:
-        endpoint = make_endpoint()
-        make_event_schedule(name="nightly", endpoint=endpoint)
-        asked = text_of(editor, page_of(endpoint, "delete"))
-        assert "hooks is used by the schedule nightly: give it another endpoint first" in asked
-        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
-        editor.post(LIST, {"action": "delete_selected", "_selected_action": [endpoint.pk], "post": "yes"})
-        assert Endpoint.objects.exists()
-
-    def test_another_goes_with_its_secrets(self, editor: Client) -> None:
-        endpoint = make_endpoint()
-        rotate(endpoint)
-        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
-        assert not Endpoint.objects.exists()
-        assert not SigningSecret.objects.exists()
+def test_one_is_deleted_with_its_secrets(editor: Client) -> None:
+    endpoint = make_endpoint()
+    rotate(endpoint)
+    editor.post(page_of(endpoint, "delete"), {"post": "yes"})
+    assert not Endpoint.objects.exists()
+    assert not SigningSecret.objects.exists()

@@ -82,17 +82,15 @@ class TestTheList:
         make_event(queue, 4, Status.RUNNING)
         assert listed(rf, **query) == expected
 
-    def test_of_a_trigger_has_its_batch_and_no_other(self, onlooker: Client) -> None:
+    def test_of_a_trigger_has_its_batch_and_no_other_and_an_event_is_found_by_its_whole_id(
+        self, onlooker: Client, rf: RequestFactory
+    ) -> None:
         schedule, other = make_event_schedule(), make_event_schedule()
         trigger = make_trigger(schedule)
-        delivered(schedule, 1), delivered(schedule, 2, trigger_at=NOON + HOUR), delivered(other, 3)
-        text = onlooker.get(url_of_batch(trigger)).content.decode()
-        assert ids_on(text) == [f"{schedule.pk}-20260302T120000Z-1"]
-
-    def test_finds_an_event_by_its_whole_id(self, rf: RequestFactory) -> None:
-        schedule = make_event_schedule()
-        delivered(schedule, 11)
         found = delivered(schedule, 1)
+        delivered(schedule, 2, trigger_at=NOON + HOUR), delivered(schedule, 11, trigger_at=NOON + HOUR)
+        delivered(other, 3)
+        assert ids_on(onlooker.get(url_of_batch(trigger)).content.decode()) == [found.subject]
         assert listed(rf, q=f" {found.subject} ") == [1]
 
     def test_asks_as_much_for_many_as_for_few(

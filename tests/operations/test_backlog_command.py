@@ -135,9 +135,8 @@ class TestChanging:
         assert asked == ["Cancel 1 record (1 ready)? [y/N] "]
         assert status_of(record) == after
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
+    def test_what_matches_nothing_or_cannot_be_right_is_refused(self):
+        for arguments, code, message in (
             (["list"], 1, "no record matches"),
             (["show", 7], 1, "there is no record 7"),
             (["cancel", 7, 8, "--yes"], 1, "there is no record 7, 8"),
@@ -150,18 +149,15 @@ class TestChanging:
             (["cancel", "seven"], 1, "'seven' is no id of a record"),
             (["list", "--status", "done"], 1, "invalid choice: 'done'"),
             (["destroy"], 1, "invalid choice: 'destroy'"),
-        ],
-    )
-    def test_what_matches_nothing_or_cannot_be_right_is_refused(self, arguments, code, message):
-        assert message in refused(*arguments, code=code)
+        ):
+            assert message in refused(*arguments, code=code)
 
 
-class TestPausing:
-    def test_pauses_and_resumes_with_a_reason(self):
-        make_record()
-        assert "nothing is claimed" in run("pause", "default", "--reason", "the store is full")
-        assert PausedQueue.objects.get().reason == "the store is full"
-        assert claiming.claim("default", worker_id=1, limit=1) == []
-        assert "it was paused before" in run("pause", "default")
-        assert json.loads(run("resume", "default", "--json")) == {"queue": "default", "paused": False, "changed": True}
-        assert "it was not paused" in run("resume", "default")
+def test_pauses_and_resumes_with_a_reason():
+    make_record()
+    assert "nothing is claimed" in run("pause", "default", "--reason", "the store is full")
+    assert PausedQueue.objects.get().reason == "the store is full"
+    assert claiming.claim("default", worker_id=1, limit=1) == []
+    assert "it was paused before" in run("pause", "default")
+    assert json.loads(run("resume", "default", "--json")) == {"queue": "default", "paused": False, "changed": True}
+    assert "it was not paused" in run("resume", "default")

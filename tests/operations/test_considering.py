@@ -3,9 +3,9 @@
 import pytest
 
 from jobs import claiming
-from jobs.models import Decision, Level
+from jobs.models import BacklogRecord, Decision, Level
 from operations import considering
-from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
+from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -45,8 +45,7 @@ class TestConsidered:
         assert [row["id"] for row in line.facts["left"]] == [behind.pk, other.pk]
 
     def test_the_number_of_candidates_that_are_kept_is_bounded(self) -> None:
-        for _ in range(60):
-            make_record()
+        BacklogRecord.objects.bulk_create(build_record() for _ in range(60))
         facts = self.consider(40).facts
         assert (len(facts["claimed"]), facts["count"], len(facts["left"])) == (20, 40, 5)
 

@@ -1,18 +1,24 @@
-"""Dead letters: which errors say the same, what a group tells, how many records are read for it."""
+"""Dead letters: which errors say the same, what a group tells, in the admin and at the terminal; retrying them."""
 
+import json
+import re
 import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.db import connection
+from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.models import BacklogRecord
 from jobs.prepared import execute
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
+from operations.admin import records as records_page
 from operations.backlog import dead_letters as module
+from operations.backlog import selection
 from operations.backlog.dead_letters import (
     LENGTH_FOLDED,
     NEWEST_FAILED,
@@ -22,7 +28,15 @@ from operations.backlog.dead_letters import (
     group_id,
     ids_like,
 )
-from tests.factories import NOON, build_record, make_record
+from operations.management.commands import backlog as backlog_command
+from tests.commands import command
+from tests.factories import NOON, build_record, make_record, statuses
+from tests.operations.questions import asked
+
+RECORDS = "/admin/jobs/backlogrecord/"
+PAGE = f"{RECORDS}dead-letters/"
+FULL = group_id("disk N is full")
+run, refused = command("backlog")
 
 
 def failed(error: str, **fields: Any) -> BacklogRecord:
@@ -113,13 +127,9 @@ class TestGroups:
         assert sorted(largest.ids) == sorted([first.pk, middle.pk, last.pk])
         assert other.says == "boom"
 
-    def test_only_failed_records_are_dead_letters(self) -> None:
+    def test_only_failed_records_are_dead_letters_all_or_those_of_one_kind_and_queue(self) -> None:
         for status in Status:
-            make_record(status, last_error="boom")
-        assert dead_letters().read == 1
-
-    def test_of_one_kind_and_queue(self) -> None:
-        failed("boom", kind="a", queue="x")
+            make_record(status, last_error="boom", kind="a", queue="x")
         failed("boom", kind="a", queue="y")
         failed("boom", kind="b", queue="y")
         assert [dead_letters(*given).read for given in ((), ("a",), (None, "y"), ("b", "x"))] == [3, 2, 2, 0]
@@ -170,3 +180,117 @@ def test_reading_them_reads_no_other_record() -> None:
     assert "backlog_failed" in plan, plan
     assert "Seq Scan" not in plan, plan
     assert "Sort" not in plan, plan
+
+
+@pytest.mark.django_db
+def test_a_line_a_group_whose_number_leads_to_the_list_of_just_these(operator: Client) -> None:
+    like, newest, other = failed("disk 1 is full"), failed("disk 2 is full"), failed("<b>boom</b>")
+    waiting = make_record(Status.WAITING, last_error="disk 1 is full")
+    page = operator.get(PAGE).content.decode()
+    for part in ("disk N is full", f"#{newest.pk}</a> disk 2 is full", "&lt;b&gt;boom&lt;/b&gt;"):
+        assert part in page
+    assert page.count('name="group"') == 2
+    [url] = re.findall(rf'href="([^"]*group={FULL})"', page)
+    listed = operator.get(url).content.decode()
+    shown = [each for each in (like, newest, other, waiting) if f"{RECORDS}{each.pk}/change/" in listed]
+    assert shown == [like, newest]
+
+
+@pytest.mark.django_db
+class TestRetryingAGroup:
+    def test_it_asks_first_and_then_retries_all_of_it_with_one_line_in_the_history(self, operator: Client) -> None:
+        records = [failed("disk 1 is full"), failed("disk 2 is full"), failed("boom")]
+        page = operator.post(PAGE, {"group": "", "confirmed": "yes"}, follow=True).content.decode()
+        assert "Retry now: there was nothing." in page
+        LogEntry.objects.all().delete()
+        question, page = asked(operator, PAGE, {"group": FULL})
+        assert "Retry now: 2 records (2 failed)?" in question
+        assert "Retry now: 2 ready." in page
+        assert statuses(*records) == [Status.READY, Status.READY, Status.FAILED]
+        [line] = LogEntry.objects.all()
+        assert (line.user.username, line.object_repr, line.change_message, line.object_id) == (
+            "staff 0", "backlog records: Retry now", "2 ready", None,
+        )  # fmt: skip
+
+    def test_what_stopped_being_failed_meanwhile_is_left_alone(
+        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record = failed("disk 1 is full")
+        choose = selection.ids_like
+
+        def then_it_waits(*given: Any, **options: Any) -> list[int]:
+            ids = choose(*given, **options)
+            facts = {"status": Status.WAITING, "waiting_for": WaitingFor.BACKOFF, "finished_at": None}
+            BacklogRecord.objects.filter(pk=record.pk).update(**facts)
+            return ids
+
+        monkeypatch.setattr(selection, "ids_like", then_it_waits)
+        operator.post(PAGE, {"group": FULL, "confirmed": "yes"})
+        assert statuses(record) == [Status.WAITING]
+
+
+@pytest.mark.django_db
+def test_the_page_of_a_record_says_why_it_does_not_run(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records_page, "reasons", lambda record, now: ["the <first> reason", "the second"])
+    page = operator.get(f"{RECORDS}{make_record(Status.WAITING).pk}/change/").content.decode()
+    assert "<p>the &lt;first&gt; reason</p><p>the second</p>" in page
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("kind_of_tests")
+def test_a_line_a_group_and_what_to_do_with_it_also_as_json() -> None:
+    make_record(Status.WAITING, last_error="boom")
+    assert refused("errors", code=1) == "no failed record"
+    failed("boom")
+    failed("disk 1 is full")
+    last = failed("disk 2 is full")
+    facts = run("errors")
+    assert "3 failed records in 2 groups; `manage.py backlog retry --like GROUP` retries one" in facts
+    [line] = [line.split() for line in facts.splitlines() if "disk N is full" in line]
+    assert (line[0], line[1], line[-1]) == (FULL, "2", str(last.pk))
+    assert facts.index("disk N is full") < facts.index("boom")
+    group, _ = json.loads(run("errors", "--json"))["groups"]
+    assert (group["group"], group["count"], group["example"]) == (FULL, 2, "disk 2 is full")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("kind_of_tests")
+def test_smaller_groups_and_older_records_that_are_not_shown_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    [failed(error) for error in ("a b", "a b", "c d", "e f")]
+    assert "; 2 smaller groups are not shown (--limit)" in run("errors", "--limit", 1)
+    whole = backlog_command.dead_letters
+    monkeypatch.setattr(backlog_command, "dead_letters", lambda *given: whole(*given, most=2))
+    assert "the newest 2 failed records in" in run("errors")
+    assert "there are older ones" in run("errors")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("kind_of_tests")
+class TestLike:
+    def test_exactly_that_group_is_retried_and_a_dry_run_lists_it(self) -> None:
+        records = [failed("disk 1 is full"), failed("disk 22 is full"), failed("boom")]
+        waiting = make_record(Status.WAITING, last_error="disk 1 is full")
+        facts = run("retry", "--like", FULL, "--dry-run")
+        assert "would retry 2 records (2 failed); nothing was changed" in facts
+        assert all(str(record.pk) in facts for record in records[:2])
+        assert "2 ready" in run("retry", "--like", FULL, "--yes")
+        assert statuses(*records, waiting) == [Status.READY, Status.READY, Status.FAILED, Status.WAITING]
+
+    def test_all_other_filters_hold_as_well_and_what_is_no_group_is_refused(self) -> None:
+        record = failed("disk 1 is full")
+        refused("retry", "--like", FULL, "--yes", "7")
+        for beside in (["--status", "waiting"], ["--error", "x"], ["--subject", "x"]):
+            refused("retry", "--like", FULL, "--yes", *beside, code=1)
+        assert refused("retry", "--like", "0" * 12, "--yes", code=1) == "no record matches"
+        for group in ("x", "4F1C08AB92DE", FULL + "0"):
+            assert "is no group: 12 digits and letters" in refused("retry", "--like", group, "--yes", code=None)
+        assert statuses(record) == [Status.FAILED]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("kind_of_tests")
+def test_show_tells_why_a_record_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = make_record(Status.WAITING)
+    monkeypatch.setattr(backlog_command, "reasons", lambda record, now: ["the first reason", "the second"])
+    assert "the first reason; the second" in run("show", record.pk)
+    assert json.loads(run("show", record.pk, "--json"))["why"] == ["the first reason", "the second"]

@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.backlog.deliveries import deliveries, launch_instants
+from operations.backlog.facts import deliveries, launch_instants
 from schedules.events import batch_of
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import HOUR, MINUTE, SECOND, delivered, make_event, make_event_schedule, make_trigger

@@ -1,9 +1,10 @@
-"""What a page may cost: a long search is refused, and a statement that takes too long is given up."""
+"""What a page takes and may cost: no NUL, no long search, no rows that there cannot be, no statement without end."""
 
 import pytest
 from django.test import Client
 
 from operations.web import answers
+from tests.api.asking import problem_of
 from tests.threads import another_connection
 
 
@@ -46,3 +47,12 @@ def test_rows_that_there_cannot_be_are_no_error_of_the_server(path: str, chosen:
         assert answer.status_code in (200, 302, 400)
         if answer.status_code == 400:
             assert answer.content.decode() == f"There is no row {chosen[:80]!r}. Go back, and choose from the list.\n"
+
+
+@pytest.mark.django_db
+def test_a_nul_in_an_address_is_refused_in_words(admin_client: Client) -> None:
+    for path in ("jobs/backlogrecord/?q=%00", "jobs/backlogrecord/?subject=a%00b", "sources/source/%00/change/"):
+        answer = admin_client.get(f"/admin/{path}")
+        assert (answer.status_code, "NUL character" in answer.content.decode()) == (400, True)
+    problem_of(admin_client.get("/api/records?error=%00"), 400)
+    assert admin_client.get("/admin/jobs/backlogrecord/?q=100%25").status_code == 200

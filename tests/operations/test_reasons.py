@@ -12,6 +12,7 @@ from jobs.states import Status, WaitingFor
 from operations.backlog.reasons import reasons
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_throttle, make_worker
 from tests.jobs.breaking import HOUR, MINUTE, SECOND, hold, open_it
+from tests.jobs.throttling.rated import claim, make_rated, ready
 
 pytestmark = pytest.mark.django_db
 
@@ -104,13 +105,9 @@ class TestReady:
         *_, last = [make_record() for _ in range(5)]
         assert why(last) == ["it is ready; more than 3 records of queue default come before it"]
 
-    def test_no_worker_serves_its_queue(self):
-        record = make_record(queue="backups")
-        assert why(record)[0] == "no worker that is alive serves its queue: `manage.py worker --queues backups`"
-
-    def test_a_worker_that_fell_silent_serves_no_queue(self):
-        record = make_record()
-        fed = make_record(queue="availability")
+    def test_no_worker_serves_its_queue_or_none_is_alive(self):
+        record, fed = make_record(queue="default"), make_record(queue="availability")
+        assert why(fed)[0] == "no worker that is alive serves its queue: `manage.py worker --queues availability`"
         alone = "no worker is alive: `manage.py worker` starts one"
         assert [why(each, NOON + HOUR)[0] for each in (record, fed)] == [alone, alone]
         assert "queue backups" not in " ".join(why(fed, NOON + HOUR))
@@ -123,6 +120,35 @@ class TestReady:
         for _ in range(2):
             make_record(Status.RUNNING, lane=lane)
         assert why(record)[0] == f"its throttle {throttle} is full: 2 of its records run"
+
+    def test_a_paused_throttle_says_how_it_is_resumed(self):
+        throttle = make_throttle(0)
+        [first], name = ready(throttle), throttle.name
+        assert why(first) == [
+            f"its throttle {name} (paused): until `manage.py throttles resume '{name}' N` none begins",
+            "it is ready, number 1 in the claim order of queue default",
+        ]
+        assert any("(paused)" in line for line in why(ready(throttle, queue="availability")[0]))
+
+    def test_each_throttle_that_holds_it_is_named_and_no_other(self):
+        full, empty, roomy = make_throttle(1), make_rated(0.1, tokens=0.5), make_throttle(9)
+        make_record(Status.RUNNING, lane=make_lane(full))
+        *held, position = why(make_record(lane=make_lane(full, empty, roomy)))
+        assert held == sorted([
+            f"its throttle {full} is full: 1 of its records run",
+            f"its throttle {empty} has no token: the next one comes in 5 s",
+        ])  # fmt: skip
+        assert position.startswith("it is ready")
+
+    def test_a_source_that_is_not_asked_since_tokens_come_too_rarely_says_so(self):
+        make_worker(queues={"availability": 9, "backups": 9}, heartbeat_at=NOON)
+        throttle = make_rated(0.1, tokens=1)
+        ready(throttle, 4, queue="backups")
+        [unasked] = ready(throttle, queue="availability")
+        assert why(unasked)[0] == f"its throttle {throttle} has 4 tokens within 30 s: 4 more stand ready in backups"
+        BacklogRecord.objects.filter(queue="backups").first().delete()
+        assert not any("tokens" in line for line in why(unasked))
+        assert len(claim(queue="availability")) == 1
 
     @override_settings(
         JOBS={"QUEUES": {"default": {"concurrency": 4, "feeds": "backups"}, "backups": {"concurrency": 2}}}
@@ -147,21 +173,14 @@ class TestEnded:
     def test_what_runs_or_is_done_has_no_reason(self, status):
         assert why(make_record(status)) == []
 
-    def give_up(self, **fields) -> BacklogRecord:
-        record = make_record(retry_policy=make_retry_policy(name="short", **fields))
+    def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do_or_what_replaces_it(self):
+        record = make_record(retry_policy=make_retry_policy(name="short", max_failures=1))
         [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
         settling.settle([(claimed, Failed("no such file"))], now=NOON)
-        return record
-
-    def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do(self):
-        record = self.give_up(max_failures=1)
         assert why(record) == [
             "it gave up after 1 failure in a row, as many as its retry policy short allows; the last one: no such file",
             f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`",
         ]
-
-    def test_one_that_another_record_replaces_names_that(self):
-        record = self.give_up(max_failures=1)
         other = make_record(subject=record.subject)
         assert why(record)[1] == f"record {other.pk} of the same subject goes on in its place"
 

@@ -48,6 +48,13 @@ class TestSummary:
         assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 2)
         assert queue_of(summary(NOON)).overdue_for is None
 
+    def test_counts_what_ended_in_the_last_minute_and_hour(self):
+        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
+            make_record(status, finished_at=LATER - timedelta(seconds=ago))
+        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
+        queue = queue_of(summary(LATER))
+        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
+
     def test_tells_open_breakers_and_how_many_wait_for_each(self):
         shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
         opened = Breaker.objects.create(
@@ -58,13 +65,6 @@ class TestSummary:
         assert summary(LATER).breakers == [
             BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full", 0, 0)
         ]
-
-    def test_counts_what_ended_in_the_last_minute_and_hour(self):
-        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
-            make_record(status, finished_at=LATER - timedelta(seconds=ago))
-        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
-        queue = queue_of(summary(LATER))
-        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
     def test_knows_the_workers_of_a_queue_and_the_silent_ones(self):
         alive = make_worker("a", queues={"default": 4, "backups": 16}, heartbeat_at=LATER)
@@ -160,22 +160,19 @@ class TestAttention:
         assert message in line
 
     @pytest.mark.parametrize(
-        ("title", "begins"), [("repository nas", "Repository nas"), ("http://a:8766", "http://a:8766")]
-    )
-    def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, begins):
-        breaker = BreakerSummary("repository:3", title, 3600.0, 212, "no space left", 3, 0)
-        [line] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
-        assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait for it")
-        assert "`manage.py breakers probe repository:3`" in line
-
-    @pytest.mark.parametrize(
-        ("waiting", "words"),
-        [(1, "1 record waits for it: correct it; `manage.py breakers probe repository:3`"),
-         (0, "0 records wait for it: correct it; what needs it next then tries it, or `manage.py breakers close rep")],
+        ("title", "waiting", "message"),
+        [
+            ("repository nas", 212, "Repository nas has kept failing for 1 h (no space left); 212 records wait for it: "
+             "correct it; `manage.py breakers probe k:3` then tries it at once."),
+            ("http://a:8766", 1, "http://a:8766 has kept failing for 1 h (no space left); 1 record waits for it: "
+             "correct it; `manage.py breakers probe k:3` then tries it at once."),
+            ("nas", 0, "Nas has kept failing for 1 h (no space left); 0 records wait for it: correct it; what needs it "
+             "next then tries it, or `manage.py breakers close k:3`."),
+        ],
     )  # fmt: skip
-    def test_a_breaker_for_which_nothing_waits_is_not_probed(self, waiting: int, words: str):
-        [line] = attention(a_summary(breakers=[BreakerSummary("repository:3", "nas", 60.0, waiting, "full", 3, 0)]))
-        assert words in line
+    def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, waiting, message):
+        breaker = BreakerSummary("k:3", title, 3600.0, waiting, "no space left", 3, 0)
+        assert attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker])) == [message]
 
     def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
         def silent(seconds: float, running: int) -> WorkerSummary:

@@ -25,15 +25,12 @@ def hooks() -> Throttle:
     return Throttle.objects.create(name="hooks", max_in_flight=5, rate=2, burst=10)
 
 
-class TestAdd:
-    def test_makes_one_with_a_rate(self):
-        assert "5 a second" in run("add", "billing", "--max-in-flight", "20", "--rate", "5")
-        made = Throttle.objects.get()
-        assert (made.name, made.max_in_flight, made.rate, made.burst) == ("billing", 20, 5, None)
-
-    def test_of_a_name_that_is_taken_is_refused_and_changes_nothing(self, hooks):
-        assert "NAME: there is a throttle of this name already" in refused("add", "hooks", "--max-in-flight", "1")
-        assert Throttle.objects.get().max_in_flight == 5
+def test_add_makes_one_unless_its_name_is_taken():
+    assert "5 a second" in run("add", "billing", "--max-in-flight", "20", "--rate", "5")
+    made = Throttle.objects.get()
+    assert (made.name, made.max_in_flight, made.rate, made.burst) == ("billing", 20, 5, None)
+    assert "NAME: there is a throttle of this name already" in refused("add", "billing", "--max-in-flight", "1")
+    assert Throttle.objects.get().max_in_flight == 20
 
 
 class TestList:
@@ -41,27 +38,20 @@ class TestList:
         assert run() == "There are no throttles: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
         assert json.loads(run("--json")) == []
 
-    def test_has_the_live_numbers(self, hooks):
-        Throttle.objects.create(name="asleep", max_in_flight=0)
+    def test_has_the_live_numbers_and_steers_no_terminal(self, hooks):
+        Throttle.objects.create(name="asleep \x1b[31mred", max_in_flight=0)
         ready(hooks, 3)
         make_record(Status.RUNNING, lane=make_lane(hooks))
-        *_, asleep, line = run().splitlines()
-        assert " ".join(asleep.split()) == "asleep paused 0 of 0 0 0"
-        assert " ".join(line.split()) == "hooks open 1 of 5 3 0 2 a second, burst 10 10.0 now"
+        *_, asleep, line = (" ".join(line.split()) for line in run().splitlines())
+        assert asleep == "asleep [31mred paused 0 of 0 0 0"
+        assert line == "hooks open 1 of 5 3 0 2 a second, burst 10 10.0 now"
 
     @pytest.mark.parametrize("asked", [["--json"], ["list", "--json"]])
     def test_json_has_the_same(self, asked, hooks):
-        [facts] = json.loads(run(*asked))
-        assert facts.pop("id") == hooks.pk
-        assert facts == {
-            "name": "hooks", "max_in_flight": 5, "paused": False, "rate": 2, "burst": 10, "in_flight": 0, "ready": 0,
-            "waiting": 0, "tokens": 10, "next_token_in": 0, "at_least": [],
-        }  # fmt: skip
-
-    def test_what_people_wrote_cannot_steer_the_terminal(self):
-        Throttle.objects.create(name="evil \x1b[31mred", max_in_flight=1)
-        assert "\x1b" not in run()
-        assert "\x1b" not in refused("pause", "unknown")
+        assert json.loads(run(*asked)) == [{
+            "id": hooks.pk, "name": "hooks", "max_in_flight": 5, "paused": False, "rate": 2, "burst": 10,
+            "in_flight": 0, "ready": 0, "waiting": 0, "tokens": 10, "next_token_in": 0, "at_least": [],
+        }]  # fmt: skip
 
 
 class TestSet:
@@ -105,43 +95,36 @@ class TestSet:
         assert (hooks.max_in_flight, hooks.rate, hooks.burst) == (5, 2, 10)
 
 
-class TestPauseAndResume:
-    def test_a_paused_one_lets_nothing_through_until_it_is_resumed(self, hooks):
-        message = run("pause", "hooks")
-        assert "paused" in message
-        assert Throttle.objects.get().max_in_flight == 0
-        [facts] = json.loads(run("resume", "hooks", "8", "--json"))
-        assert (facts["max_in_flight"], facts["paused"]) == (8, False)
-
-    def test_one_cannot_be_resumed_with_nothing(self, hooks):
-        assert "at least 1: a throttle of 0 is paused" in refused("resume", "hooks", "0")
-
-    @pytest.mark.parametrize(
-        "verb", [("pause",), ("resume", "3"), ("set", "--rate", "1"), ("show",), ("remove", "--yes")]
-    )
-    def test_an_unknown_one_is_refused_with_the_names_there_are(self, hooks, verb):
-        name, rest = verb[0], verb[1:]
-        arguments = (name, "hoks", *rest)
-        assert refused(*arguments) == "there is no throttle 'hoks'; there are hooks"
-        hooks.delete()
-        assert refused(*arguments) == "there is no throttle 'hoks'; there is none yet"
-        assert "there is no throttle" in refused("pause", "a\0b")
+def test_a_paused_one_lets_nothing_through_until_it_is_resumed(hooks):
+    assert "paused" in run("pause", "hooks")
+    assert Throttle.objects.get().max_in_flight == 0
+    assert "at least 1: a throttle of 0 is paused" in refused("resume", "hooks", "0")
+    [facts] = json.loads(run("resume", "hooks", "8", "--json"))
+    assert (facts["max_in_flight"], facts["paused"]) == (8, False)
 
 
-class TestShow:
-    def test_has_its_numbers_and_the_schedules_that_name_it(self, hooks):
-        Throttle.objects.create(name="other", max_in_flight=0)
-        make_schedule(name="nightly", throttle=hooks)
-        ready(hooks, 3)
-        message = run("show", "hooks")
-        assert "other" not in message
-        assert message.splitlines()[-2].split()[:6] == ["hooks", "open", "0", "of", "5", "3"]
-        assert message.splitlines()[-1] == "schedules: nightly"
-        facts = json.loads(run("show", "hooks", "--json"))
-        assert (facts["name"], facts["max_in_flight"], facts["schedules"]) == ("hooks", 5, ["nightly"])
-        run("pause", "other")
-        assert "other: 0 means paused" in run("show", "other")
-        assert "schedules: none" in run("show", "other")
+@pytest.mark.parametrize("verb", ["pause", "resume 3", "set --rate 1", "show", "remove --yes"])
+def test_an_unknown_one_is_refused_with_the_names_there_are(hooks, verb):
+    verb, *rest = verb.split()
+    assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; there are hooks"
+    hooks.delete()
+    assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; there is none yet"
+    assert "there is no throttle" in refused(verb, "a\0b", *rest)
+
+
+def test_show_has_its_numbers_and_the_schedules_that_name_it(hooks):
+    Throttle.objects.create(name="other", max_in_flight=0)
+    make_schedule(name="nightly", throttle=hooks)
+    ready(hooks, 3)
+    message = run("show", "hooks")
+    assert "other" not in message
+    assert message.splitlines()[-2].split()[:6] == ["hooks", "open", "0", "of", "5", "3"]
+    assert message.splitlines()[-1] == "schedules: nightly"
+    facts = json.loads(run("show", "hooks", "--json"))
+    assert (facts["name"], facts["max_in_flight"], facts["schedules"]) == ("hooks", 5, ["nightly"])
+    run("pause", "other")
+    assert "other: 0 means paused" in run("show", "other")
+    assert "schedules: none" in run("show", "other")
 
 
 class TestRemove:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.backlog.deliveries import launch_instants
+from operations.backlog.facts import launch_instants
 from schedules import chunks, emitter, events, providers
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule

@@ -1,8 +1,8 @@
 """The pictures: what is in them, that equal ones are equal, and that they can be read."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Thread
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +12,6 @@ from jobs.durations import span
 from jobs.retries import Rule
 from operations.backoff import FORMATS, charts
 from operations.backoff.study import Study, study
-from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -44,34 +43,18 @@ class TestDots:
         assert len(list(tree_of(picture).iter(f"{SVG}image"))) >= 1
 
 
-class TestFiles:
-    def test_equal_input_gives_equal_bytes(self) -> None:
-        for form in FORMATS:
-            twice = [charts.draw([studied("buckets")], form) for _ in range(2)]
-            assert twice[0] == twice[1]
-
-    @pytest.mark.parametrize(("theme", "background"), [("light", "fffffe"), ("dark", "111827")])
-    def test_a_png_opens_and_has_the_background_of_its_theme(self, theme: str, background: str) -> None:
-        image = Image.open(io.BytesIO(charts.draw([studied("buckets")], "png", theme=theme)))
-        assert image.size == (1656, 892)
-        assert image.convert("RGB").getpixel((2, 2)) == tuple(bytes.fromhex(background))
-
-    @pytest.mark.slow
-    def test_threads_draw_at_the_same_time(self) -> None:
-        themes = {"buckets": "light", "phased": "dark"}
-        expected = {name: charts.draw([studied(name)], theme=theme) for name, theme in themes.items()}
-        found: list[tuple[str, bytes]] = []
-
-        def drawn(name: str) -> None:
-            found.append((name, charts.draw([studied(name)], theme=themes[name])))
-
-        threads = [Thread(target=drawn, args=[name]) for name in list(expected) * 3]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert len(found) == 6
-        assert all(picture == expected[name] for name, picture in found)
+def test_equal_input_gives_equal_bytes_also_when_threads_draw_at_the_same_time() -> None:
+    asked = [(name, form, theme) for name, theme in (("buckets", "light"), ("phased", "dark")) for form in FORMATS]
+    expected = {each: charts.draw([studied(each[0])], each[1], theme=each[2]) for each in asked}
+    with ThreadPoolExecutor(4) as threads:
+        again = threads.map(lambda each: charts.draw([studied(each[0])], each[1], theme=each[2]), asked)
+    assert list(again) == list(expected.values())
+    for (_, form, theme), picture in expected.items():
+        if form == "png":
+            image = Image.open(io.BytesIO(picture))
+            assert image.size == (1656, 892)
+            background = "fffffe" if theme == "light" else "111827"
+            assert image.convert("RGB").getpixel((2, 2)) == tuple(bytes.fromhex(background))
 
 
 def test_it_has_a_role_a_title_and_a_description() -> None:

@@ -21,8 +21,8 @@ PNG = b"\x89PNG"
 run, refused = command("backoff")
 
 
-class TestJson:
-    def test_has_the_figures_and_the_instants_of_each_job(self) -> None:
+class TestFigures:
+    def test_as_json_with_the_instants_of_each_job_of_two_by_name_of_all_without_them(self) -> None:
         found = json.loads(run("constant", "--jobs", 2, "--retries", 3, "--json"))
         assert found == {
             "horizon_seconds": 900,
@@ -31,39 +31,9 @@ class TestJson:
             "wait_cv": 0,
             "retries": [[300, 600, 900], [300, 600, 900]],
         }
-
-    def test_of_two_is_named_by_each(self) -> None:
         found = json.loads(run("buckets", "--compare", "phased", "--json"))
         assert set(found) == {"buckets", "phased"}
         assert found["buckets"]["retries"] == [list(job) for job in study("", Rule("buckets")).jobs]
-
-
-class TestParameters:
-    def first(self, *arguments: Any) -> list[float]:
-        found: list[float] = json.loads(run(*arguments, "--jobs", 1, "--json"))["retries"][0]
-        return found
-
-    def test_are_given_one_by_one(self) -> None:
-        assert self.first("fibonacci", "--set", "unit=15")[:3] == [15, 30, 60]
-        assert self.first("fibonacci", "--set", "unit=1.5")[:3] == [1.5, 3, 6]
-        exponential = self.first("exponential", "--set", "least=1", "--set", "unit=1", "--set", "jitter=none")
-        assert exponential[:3] == [2, 5, 10]
-
-    def test_an_algorithm_is_meant_before_a_policy_of_its_name(self) -> None:
-        RetryPolicy.objects.update_or_create(
-            name="fibonacci", defaults={"algorithm": "constant", "parameters": {"base": 5}}
-        )
-        assert self.first("fibonacci")[0] == 60
-        assert self.first("policy:fibonacci")[:2] == [5, 10]
-        assert "own parameters" in refused("policy:fibonacci", "--set", "unit=3")
-
-
-class TestTable:
-    def test_a_name_cannot_steer_the_terminal(self) -> None:
-        make_retry_policy(name="re\x1b[31md")
-        assert "\x1b" not in run("re\x1b[31md")
-
-    def test_of_all_algorithms_as_json(self) -> None:
         found = json.loads(run("--all", "--jobs", 3, "--json"))
         assert set(ALGORITHMS) < set(found)
         assert found["constant"] == {
@@ -77,21 +47,37 @@ class TestTable:
         }
         assert found["progressive"]["gives_up"]["after_seconds"] == 360 * 86_400
 
+    def first(self, *arguments: Any) -> list[float]:
+        found: list[float] = json.loads(run(*arguments, "--jobs", 1, "--json"))["retries"][0]
+        return found
 
-class TestPictures:
-    def test_by_the_name_of_the_file(self, tmp_path: Path) -> None:
-        for form in ("svg", "PNG"):
-            path = tmp_path / f"plot.{form}"
-            assert str(path) in run("fibonacci", "--jobs", 5, "--output", path)
-        assert (tmp_path / "plot.svg").read_text().startswith("<svg ")
-        assert (tmp_path / "plot.PNG").read_bytes().startswith(PNG)
+    def test_of_parameters_that_are_given_one_by_one(self) -> None:
+        assert self.first("fibonacci", "--set", "unit=1.5")[:3] == [1.5, 3, 6]
+        exponential = self.first("exponential", "--set", "least=1", "--set", "unit=1", "--set", "jitter=none")
+        assert exponential[:3] == [2, 5, 10]
 
-    def test_the_poster_has_each_algorithm_twice(self, tmp_path: Path) -> None:
-        run("--all", "--jobs", 3, "--retries", 3, "--output", tmp_path / "all.svg")
-        written = (tmp_path / "all.svg").read_text()
-        assert all(f">{name}<" in written for name in ALGORITHMS)
-        assert "At equal mean load: half of the jobs are through by 15 min" in written
-        assert written.count("waits × ") == len(list(every_algorithm()))
+    def test_of_an_algorithm_before_a_policy_of_its_name(self) -> None:
+        policy = {"algorithm": "constant", "parameters": {"base": 5}}
+        RetryPolicy.objects.update_or_create(name="fibonacci", defaults=policy)
+        assert self.first("fibonacci")[0] == 60
+        assert self.first("policy:fibonacci")[:2] == [5, 10]
+        assert "own parameters" in refused("policy:fibonacci", "--set", "unit=3")
+
+    def test_in_a_table_that_no_name_steers(self) -> None:
+        make_retry_policy(name="re\x1b[31md")
+        assert "\x1b" not in run("re\x1b[31md")
+
+
+def test_a_picture_is_drawn_by_the_name_of_its_file_and_the_poster_has_each_algorithm_twice(tmp_path: Path) -> None:
+    path = tmp_path / "plot.PNG"
+    assert str(path) in run("fibonacci", "--jobs", 5, "--output", path)
+    assert path.read_bytes().startswith(PNG)
+    run("--all", "--jobs", 3, "--retries", 3, "--output", tmp_path / "all.svg")
+    written = (tmp_path / "all.svg").read_text()
+    assert written.startswith("<svg ")
+    assert all(f">{name}<" in written for name in ALGORITHMS)
+    assert "At equal mean load: half of the jobs are through by 15 min" in written
+    assert written.count("waits × ") == len(list(every_algorithm()))
 
 
 class TestBadUsage:

@@ -18,26 +18,23 @@ def jobs_of(rule: Rule, jobs: int, retries: int) -> tuple[tuple[float, ...], ...
     return study("", rule, jobs=jobs, retries=retries).jobs
 
 
-class TestRetries:
-    @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-    def test_retries_increase_and_their_waits_add_up_to_them(self, name: str) -> None:
-        found = study(name, Rule(name), jobs=7, retries=20)
-        for number, job in enumerate(found.jobs):
-            assert list(job) == sorted(set(job))
-            assert sum(waits[number] for waits in found.waits) == pytest.approx(job[-1])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_retries_increase_and_their_waits_add_up_to_them(name: str) -> None:
+    found = study(name, Rule(name), jobs=7, retries=20)
+    for number, job in enumerate(found.jobs):
+        assert list(job) == sorted(set(job))
+        assert sum(waits[number] for waits in found.waits) == pytest.approx(job[-1])
 
-    @pytest.mark.parametrize(
-        ("jobs", "retries", "message"),
-        [
-            (0, 1, "at least 1 job and 1 retry, not 0 and 1"),
-            (-5, 0, "not -5 and 0"),
-            (1_000, 201, "1,000 jobs with 201 retries are 201,000 retries in all; at most 200,000"),
-        ],
-    )
-    def test_sizes_that_are_none_or_absurd_are_refused(self, jobs: int, retries: int, message: str) -> None:
+
+def test_sizes_that_are_none_or_absurd_are_refused() -> None:
+    for jobs, retries, message in (
+        (0, 1, "at least 1 job and 1 retry, not 0 and 1"),
+        (-5, 0, "not -5 and 0"),
+        (1_000, 201, "1,000 jobs with 201 retries are 201,000 retries in all; at most 200,000"),
+    ):
         with pytest.raises(ValueError, match=message):
             jobs_of(Rule("constant"), jobs, retries)
-        check_size(1_000, 200)
+    check_size(1_000, 200)
 
 
 def test_a_job_gives_up_at_the_failure_that_its_rule_names() -> None:
@@ -50,17 +47,13 @@ def test_a_job_gives_up_at_the_failure_that_its_rule_names() -> None:
     assert (giving_up(Rule("progressive")) or (0, 0))[1] == 360 * DAY
 
 
-class TestOutage:
-    def test_calls_are_counted_by_the_hour_however_few_retries_are_shown(self) -> None:
-        found = study("", Rule("constant", {"base": 600}), jobs=3, retries=1).calls_per_hour
-        # at 600, 1200 … 3000 s, then six an hour
-        assert found == {1: 5, 2: 6, 3: 6, 24: 6}
-
-    def test_hours_with_too_many_calls_are_not_guessed(self) -> None:
-        found = study("", Rule("constant", {"base": 5}), jobs=1, retries=1).calls_per_hour
-        assert 5 * MOST_CALLS_OF_A_JOB < 2 * HOUR
-        assert found == {1: 719, 2: None, 3: None, 24: None}
-        assert row(study("", Rule("constant", {"base": 5}), jobs=1, retries=1))[-1] == "too many to count"
+def test_calls_of_an_outage_are_counted_by_the_hour_however_few_retries_are_shown_and_not_guessed() -> None:
+    # at 600, 1200 … 3000 s, then six an hour
+    assert study("", Rule("constant", {"base": 600}), jobs=3, retries=1).calls_per_hour == {1: 5, 2: 6, 3: 6, 24: 6}
+    often = study("", Rule("constant", {"base": 5}), jobs=1, retries=1)
+    assert 5 * MOST_CALLS_OF_A_JOB < 2 * HOUR
+    assert often.calls_per_hour == {1: 719, 2: None, 3: None, 24: None}
+    assert row(often)[-1] == "too many to count"
 
 
 instants = st.lists(st.integers(0, 40 * 60 * 4).map(lambda quarter: quarter / 4), max_size=8).map(sorted).map(tuple)

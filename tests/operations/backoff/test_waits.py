@@ -28,8 +28,6 @@ class TestBounds:
             least, most = bounds(rule, failures)
             for record_id in range(300):
                 assert least - 0.5 <= delay(rule, Failure(failures, record_id=record_id), RNG) <= most + 0.5
-
-    def test_are_asked_of_records_at_both_ends_of_a_phase(self) -> None:
         assert [round(phases.phase(record_id), 3) for record_id in outermost_records()] == [0, 1]
 
 

@@ -35,43 +35,25 @@ def only(*names: str) -> list[str]:
 
 @pytest.mark.django_db
 class TestTheCommand:
-    def test_a_problem_fails_it_and_a_warning_does_not(self, capsys):
+    def test_a_problem_fails_it_and_a_warning_does_not_and_json_has_every_finding(self, capsys):
         assert exit_code(*only("workers")) == 0
         assert "0 problems, 1 warning, 0 ok" in capsys.readouterr().out
         make_record()
         assert exit_code(*only("workers", "version")) == 1
         assert "1 problem, 0 warnings, 1 ok" in capsys.readouterr().out
-
-    def test_json_has_every_finding_with_its_numbers(self, capsys):
-        make_record()
         assert exit_code("--json") == 1
-        found = json.loads(capsys.readouterr().out)
-        assert [one["name"] for one in found] == list(doctor.names())
-        assert {frozenset(one) for one in found} == {frozenset({"name", "severity", "what", "do", "numbers"})}
-        workers = next(one for one in found if one["name"] == "workers")
-        assert (workers["severity"], workers["numbers"]) == ("problem", {"alive": 0, "ready": 1})
+        found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+        assert list(found) == list(doctor.names())
+        assert {frozenset(one) for one in found.values()} == {frozenset({"name", "severity", "what", "do", "numbers"})}
+        assert (found["workers"]["severity"], found["workers"]["numbers"]) == ("problem", {"alive": 0, "ready": 1})
 
-    def test_an_unknown_finding_is_bad_usage(self):
+    def test_bad_usage_and_a_broken_setting_are_named_and_no_traceback(self, settings, capsys):
         with pytest.raises(CommandError, match="no finding 'weather'; there are settings, version") as error:
             call_command("doctor", "--skip", "weather")
         assert error.value.returncode == 2
-
-    def test_a_broken_setting_is_reported_and_no_traceback(self, settings, capsys):
         settings.JOBS = {"QUEUES": 7}
         assert exit_code() == 1
         assert "jobs.E003" in capsys.readouterr().out
-
-
-def run_doctor(url: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", "doctor", *arguments],
-        cwd=project.BASE_DIR,
-        env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "backupsched.settings", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -103,7 +85,17 @@ class TestALostConnection:
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_real_pooler_is_noticed(pooled_url):
-    ended = run_doctor(pooled_url, "--json", *only("pooler", "isolation"), BACKUPSCHED_WAKE="listen")
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "doctor", "--json", *only("pooler", "isolation")],
+        cwd=project.BASE_DIR,
+        env={
+            **os.environ, "DATABASE_URL": pooled_url, "DJANGO_SETTINGS_MODULE": "backupsched.settings",
+            "BACKUPSCHED_WAKE": "listen",
+        },
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )  # fmt: skip
     found = {one["name"]: one for one in json.loads(ended.stdout)}
     assert (found["pooler"]["severity"], found["pooler"]["numbers"]) == ("warning", {"pooled": True})
     assert found["isolation"]["severity"] == "ok"

@@ -1,22 +1,34 @@
-"""Installing the periodic tasks: once, on their grid, corrected when they differ, and shown."""
+"""The periodic tasks: installed once, on their grid, corrected; a sweep by a person; the cluster that runs them."""
 
 import json
+import os
+import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 import pytest
+from django.core.management import CommandError
 from django_q.models import Schedule as PeriodicTask
 
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
 from operations.management.commands.install_schedules import install
 from operations.periodic_tasks import WANTED
 from tests.commands import command
+from tests.factories import make_record
+from tests.jobs.worker_processes import Programs
 from tests.threads import at_once
+from tests.waiting import PATIENCE, eventually
 
 NOW = datetime(2026, 3, 2, 12, 3, 20, tzinfo=UTC)
 HOURLY = "backlog sweep: up to 7 days old, hourly"
 
 
 run, _ = command("install_schedules")
+sweep, _ = command("process_backlog")
 
 
 def actions(**options: Any) -> set[str]:
@@ -49,9 +61,7 @@ class TestInstalling:
             ("backlog sweep: up to 360 days old, every 192 hours", sweep, "(360,)", "I", 11520),
             ("alert digests", "alerting.digest.send_due", None, "H", None),
         ]
-
-    def test_again_changes_nothing(self):
-        install(now=NOW)
+        assert all(callable(locate(wanted.func)) for wanted in WANTED)
         before = list(PeriodicTask.objects.order_by("pk").values())
         assert actions() == {"unchanged"}
         assert list(PeriodicTask.objects.order_by("pk").values()) == before
@@ -76,12 +86,6 @@ class TestInstalling:
                 following = one.calculate_next_run()
                 assert (following - one.next_run).total_seconds() == wanted.every
                 one.next_run = following
-
-    def test_each_task_calls_what_there_is(self):
-        from pydoc import locate
-
-        for wanted in WANTED:
-            assert callable(locate(wanted.func))
 
 
 @pytest.mark.django_db
@@ -110,9 +114,9 @@ class TestCorrecting:
         assert getattr(task(HOURLY), field) == after
         assert actions() == {"unchanged"}
 
-    def test_a_run_that_is_late_is_left_to_the_qcluster(self):
+    def test_a_run_that_is_late_is_left_to_the_qcluster_and_an_empty_text_from_the_admin_is_no_change(self):
         late = datetime(2026, 2, 20, 4, tzinfo=UTC)
-        PeriodicTask.objects.filter(name=HOURLY).update(next_run=late)
+        PeriodicTask.objects.filter(name=HOURLY).update(next_run=late, kwargs="", cluster="")
         assert actions() == {"unchanged"}
         assert task(HOURLY).next_run == late
 
@@ -123,10 +127,6 @@ class TestCorrecting:
         PeriodicTask.objects.filter(name=HOURLY).update(next_run=datetime(2026, 3, 2, 14, tzinfo=UTC))
         steps = install(now=datetime(2026, 3, 2, 12, 59, 30, tzinfo=UTC))
         assert [step.action for step in steps if step.name == HOURLY] == ["unchanged"]
-
-    def test_an_empty_text_from_the_admin_is_no_change(self):
-        PeriodicTask.objects.update(kwargs="", cluster="")
-        assert actions() == {"unchanged"}
 
     def test_a_renamed_one_is_known_by_what_it_calls(self):
         PeriodicTask.objects.filter(name=HOURLY).update(name="backlog sweep, 7 days")
@@ -144,29 +144,69 @@ class TestCorrecting:
 
 
 @pytest.mark.django_db
-class TestTheCommand:
-    def test_shows_what_it_installs_changes_and_leaves(self):
-        assert run().count("installed  ") == len(WANTED)
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
-        PeriodicTask.objects.create(name="mine", func="jobs.periodic.prune")
-        lines = run().splitlines()
-        assert lines[0].split() == ["changed", "backlog", "tick"]
-        assert lines[1].strip() == "minutes: 7 → 1"
-        assert lines[2].split() == ["unchanged", "backlog", "prune"]
-        assert lines[-1].split() == ["left", "mine:", "jobs.periodic.prune()"]
-
-    def test_a_dry_run_shows_the_same_and_changes_nothing(self):
-        assert run("--dry-run").count("installed  ") == len(WANTED)
-        assert not PeriodicTask.objects.exists()
-        run()
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
-        assert "minutes: 7 → 1" in run("--dry-run")
-        facts = json.loads(run("--json", "--dry-run"))
-        assert facts["tasks"][0] == {"name": "backlog tick", "action": "changed", "changes": {"minutes": [7, 1]}}
-        assert (len(facts["tasks"]), task("backlog tick").minutes) == (len(WANTED), 7)
+def test_the_command_shows_what_it_installs_changes_and_leaves_and_a_dry_run_changes_nothing():
+    assert run("--dry-run").count("installed  ") == len(WANTED)
+    assert not PeriodicTask.objects.exists()
+    assert run().count("installed  ") == len(WANTED)
+    PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+    PeriodicTask.objects.create(name="mine", func="jobs.periodic.prune")
+    facts = json.loads(run("--json", "--dry-run"))
+    assert facts["tasks"][0] == {"name": "backlog tick", "action": "changed", "changes": {"minutes": [7, 1]}}
+    assert (len(facts["tasks"]), task("backlog tick").minutes) == (len(WANTED) + 1, 7)
+    lines = [line.split() for line in run().splitlines()]
+    assert lines[:3] == [["changed", "backlog", "tick"], ["minutes:", "7", "→", "1"], ["unchanged", "backlog", "prune"]]
+    assert lines[-1] == ["left", "mine:", "jobs.periodic.prune()"]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_at_once_make_each_row_once():
     at_once(install, install, install)
     assert PeriodicTask.objects.count() == len(WANTED)
+
+
+def make_waiting(hours: float) -> BacklogRecord:
+    """Its last failure was a moment ago: a sweep of the clock would not take it."""
+    now = database_clock()
+    values = {"run_after": now + timedelta(days=9), "failures": 3, "last_failure_at": now}
+    return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, inserted_at=now - timedelta(hours=hours), **values)
+
+
+@pytest.mark.django_db
+class TestASweepByHand:
+    def test_makes_ready_what_is_young_enough_also_what_has_just_failed(self):
+        young, old = make_waiting(71), make_waiting(73)
+        assert sweep("3") == "1 record is ready; nothing up to 3 days old waits for a sweep any more.\n"
+        young.refresh_from_db()
+        old.refresh_from_db()
+        assert (young.status, old.status) == (Status.READY, Status.WAITING)
+
+    def test_a_dry_run_says_how_many_it_would_be_and_json_has_the_facts(self):
+        make_waiting(1)
+        make_waiting(2)
+        assert sweep("1", "--dry-run") == "2 records would be ready.\n"
+        assert sweep("1", "--dry-run", "--max-records", "1").startswith("1 record would be ready; older ones were left")
+        assert not BacklogRecord.objects.ready().exists()
+        assert json.loads(sweep("1", "--json", "--max-records", "1")) == {
+            "max_age_days": 1, "ready": 1, "left_some": True, "done_before": False, "skipped": False, "dry_run": False,
+        }  # fmt: skip
+
+    def test_bad_usage_is_named(self):
+        with pytest.raises(CommandError, match="DAYS: '0' is no number of days: from 1 to 360"):
+            sweep("0")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_it_waits_for_a_database_that_is_away_and_ends_with_its_process_group(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        cluster = programs.run("manage.py", "qcluster", DATABASE_URL="postgresql://127.0.0.1:1/none")
+        eventually(lambda: "waiting for the database" in programs.log())
+        assert cluster.poll() is None
+        assert "Traceback" not in programs.log()
+        asked_as_a_group = programs.run("manage.py", "qcluster")
+        eventually(lambda: "running." in programs.log(1))
+        os.killpg(asked_as_a_group.pid, signal.SIGTERM)
+        assert asked_as_a_group.wait(PATIENCE) == 0
+    finally:
+        programs.end()
