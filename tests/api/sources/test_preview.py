@@ -9,7 +9,7 @@ from django.test import Client
 
 from schedules.models import Schedule
 from sources.models import Policy
-from tests.api.asking import problem_of
+from tests.api.asking import fields_of, problem_of
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -38,38 +38,12 @@ def test_the_next_periods_with_their_openings(admin_client: Client) -> None:
     assert second["begins_at"] > first["begins_at"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nothing",
-        "LAPTOPS",
-    ],
-)
-def test_an_unknown_policy(admin_client: Client, name: str) -> None:
-    named("laptops")
-    answer = get(admin_client, name)
-    assert answer.status_code == 404
-    problem_of(answer)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("count", "0"),
-        ("count", "9" * 5000),
-        ("from", "10000-01-01T00:00:00Z"),
-    ],
-)
-def test_a_bad_count_or_instant_is_refused_by_name(admin_client: Client, field: str, value: str) -> None:
-    named("laptops")
-    answer = get(admin_client, "laptops", **{field: value})
-    assert answer.status_code == 422
-    assert problem_of(answer)["detail"].startswith(field)
-
-
-def test_a_policy_that_cannot_be_read(admin_client: Client) -> None:
-    policy = named("broken")
-    Policy.objects.filter(pk=policy.pk).update(window=[{"days": "never"}])
-    answer = get(admin_client, "broken")
-    assert answer.status_code == 422
-    assert "correct the policy" in problem_of(answer)["hint"]
+def test_what_cannot_be_previewed_is_refused(admin_client: Client) -> None:
+    policy = named("laptops")
+    for name in ("nothing", "LAPTOPS"):
+        problem_of(get(admin_client, name), 404)
+    for field, value in (("count", "0"), ("count", "9" * 5000), ("from", "10000-01-01T00:00:00Z")):
+        assert list(fields_of(get(admin_client, "laptops", **{field: value}))) == [field]
+    assert get(admin_client, str(policy.pk)).status_code == 200, "by its id, when none has that name"
+    Policy.objects.update(window=[{"days": "never"}])
+    assert "correct the policy" in problem_of(get(admin_client, "laptops"), 422)["hint"]
