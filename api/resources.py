@@ -35,7 +35,7 @@ from pydantic import BaseModel
 
 from api import history
 from api.auth import Staff, viewing
-from api.cursors import ASK_FOR_LESS, Place, page_of, patiently
+from api.cursors import ASK_FOR_LESS, Pages, patiently
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
 
@@ -138,8 +138,8 @@ class Resource(Generic[Row]):
         asked = {name: value for name, value in query if name not in PAGING and value is not None}
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
-            place = Place.of(self.model, query.ordering, self.with_value)
-            shown, following = page_of(rows, place, query.limit, query.cursor, self.path)
+            pages = Pages(self.model, self.path, query.ordering, self.with_value)
+            shown, following = pages.page(rows, query.limit, query.cursor)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:
