@@ -50,7 +50,6 @@ class AlertRoutes(Declared[AlertRoute]):
 
     service, tag, answer = Routes, "workers", AlertRouteAnswer
     filters, orderings = {"name": Name, "enabled": bool}, ("id", "name")
-    moving = ("sent_at",)
 
 
 router = Router()

@@ -18,9 +18,8 @@ from api.fields import MovedAnswer, RowId
 from api.models import Scope
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
-from jobs import states
 from jobs.models import BacklogRecord
-from jobs.states import WaitingFor
+from operations.backlog.facts import record_facts
 from sources import edits, held_back, planning, repository_edits
 from sources.backups import check, copies, deciding
 from sources.domain.status import Status
@@ -141,7 +140,6 @@ class Assignments(Declared[Assignment]):
     filters = {"source": RowId, "policy": RowId, "status": Status, "held_back": bool}
     lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
     orderings = ("id", "next_backup_at", "last_backup_at", "failures", "source__name")
-    moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
 
     def rows(self) -> QuerySet[Any]:
         return with_assignment_status(
@@ -179,16 +177,8 @@ def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str
     subjects = [planning.subject_of(assignment.pk) for assignment in assignments]
     found = BacklogRecord.objects.unfinished().filter(kind=planning.KIND, subject__in=subjects)
     return {
-        record.subject: {
-            "id": record.pk,
-            "status": states.Status(record.status).name.lower(),
-            "queue": record.queue,
-            "waiting_for": None if record.waiting_for is None else WaitingFor(record.waiting_for).label,
-            "run_after": record.run_after,
-            "closes_at": record.closes_at,
-            "failures": record.failures,
-        }
-        for record in found
+        facts["subject"]: {name: facts[name] for name in RecordOfAssignment.model_fields}
+        for facts in record_facts(found)
     }
 
 

@@ -9,7 +9,6 @@ same value are in the order of their ids.
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from django.core import signing
@@ -27,104 +26,67 @@ LONGEST_CURSOR = 2000
 
 ASK_FOR_LESS = "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`"
 
-NOT_OURS = "is not one that this list gave with this ordering"
 
+class Pages:
+    """The pages of a list in an ordering: `field`, or `-field` for the other direction, and then by id in the same one.
 
-@dataclass(frozen=True)
-class Place:
-    """How a list is ordered: by a field of the model, in one direction, and then by id in the same one.
-
-    `nullable`: rows without a value are listed, last.
+    A field of the model, also along a path, as `origin__name`. `with_value`: of these only rows that have a value.
     """
 
-    field: str
-    descending: bool
-    nullable: bool
+    def __init__(self, model: type[Model], name: str, ordering: str, with_value: Collection[str] = ()) -> None:
+        self.ordering, self.salt, self.model = ordering, f"{__name__}:{name}", model
+        self.path, self.descending = ordering.lstrip("-"), ordering.startswith("-")
+        fields: list[Any] = []
+        for part in self.path.split("__"):
+            fields.append((fields[-1].related_model if fields else model)._meta.get_field(part))
+        self.field, has_null = fields[-1], any(field.null for field in fields)
+        self.only_with_value = has_null and self.path in with_value
+        self.nullable = has_null and not self.only_with_value
 
-    @classmethod
-    def of(cls, model: type[Model], ordering: str, with_value: Collection[str] = ()) -> "Place":
-        """`name`, or `-name` for the other direction. `with_value`: of these fields only rows that have a value."""
-        field = ordering.lstrip("-")
-        nullable = field not in with_value and _is_nullable(model, field)
-        return cls(field, ordering.startswith("-"), nullable)
+    def page(self, rows: QuerySet[Any], limit: int, cursor: str | None) -> tuple[list[Any], str | None]:
+        """A page of `rows`, and the cursor of the next one: None when there is none.
 
-    @property
-    def ordering(self) -> str:
-        return f"{'-' if self.descending else ''}{self.field}"
+        Raises: ApiError (422) for a cursor that is not of this list.
+        """
+        if cursor is not None:
+            rows = rows.filter(self._after(*self._read(cursor)))
+        if self.only_with_value:
+            rows = rows.filter(**{f"{self.path}__isnull": False})
+        by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
+        first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
+        found = list(rows.order_by(*first, "-id" if self.descending else "id")[: limit + 1])
+        shown = found[:limit]
+        return shown, (self._write(shown[-1]) if len(found) > limit else None)
 
+    def _after(self, value: Any, row_id: int) -> Q:
+        """Which rows come after the one with that value and id."""
+        beyond = "lt" if self.descending else "gt"
+        later, none = Q(**{f"id__{beyond}": row_id}), Q(**{f"{self.path}__isnull": True})
+        if self.path == "id":
+            return later
+        if value is None:
+            return none & later
+        further = Q(**{f"{self.path}__{beyond}": value})
+        if not self.nullable:  # written so that an index on both finds where to begin
+            return Q(**{f"{self.path}__{beyond}e": value}) & (further | later)
+        return further | (Q(**{self.path: value}) & later) | none
 
-def page_of(
-    rows: QuerySet[Any], place: Place, limit: int, cursor: str | None, name: str
-) -> tuple[list[Any], str | None]:
-    """A page of `rows`, and the cursor of the next one: None when there is none.
+    def _write(self, row: Any) -> str:
+        value = row
+        for part in self.path.split("__"):
+            value = getattr(value, part) if value is not None else None
+        text = value.isoformat() if hasattr(value, "isoformat") else value
+        return signing.dumps([self.ordering, text, row.pk], salt=self.salt)
 
-    `name`: of the list; cursors of others are refused.
-
-    Raises: ApiError (422) for a cursor that is not of this list.
-    """
-    if cursor is not None:
-        rows = rows.filter(_after(place, _read(cursor, place, name, rows.model)))
-    found = list(_ordered(rows, place)[: limit + 1])
-    shown = found[:limit]
-    return shown, (_write(shown[-1], place, name) if len(found) > limit else None)
-
-
-def _ordered(rows: QuerySet[Any], place: Place) -> QuerySet[Any]:
-    tie = "-id" if place.descending else "id"
-    if place.field == "id":
-        return rows.order_by(tie)
-    field = F(place.field)
-    if place.nullable:
-        return rows.order_by(field.desc(nulls_last=True) if place.descending else field.asc(nulls_last=True), tie)
-    if _is_nullable(rows.model, place.field):
-        rows = rows.filter(**{f"{place.field}__isnull": False})
-    return rows.order_by(field.desc() if place.descending else field.asc(), tie)  # NULLS LAST would pass an index by
-
-
-def _after(place: Place, at: tuple[Any, Any]) -> Q:
-    """Which rows come after the one with that value and id."""
-    value, row_id = at
-    beyond = "lt" if place.descending else "gt"
-    later = Q(**{f"id__{beyond}": row_id})
-    if place.field == "id":
-        return later
-    if value is None:
-        return Q(**{f"{place.field}__isnull": True}) & later
-    if not place.nullable:  # written so that an index on both finds where to begin
-        return Q(**{f"{place.field}__{beyond}e": value}) & (Q(**{f"{place.field}__{beyond}": value}) | later)
-    after = Q(**{f"{place.field}__{beyond}": value}) | (Q(**{place.field: value}) & later)
-    return after | Q(**{f"{place.field}__isnull": True})
-
-
-def _fields(model: type[Model], path: str) -> list[Any]:
-    """The fields along a path, as `origin__name`."""
-    found: list[Any] = []
-    for name in path.split("__"):
-        found.append((found[-1].related_model if found else model)._meta.get_field(name))
-    return found
-
-
-def _is_nullable(model: type[Model], path: str) -> bool:
-    return any(getattr(field, "null", False) for field in _fields(model, path))
-
-
-def _write(row: Any, place: Place, name: str) -> str:
-    value = row
-    for part in place.field.split("__"):
-        value = getattr(value, part) if value is not None else None
-    text = value.isoformat() if hasattr(value, "isoformat") else value
-    return signing.dumps([place.ordering, text, row.pk], salt=f"{__name__}:{name}")
-
-
-def _read(cursor: str, place: Place, name: str, model: type[Model]) -> tuple[Any, Any]:
-    """Raises: ApiError (422)."""
-    try:
-        ordering, text, row_id = signing.loads(cursor, salt=f"{__name__}:{name}")
-        if ordering != place.ordering:
-            raise not_valid([("cursor", NOT_OURS)])
-        return tuple(_fields(model, path)[-1].to_python(of) for path, of in ((place.field, text), ("id", row_id)))
-    except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
-        raise not_valid([("cursor", NOT_OURS)]) from error
+    def _read(self, cursor: str) -> tuple[Any, Any]:
+        """The value and the id of the row before. Raises: ApiError (422)."""
+        try:
+            ordering, text, row_id = signing.loads(cursor, salt=self.salt)
+            if ordering != self.ordering:
+                raise ValueError(ordering)
+            return self.field.to_python(text), self.model._meta.pk.to_python(row_id)
+        except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
+            raise not_valid([("cursor", "is not one that this list gave with this ordering")]) from error
 
 
 @contextmanager

@@ -7,7 +7,6 @@ service (declarations/service.py).
 
     class ThrottlesOfTheApi(Declared[Throttle]):     # the rest is as in `api/resources.py`
         service, tag, answer = Throttles, "throttles", ThrottleAnswer
-        filters = {"name": Name, "paused": bool}
 
 What each request goes through, in order, in one transaction:
 
@@ -34,7 +33,7 @@ from api.errors import ApiError
 from api.fields import partial
 from api.idempotency import once
 from api.operations import saved_schema
-from api.resources import Resource, Row
+from api.resources import Resource, Row, etag_of
 from declarations.service import Service, article
 
 
@@ -48,7 +47,9 @@ class Declared(Resource[Row]):
     shown_once: ClassVar[dict[str, Any]] = {}
     """Attributes of a new row that the answer to its creation has besides, as fields of a schema; not stored."""
 
-    creates: ClassVar[bool] = True
+    edited_besides: ClassVar[tuple[str, ...]] = ()
+    """What else of the answer is part of the ETag."""
+
     changes: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
     removes: ClassVar[bool] = False
@@ -62,11 +63,10 @@ class Declared(Resource[Row]):
         body, an, name = self.body or self.service.declaration, article(self.name), self.name
         saved = saved_schema(self.answer, {})
         new = saved_schema(self.answer, self.shown_once) if self.shown_once else saved
-        if self.creates:
-            self.operation(
-                "post", self.create, f"create {name}", f"Create {an}", self.permits("add"), {201: new}, of_one=False,
-                takes={"body": body}, has=["etag", "location", "idempotency", "conflict"],
-            )  # fmt: skip
+        self.operation(
+            "post", self.create, f"create {name}", f"Create {an}", self.permits("add"), {201: new}, of_one=False,
+            takes={"body": body}, has=["etag", "location", "idempotency", "conflict"],
+        )  # fmt: skip
         if self.changes:
             self.operation(
                 "patch", self.change, f"update {name}", f"Update {an}", self.permits("change"), saved,
@@ -81,8 +81,6 @@ class Declared(Resource[Row]):
                 takes=edits.BACKUPS if self.removes else {},
                 description=f"{background}409: something uses it; `detail` says what.",
             )  # fmt: skip
-
-    # ── to override ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def permits(self, verb: str) -> Staff:
         """Who may `view`, `add`, `change` and `delete` rows."""
@@ -100,10 +98,9 @@ class Declared(Resource[Row]):
         return answer.model_construct(**facts).model_dump(mode="json", warnings=False)
 
     def etag(self, row: Row, content: dict[str, Any]) -> str:
-        """What a row refers to counts by its id: to rename that is no edit of the row."""
-        return super().etag(row, content | self.service().ids(row))
-
-    # ── what a request goes through ────────────────────────────────────────────────────────────────────────────────
+        """Of what people edit, and nothing that machines move; what is referred to by its id: names may change."""
+        edited = (*self.service.declaration.model_fields, *self.edited_besides)
+        return etag_of({name: content[name] for name in edited} | self.service().ids(row))
 
     def create(self, request: HttpRequest, body: BaseModel) -> HttpResponse:
         """Raises: ApiError (409, 422)."""

@@ -12,6 +12,7 @@ from api.auth import writing
 from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, Name
+from api.resources import etag_of
 from delivery import declarations, endpoints, signing
 from delivery.models import Endpoint
 from jobs.clock import database_clock
@@ -70,6 +71,7 @@ class EndpointsOfTheApi(Declared[Endpoint]):
     shown_once = {"signing_secret": (str | None, Field(description=SHOWN_ONCE))}
     filters = {"name": Name, "kind": declarations.KindOfEndpoint}
     orderings = ("id", "name")
+    edited_besides = ("signing_secrets",)
 
     def rows(self) -> QuerySet[Any]:
         """With their signing secrets."""
@@ -86,7 +88,7 @@ class EndpointsOfTheApi(Declared[Endpoint]):
 
     def etag(self, row: Endpoint, content: dict[str, Any]) -> str:
         """Another authorization is another ETag."""
-        return super().etag(row, content | {"authorization": row.sealed_authorization})
+        return etag_of({"edited": super().etag(row, content), "authorization": row.sealed_authorization})
 
 
 def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:

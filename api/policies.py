@@ -29,8 +29,7 @@ class EditUnderWay(Schema):
 
 
 class PolicyAnswer(Policy):
-    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move (`sources`,
-    `next_trigger_at`, `edit_under_way`)."""
+    """A policy. `schedule`: the id of its schedule."""
 
     id: int
     schedule: int
@@ -99,7 +98,6 @@ class PoliciesOfTheApi(Declared[models.Policy]):
         "repository": "repository__name",
     }  # fmt: skip
     orderings = ("id", "schedule__name", "schedule__priority", "schedule__next_trigger_at")
-    moving = ("sources", "next_trigger_at", "edit_under_way")
 
     def rows(self) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().rows().annotate(sources=Count("assignments"))

@@ -27,7 +27,6 @@ class RepositoriesOfTheApi(Declared[models.Repository]):
     service, tag, answer = Repositories, "repositories", RepositoryAnswer
     shown_once = {"new_key": (str | None, Field(description=NEW_KEY))}
     filters, orderings = {"name": Name}, ("id", "name")
-    moving = ("breaker",)
     removes = True
 
     def rows(self) -> QuerySet[Any]:

@@ -5,7 +5,6 @@
         filters = {"key": Name, "open": bool}        # query parameters; what is not sent is not filtered by
         lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
         orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
-        moving = ("waiting",)                        # answered, but no part of the ETag
 
         def facts(self, rows):                       # more than the answer's fields of the row by name
             return [self.own_facts(row) | {"waiting": …} for row in rows]
@@ -36,7 +35,7 @@ from pydantic import BaseModel
 
 from api import history
 from api.auth import Staff, viewing
-from api.cursors import ASK_FOR_LESS, Place, page_of, patiently
+from api.cursors import ASK_FOR_LESS, Pages, patiently
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
 
@@ -46,11 +45,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 ETAG_LENGTH = 32
 
 
-def etag_of(content: dict[str, Any], moving: Sequence[str] = ()) -> str:
-    """The ETag of JSON content, quoted: a digest without its `moving` members, which machines move: else each second
-    would make the ETags of people stale."""
-    kept = {name: value for name, value in content.items() if name not in moving}
-    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+def etag_of(content: dict[str, Any]) -> str:
+    """The ETag of JSON content, quoted: its digest."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:ETAG_LENGTH]}"'
 
 
@@ -78,7 +75,6 @@ class Resource(Generic[Row]):
     with_value: ClassVar[tuple[str, ...]] = ()
     """Orderings in which rows without a value are left out, so that an index without them yields the order."""
 
-    moving: ClassVar[tuple[str, ...]] = ()
     ask_for_less: ClassVar[str] = ASK_FOR_LESS
     """What to do when a list takes too long."""
 
@@ -133,7 +129,7 @@ class Resource(Generic[Row]):
         return answer.model_validate(facts).model_dump(mode="json", by_alias=True)
 
     def etag(self, row: Row, content: dict[str, Any]) -> str:
-        return etag_of(content, self.moving)
+        return etag_of(content)
 
     # ── the rest ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,8 +138,8 @@ class Resource(Generic[Row]):
         asked = {name: value for name, value in query if name not in PAGING and value is not None}
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
-            place = Place.of(self.model, query.ordering, self.with_value)
-            shown, following = page_of(rows, place, query.limit, query.cursor, self.path)
+            pages = Pages(self.model, self.path, query.ordering, self.with_value)
+            shown, following = pages.page(rows, query.limit, query.cursor)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

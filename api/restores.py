@@ -40,7 +40,6 @@ class RestoresOfTheApi(Declared[Restore]):
     filters = {"assignment": RowId, "source": RowId, "outcome": Annotated[str, Field(max_length=12)]}
     lookups = {"source": "assignment__source"}
     orderings, usual_ordering = ("id", "asked_at"), "-asked_at"
-    moving = tuple(sorted(set(RestoreAnswer.model_fields) - {"id", "assignment"}))
 
     def rows(self) -> QuerySet[Any]:
         return Restore.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")

@@ -24,7 +24,6 @@ class RetryPoliciesOfTheApi(Declared[models.RetryPolicy]):
     service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer
     filters = {"name": Name, "algorithm": AlgorithmName}
     orderings, usual_ordering = ("id", "name"), "name"
-    moving = ("first_delays",)
 
     def facts(self, rows: Sequence[models.RetryPolicy]) -> list[dict[str, Any]]:
         """With one draw of the first waits."""

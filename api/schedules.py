@@ -125,7 +125,6 @@ class SchedulesOfTheApi(Declared[Schedule]):
     }  # fmt: skip
     lookups = {name: f"{name}__name" for name in ("throttle", "endpoint", "retry_policy")}
     orderings = ("id", "name", "next_trigger_at")
-    moving = ("next_trigger_at",)
 
     def own_facts(self, row: Schedule) -> dict[str, Any]:
         """A paused one triggers nothing next."""

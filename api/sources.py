@@ -29,7 +29,7 @@ ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 
 class SourceAnswer(declarations.Source):
-    """A source. From `status` on it is moved by machines and by actions: its ETag has none of that."""
+    """A source. From `status` on it is moved by machines and by actions."""
 
     id: int
     inserted_at: datetime
@@ -46,13 +46,6 @@ class SourceAnswer(declarations.Source):
     clock_skew: float | None
     last_woken_at: datetime | None
     wakes: int
-
-
-MOVING = (
-    "status", "reason", "policies", "paused_at", "snoozed_until", "checked_in_at", "hostname", "addresses",
-    "on_battery", "metered", "clock_skew", "last_woken_at", "wakes",
-)  # fmt: skip
-"""No part of a source's ETag."""
 
 
 class StaffSnoozeBody(SnoozeRequest):
@@ -104,7 +97,6 @@ class SourcesOfTheApi(Declared[Source]):
     }
     lookups = {"paused": lambda paused: Q(paused_at__isnull=not paused), "policy": _is_under}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
-    moving = MOVING
     removes = True
 
     def rows(self) -> QuerySet[Any]:

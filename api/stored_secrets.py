@@ -24,7 +24,7 @@ class StoredSecretAnswer(declarations.StoredSecret):
 class StoredSecretsOfTheApi(Declared[models.StoredSecret]):
     service, body, tag, answer = StoredSecrets, declarations.NewStoredSecret, "sources", StoredSecretAnswer
     filters, orderings = {"name": Name}, ("id", "name")
-    moving = ("used_by",)
+    edited_besides = ("changed_at",)
 
     def facts(self, rows: Sequence[models.StoredSecret]) -> list[dict[str, Any]]:
         users = users_of([row.name for row in rows])

@@ -25,7 +25,7 @@ class LiveThrottle(Schema):
 
 
 class ThrottleAnswer(Throttle):
-    """A throttle. `paused`: it lets nothing through. `live` is no part of its ETag."""
+    """A throttle. `paused`: it lets nothing through."""
 
     id: int
     paused: bool
@@ -39,7 +39,6 @@ class ThrottlesOfTheApi(Declared[models.Throttle]):
     filters = {"name": Name, "paused": bool}
     lookups = {"paused": lambda paused: Q(max_in_flight=0) if paused else ~Q(max_in_flight=0)}
     orderings = ("id", "name", "max_in_flight")
-    moving = ("live",)
 
     def facts(self, rows: Sequence[models.Throttle]) -> list[dict[str, Any]]:
         """With what they do at this moment."""

@@ -72,3 +72,29 @@ def fields_of(answer: Any) -> dict[str, str]:
 def found(answer: Any) -> Any:
     assert answer.status_code == 200, answer.content
     return answer.json()
+
+
+def made(answer: Any) -> Any:
+    assert answer.status_code == 201, answer.content
+    return answer.json()
+
+
+def ids_of(answer: Any) -> list[int]:
+    """Of a page of a list."""
+    return [each["id"] for each in found(answer)["items"]]
+
+
+def check_filters(program: Program, path: str, *expected: tuple[dict[str, Any], Any]) -> None:
+    """Each query finds that row alone."""
+    for query, row in expected:
+        assert ids_of(program.get(path, **query)) == [row.pk], query
+
+
+def pages_of(program: Program, path: str, **query: Any) -> list[int]:
+    """The ids of a list, read in pages of two."""
+    ids, cursor = [], {}
+    while cursor is not None:
+        page = found(program.get(path, limit=2, **query, **cursor))
+        ids += [each["id"] for each in page["items"]]
+        cursor = {"cursor": page["next"]} if page["next"] else None
+    return ids

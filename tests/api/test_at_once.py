@@ -8,14 +8,14 @@ from django.db import transaction
 
 from api import idempotency
 from api.models import IdempotencyKey
+from declarations.service import Finished
 from delivery import endpoints
 from jobs.models import Throttle
 from operations import throttles
 from operations.declarations import Throttles
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
-from tests.schedules.event_records import make_event_schedule
-from tests.schedules.factories import make_endpoint
+from tests.schedules.factories import make_endpoint, make_events
 from tests.threads import a_lock_is_waited_for, at_once, beside, meeting
 from tests.waiting import PATIENCE, eventually
 
@@ -27,7 +27,7 @@ BODY = {"name": "hooks", "max_in_flight": 5}
 def test_of_two_changes_with_one_etag_the_second_is_refused(program: Program) -> None:
     created = program.post("throttles", BODY)
     path, etag = created.headers["Location"], created.headers["ETag"]
-    for number in range(5):
+    for number in range(3):
         bodies = [{"max_in_flight": number * 2 + 6}, {"max_in_flight": number * 2 + 7}]
         answers = at_once(*(partial(program.patch, path, body, If_Match=etag) for body in bodies))
         assert sorted(answer.status_code for answer in answers) == [200, 412]
@@ -86,13 +86,6 @@ def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
 
 
-def test_many_at_once_with_one_key_create_once(program: Program) -> None:
-    answers = at_once(*(lambda: program.post("throttles", BODY, Idempotency_Key="k") for _ in range(6)))
-    assert {answer.status_code for answer in answers} <= {201, 409}
-    assert 201 in {answer.status_code for answer in answers}
-    assert Throttle.objects.count() == 1
-
-
 def test_what_failed_leaves_no_key_behind(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is killed, or the database goes, after the row was written and before the answer was stored."""
 
@@ -115,14 +108,14 @@ def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
 ) -> None:
     """The database checks references at the commit."""
     path = program.post("throttles", BODY).headers["Location"]
-    schedule, throttle = make_event_schedule(), Throttle.objects.get()
+    schedule, throttle = make_events(), Throttle.objects.get()
 
-    def then_it_goes(service: Any, row: Any) -> list[str]:
+    def then_it_goes(service: Any, row: Any) -> Finished:
         assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
-        return []
+        return Finished()
 
     monkeypatch.setattr(Schedules, "finish", then_it_goes)
-    problem_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.name}), 409, 422)
+    assert list(fields_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.name}))) == ["throttle"]
     schedule.refresh_from_db()
     assert schedule.throttle_id is None
 

@@ -1,37 +1,34 @@
-"""What holds for every resource, seen at throttles: pages, ETags, keys, refusals, and who may."""
+"""What holds for every resource, most of it seen at throttles: pages, ETags, keys, refusals, and who may."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from api.models import IdempotencyKey
 from api.pruning import prune
-from api.resources import etag_of
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
 from operations import throttles
 from operations.declarations import Throttles
-from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.factories import NOON, make_schedule, make_throttle
+from schedules.models import Schedule
+from sources.models import Policy, Source
+from tests.api.asking import Program, check_filters, fields_of, found, ids_of, made, make_user, pages_of, problem_of
+from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.schedules.event_records import delivered, make_event_schedule, make_trigger
+from tests.schedules.factories import make_events
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
-
-
-def pages_of(program: Program, path: str, **query: Any) -> list[int]:
-    """The ids of a list, read in pages of two."""
-    found, cursor = [], None
-    while True:
-        page = program.get(path, limit=2, **query, **({"cursor": cursor} if cursor else {})).json()
-        found += [each["id"] for each in page["items"]]
-        cursor = page["next"]
-        if cursor is None:
-            return found
-
 
 BODY = {"name": "hooks", "max_in_flight": 5, "rate": 2.5, "burst": 10}
 
@@ -39,13 +36,11 @@ BODY = {"name": "hooks", "max_in_flight": 5, "rate": 2.5, "burst": 10}
 class TestCreating:
     def test_what_was_made_is_answered_with_its_place_and_etag(self, program: Program) -> None:
         answer = program.post("throttles", BODY)
-        assert answer.status_code == 201, answer.content
-        made = Throttle.objects.get()
-        assert answer.headers["Location"] == f"/api/throttles/{made.pk}"
-        facts = answer.json()
+        facts, row = made(answer), Throttle.objects.get()
+        assert answer.headers["Location"] == f"/api/throttles/{row.pk}"
         assert {name: facts[name] for name in BODY} == BODY
         read = program.get(answer.headers["Location"])
-        assert (read.headers["ETag"], read.json()["id"]) == (answer.headers["ETag"], made.pk)
+        assert (read.headers["ETag"], read.json()["id"]) == (answer.headers["ETag"], row.pk)
         [line] = LogEntry.objects.all()
         assert (line.user, line.change_message) == (program.user, "Created by the API, token a program.")
 
@@ -68,14 +63,9 @@ class TestCreating:
             "name": "is missing", "max_in_flight": "must be a whole number", "more": "is unknown here",
         }  # fmt: skip
 
-    def test_a_name_that_is_taken_is_named(self, program: Program) -> None:
-        program.post("throttles", BODY)
-        assert list(fields_of(program.post("throttles", BODY))) == ["name"]
-
-    def test_a_name_that_is_taken_after_the_check_is_told_the_same(
+    def test_a_name_that_is_taken_is_named_also_when_that_happens_after_the_check(
         self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Somebody else saves it between the check and the save."""
         fill = Throttles.fill
 
         def then_it_is_taken(*given: Any) -> Any:
@@ -83,33 +73,26 @@ class TestCreating:
             Throttle.objects.create(name="hooks", max_in_flight=1)
             return changed
 
-        monkeypatch.setattr(Throttles, "fill", then_it_is_taken)
+        with monkeypatch.context() as patch:
+            patch.setattr(Throttles, "fill", then_it_is_taken)
+            assert list(fields_of(program.post("throttles", BODY))) == ["name"]
+        program.post("throttles", BODY)
         assert list(fields_of(program.post("throttles", BODY))) == ["name"]
 
-    @pytest.mark.parametrize(
-        "body",
-        [
-            '{"rate": NaN}',
-            "{",
-            "\ud800x",
-        ],
-    )
+    @pytest.mark.parametrize("body", ['{"rate": NaN}', "{", "\ud800x", ""])
     def test_what_is_no_json_object_is_refused(self, body: str, program: Program) -> None:
-        problem_of(program.post("throttles", body.encode(errors="surrogatepass")), 400)
-
-    def test_no_body_is_refused(self, program: Program) -> None:
-        problem_of(program.post("throttles"), 422)
+        problem_of(program.post("throttles", body.encode(errors="surrogatepass")), 400 if body else 422)
 
 
 class TestWarnings:
     def test_what_a_save_warns_of_is_in_its_answer_as_the_command_prints_it_and_nowhere_else(
         self, program: Program
     ) -> None:
-        made, again = (program.post("throttles", BODY | {"max_in_flight": 0}, Idempotency_Key="k") for _ in range(2))
-        assert made.json()["warnings"] == throttles.warnings(Throttle.objects.get()) != []
-        assert again.json() == made.json() | {"warnings": []}
-        path = made.headers["Location"]
-        for sent, warned in ({"rate": 3.5}, made.json()["warnings"]), ({"rate": 3.5}, []), ({"max_in_flight": 5}, []):
+        answer, again = (program.post("throttles", BODY | {"max_in_flight": 0}, Idempotency_Key="k") for _ in range(2))
+        assert made(answer)["warnings"] == throttles.warnings(Throttle.objects.get()) != []
+        assert again.json() == answer.json() | {"warnings": []}
+        path, paused = answer.headers["Location"], answer.json()["warnings"]
+        for sent, warned in ({"rate": 3.5}, paused), ({"rate": 3.5}, []), ({"max_in_flight": 5}, []):
             answer = program.patch(path, sent)
             assert (answer.status_code, answer.json()["warnings"]) == (200, warned), sent
         read = program.get(path)
@@ -118,26 +101,21 @@ class TestWarnings:
 
 class TestReading:
     def test_pages_are_whole_in_any_ordering_while_rows_come_and_go(self, program: Program) -> None:
-        made = [make_throttle(cap).pk for cap in (3, 1, 2, 1, 3)]
+        rows = [make_throttle(cap).pk for cap in (3, 1, 2, 1, 3)]
         for ordering, expected in {
             "max_in_flight": [1, 3, 2, 0, 4], "-max_in_flight": [4, 0, 2, 3, 1], "id": [0, 1, 2, 3, 4],
             "-id": [4, 3, 2, 1, 0],
         }.items():  # fmt: skip
-            found = pages_of(program, "throttles", ordering=ordering)
-            assert found == [made[place] for place in expected], ordering
-
-    def test_the_row_at_a_cursor_may_go(self, program: Program) -> None:
-        made = [make_throttle(1).pk for _ in range(3)]
-        page = program.get("throttles", limit=1).json()
-        Throttle.objects.filter(pk=made[0]).delete()
-        following = program.get("throttles", limit=1, cursor=page["next"]).json()
-        assert [each["id"] for each in following["items"]] == [made[1]]
+            assert pages_of(program, "throttles", ordering=ordering) == [rows[place] for place in expected], ordering
+        cursor = found(program.get("throttles", limit=1))["next"]
+        Throttle.objects.filter(pk=rows[0]).delete()
+        assert ids_of(program.get("throttles", limit=1, cursor=cursor)) == [rows[1]]
 
     def test_what_has_no_value_comes_last_in_both_directions(self, program: Program) -> None:
         instants = [None, NOON, None, NOON + timedelta(hours=1), None]
-        made = [make_schedule(next_trigger_at=at).pk for at in instants]
+        rows = [make_schedule(next_trigger_at=at).pk for at in instants]
         for ordering, expected in {"next_trigger_at": [1, 3, 0, 2, 4], "-next_trigger_at": [3, 1, 4, 2, 0]}.items():
-            assert pages_of(program, "schedules", ordering=ordering) == [made[place] for place in expected], ordering
+            assert pages_of(program, "schedules", ordering=ordering) == [rows[place] for place in expected], ordering
 
     def test_a_cursor_belongs_to_its_list_and_its_ordering(self, program: Program) -> None:
         [make_throttle(1) for _ in range(2)]
@@ -159,95 +137,110 @@ class TestReading:
         assert list(fields_of(program.get("throttles", **query))) == [field]
 
     def test_it_is_filtered(self, program: Program) -> None:
-        paused, open_one = make_throttle(0), make_throttle(1)
-        for query, found in (
-            ({"paused": "true"}, paused),
-            ({"paused": "false"}, open_one),
-            ({"name": paused.name}, paused),
-        ):
-            assert [each["id"] for each in program.get("throttles", **query).json()["items"]] == [found.pk]
+        paused, going = make_throttle(0), make_throttle(1)
+        expected = ({"paused": "true"}, paused), ({"paused": "false"}, going), ({"name": paused.name}, paused)
+        check_filters(program, "throttles", *expected)
 
     def test_an_unknown_one_is_not_there(self, program: Program) -> None:
         for row_id in ("0", "7", "9223372036854775808", "9" * 5000, "x", "-1"):
             problem_of(program.get(f"throttles/{row_id}"), 404)
 
+    @pytest.mark.parametrize("path", ["schedules", "sources", "assignments", "records"])
+    def test_many_cost_no_more_queries_than_one(
+        self, path: str, program: Program, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        events = make_event_schedule(name="events") if path == "records" else None
+        if events:
+            make_trigger(events)
+
+        def make(number: int) -> None:
+            if events:
+                delivered(events, number)
+            elif path == "schedules":
+                endpoint = Endpoint.objects.create(name=f"e {number}", url="https://example.com/")
+                make_schedule(throttle=make_throttle(1), retry_policy=make_retry_policy(), endpoint=endpoint)
+            else:
+                make_assignment()
+
+        make(1)
+        program.get(path)  # its token notes once that it is used
+        with CaptureQueriesContext(connection) as of_one:
+            assert len(ids_of(program.get(path))) == 1
+        for number in range(2, 6):
+            make(number)
+        with django_assert_num_queries(len(of_one)):
+            assert len(ids_of(program.get(path))) == 5
+
 
 class TestChanging:
-    def test_what_is_left_out_of_a_patch_stays(self, program: Program) -> None:
-        path = program.post("throttles", BODY).headers["Location"]
-        answer = program.patch(path, {"rate": None})
-        assert (answer.status_code, answer.json()["rate"], answer.json()["burst"]) == (200, None, 10)
-        assert LogEntry.objects.first().change_message == "Changed rate by the API, token a program."
-
-    def test_a_stale_etag_changes_nothing(self, program: Program) -> None:
-        created = program.post("throttles", BODY)
-        path, etag = created.headers["Location"], created.headers["ETag"]
-        changed = program.patch(path, {"max_in_flight": 6}, If_Match=etag)
-        assert (changed.status_code, changed.headers["ETag"] == etag) == (200, False)
-        problem_of(program.patch(path, BODY | {"max_in_flight": 7}, If_Match=etag), 412)
-        problem_of(program.delete(path, If_Match=etag), 412)
-        assert Throttle.objects.get().max_in_flight == 6
-        assert program.delete(path, If_Match=changed.headers["ETag"]).status_code == 204
-
-    def test_what_is_sent_again_unchanged_keeps_the_etag_and_writes_no_history(self, program: Program) -> None:
-        created = program.post("throttles", BODY)
-        answer = program.patch(created.headers["Location"], BODY, If_Match=created.headers["ETag"])
-        assert (answer.headers["ETag"], LogEntry.objects.count()) == (created.headers["ETag"], 1)
-
-    @pytest.mark.parametrize("sent", ["x", '"a', "", "W/x"])
-    def test_an_if_match_that_is_none_is_refused(self, sent: str, program: Program) -> None:
-        path = program.post("throttles", BODY).headers["Location"]
-        problem_of(program.patch(path, {"max_in_flight": 6}, If_Match=sent), 400)
-
-    def test_any_of_several_etags_matches_and_a_weak_one_does_not(self, program: Program) -> None:
-        created = program.post("throttles", BODY)
-        path, etag = created.headers["Location"], created.headers["ETag"]
-        assert program.patch(path, {}, If_Match=f'"other", {etag}').status_code == 200
-        assert program.patch(path, {}, If_Match="*").status_code == 200
-        problem_of(program.patch(path, {}, If_Match=f"W/{etag}"), 412)
-
-    def test_live_numbers_are_no_part_of_the_etag(self) -> None:
-        assert etag_of({"a": 1, "live": 2}, ("live",)) == etag_of({"a": 1, "live": 3}, ("live",))
-        assert etag_of({"a": 1}) != etag_of({"a": 2})
-
-    def test_only_what_differs_is_written(self, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_left_out_of_a_patch_stays_and_what_stays_is_not_written(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What lies in the bucket of a throttle moves while it is edited."""
-        path = program.post("throttles", BODY).headers["Location"]
-        written: list[Any] = []
-        save = Throttle.save
+        created = program.post("throttles", BODY)
+        path, written, save = created.headers["Location"], [], Throttle.save
         monkeypatch.setattr(
             Throttle, "save", lambda row, **given: (written.append(given["update_fields"]), save(row, **given))
         )
-        program.patch(path, BODY | {"rate": 3.5})
-        assert written == [["rate"]]
+        answer = program.patch(path, BODY, If_Match=created.headers["ETag"])
+        assert (answer.headers["ETag"], LogEntry.objects.count(), written) == (created.headers["ETag"], 1, [])
+        answer = program.patch(path, BODY | {"rate": None})
+        assert (answer.status_code, answer.json()["rate"], answer.json()["burst"]) == (200, None, 10)
+        assert program.patch(path, {"max_in_flight": 7}).json()["burst"] == 10
+        assert written == [["rate"], ["max_in_flight"]]
+        messages = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
+        assert list(messages)[1:] == [f"Changed {each[0]} by the API, token a program." for each in written]
+
+    def test_a_stale_etag_changes_nothing_and_any_of_several_matches(self, program: Program) -> None:
+        created = program.post("throttles", BODY)
+        path, etag = created.headers["Location"], created.headers["ETag"]
+        changed = program.patch(path, {"max_in_flight": 6}, If_Match=f'"other", {etag}')
+        assert (changed.status_code, changed.headers["ETag"] == etag) == (200, False)
+        for stale in (etag, f"W/{changed.headers['ETag']}"):
+            problem_of(program.patch(path, BODY | {"max_in_flight": 7}, If_Match=stale), 412)
+            problem_of(program.delete(path, If_Match=stale), 412)
+        for none in ("x", '"a', "", "W/x", f"{changed.headers['ETag']}, x"):
+            problem_of(program.patch(path, {"max_in_flight": 7}, If_Match=none), 400)
+        assert Throttle.objects.get().max_in_flight == 6
+        assert program.patch(path, {}, If_Match="*").status_code == 200
+        assert program.delete(path, If_Match=changed.headers["ETag"]).status_code == 204
+
+    @pytest.mark.parametrize(
+        ("path", "make", "move"),
+        [
+            ("throttles", lambda: make_throttle(3), lambda: make_record(lane=make_lane(Throttle.objects.get()))),
+            ("schedules", make_events, lambda: Schedule.objects.update(next_trigger_at=NOON)),
+            ("policies", make_policy, lambda: make_assignment(Policy.objects.get())),
+            ("sources", make_source, lambda: Source.objects.update(checked_in_at=NOON, paused_at=timezone.now())),
+            ("retry-policies", lambda: make_retry_policy(algorithm="sidekiq", parameters={}), lambda: None),
+        ],
+    )
+    def test_what_machines_move_is_no_part_of_the_etag(
+        self, path: str, make: Callable[[], Any], move: Callable[[], Any], program: Program
+    ) -> None:
+        one = f"{path}/{make().pk}"
+        before = program.get(one)
+        move()
+        after = program.get(one)
+        assert before.json() != after.json()
+        assert before.headers["ETag"] == after.headers["ETag"]
+        name = found(after)["name"]
+        assert program.patch(one, {"name": f"{name} 2"}, If_Match=before.headers["ETag"]).status_code == 200
+        problem_of(program.patch(one, {"name": name}, If_Match=before.headers["ETag"]), 412)
 
 
 class TestDeleting:
-    def test_what_is_used_stays_and_its_users_are_named(self, program: Program) -> None:
-        throttle = make_throttle(1)
-        make_schedule(name="hourly", throttle=throttle)
-        problem = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
-        assert "by the schedule hourly" in problem["detail"]
-        assert "`detail`" in problem["hint"]
-        assert Throttle.objects.exists()
-        assert not LogEntry.objects.exists()
-
-    def test_what_came_into_use_after_the_check_stays_and_says_what_to_do(
+    def test_what_is_used_stays_and_its_users_are_named_also_when_they_come_after_the_check(
         self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         throttle = make_throttle(1)
         make_schedule(name="hourly", throttle=throttle)
+        first = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
         monkeypatch.setattr(Throttles, "uses", lambda service, row: [])
-        problem = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
-        assert "hourly" in problem["detail"]
-        assert "`detail`" in problem["hint"]
-
-    def test_of_an_endpoint_the_hint_leads_to_what_is_told(self, program: Program) -> None:
-        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/")
-        make_schedule(name="hourly", endpoint=endpoint)
-        problem = problem_of(program.delete(f"endpoints/{endpoint.pk}"), 409)
-        assert "another endpoint" in problem["detail"]
-        assert "`detail`" in problem["hint"]
+        for problem in (first, problem_of(program.delete(f"throttles/{throttle.pk}"), 409)):
+            assert "by the schedule hourly" in problem["detail"]
+            assert "`detail`" in problem["hint"]
+        assert (Throttle.objects.count(), LogEntry.objects.count()) == (1, 0)
 
     def test_what_is_gone_is_not_there(self, program: Program) -> None:
         throttle = make_throttle(1)
@@ -258,24 +251,18 @@ class TestDeleting:
 
 class TestIdempotencyKeys:
     def test_the_same_request_gets_the_same_answer_and_creates_once(self, program: Program) -> None:
-        first = program.post("throttles", BODY, Idempotency_Key="k-1")
-        second = program.post("throttles", BODY, Idempotency_Key="k-1")
+        first, second = (program.post("throttles", BODY, Idempotency_Key="k-1") for _ in range(2))
         assert (second.status_code, second.content) == (201, first.content)
         for header in ("Location", "ETag", "Content-Type"):
             assert second.headers[header] == first.headers[header]
         assert (second.headers.get("Idempotent-Replayed"), first.headers.get("Idempotent-Replayed")) == ("true", None)
         assert Throttle.objects.count() == 1
-
-    def test_another_request_with_it_is_refused(self, program: Program) -> None:
-        program.post("throttles", BODY, Idempotency_Key="k-1")
-        assert list(fields_of(program.post("throttles", BODY | {"rate": 3.5}, Idempotency_Key="k-1"))) == [
-            "Idempotency-Key"
-        ]
-
-    def test_keys_belong_to_who_sends_them(self, program: Program) -> None:
-        program.post("throttles", BODY, Idempotency_Key="k-1")
-        other = Program()
-        assert other.post("throttles", BODY | {"name": "other"}, Idempotency_Key="k-1").status_code == 201
+        stored = IdempotencyKey.objects.get()
+        assert (stored.status, len(stored.request_digest)) == (201, 64), "no one guesses from it what was sent"
+        for change in ({"rate": 3.5}, {"name": "other"}):
+            refused = program.post("throttles", BODY | change, Idempotency_Key="k-1")
+            assert list(fields_of(refused)) == ["Idempotency-Key"]
+        assert Program().post("throttles", BODY | {"name": "other"}, Idempotency_Key="k-1").status_code == 201
 
     def test_who_was_refused_may_send_something_better_with_it(self, program: Program) -> None:
         problem_of(program.post("throttles", BODY | {"rate": 0}, Idempotency_Key="k-1"), 422)
@@ -286,36 +273,27 @@ class TestIdempotencyKeys:
         assert list(fields_of(program.post("throttles", BODY, Idempotency_Key=key))) == ["Idempotency-Key"]
         assert not Throttle.objects.exists()
 
-    def test_what_it_stores_of_the_request_cannot_be_guessed_from(self, program: Program) -> None:
-        program.post("throttles", BODY, Idempotency_Key="k-1")
-        stored = IdempotencyKey.objects.get()
-        assert (stored.status, len(stored.request_digest)) == (201, 64)
-
-    def test_after_a_day_a_key_is_as_good_as_new(self, program: Program) -> None:
+    def test_after_a_day_a_key_is_as_good_as_new_and_forgotten(self, program: Program) -> None:
         program.post("throttles", BODY, Idempotency_Key="k-1")
         IdempotencyKey.objects.update(created_at=database_clock() - timedelta(hours=24))
         answer = program.post("throttles", BODY | {"name": "other"}, Idempotency_Key="k-1")
         assert (answer.status_code, answer.headers.get("Idempotent-Replayed")) == (201, None)
-
-    def test_old_ones_are_forgotten(self, program: Program) -> None:
-        for number in range(2):
-            program.post("throttles", BODY | {"name": f"{number}"}, Idempotency_Key=f"{number}")
-        IdempotencyKey.objects.filter(key="0").update(created_at=NOON)
+        program.post("throttles", BODY | {"name": "third"}, Idempotency_Key="k-2")
+        IdempotencyKey.objects.filter(key="k-1").update(created_at=NOON)
         assert prune(NOON + timedelta(hours=23, minutes=59)) == 0
         assert prune(NOON + timedelta(hours=24)) == 1
-        assert IdempotencyKey.objects.get().key == "1"
+        assert IdempotencyKey.objects.get().key == "k-2"
 
 
 class TestWhoMay:
-    ASKED = (
-        ("GET", "throttles", "view", "read"),
-        ("GET", "throttles/{}", "view", "read"),
-        ("POST", "throttles", "add", "write"),
-        ("PATCH", "throttles/{}", "change", "write"),
-        ("DELETE", "throttles/{}", "delete", "write"),
-    )
-
-    @pytest.mark.parametrize(("method", "path", "verb", "scope"), ASKED)
+    @pytest.mark.parametrize(
+        ("method", "path", "verb", "scope"),
+        [
+            ("GET", "throttles", "view", "read"), ("GET", "throttles/{}", "view", "read"),
+            ("POST", "throttles", "add", "write"), ("PATCH", "throttles/{}", "change", "write"),
+            ("DELETE", "throttles/{}", "delete", "write"),
+        ],
+    )  # fmt: skip
     def test_scope_and_permission_are_both_needed(self, method: str, path: str, verb: str, scope: str) -> None:
         throttle = make_throttle(1)
         body = BODY if method in ("POST", "PATCH") else None
@@ -331,15 +309,56 @@ class TestWhoMay:
 
     def test_a_session_may_without_a_scope_but_with_its_csrf_token(self) -> None:
         user = make_user("add_throttle")
-        client = Client()
-        client.force_login(user)
-        assert client.post("/api/throttles", BODY, content_type="application/json").status_code == 201
-        strict = Client(enforce_csrf_checks=True)
-        strict.force_login(user)
-        problem_of(strict.post("/api/throttles", BODY, content_type="application/json"), 403)
+        for strict, status in ((False, 201), (True, 403)):
+            client = Client(enforce_csrf_checks=strict)
+            client.force_login(user)
+            answer = client.post("/api/throttles", BODY | {"name": str(strict)}, content_type="application/json")
+            assert answer.status_code == status, answer.content
 
     def test_without_a_login_or_without_being_staff_nothing_is_allowed(self) -> None:
         problem_of(Client().get("/api/throttles"), 401)
         problem_of(Client().post("/api/throttles", BODY, content_type="application/json"), 401)
         problem_of(Program(make_user(is_staff=False, is_superuser=True)).get("throttles"), 403)
         assert User.objects.count() == 1
+
+
+class TestReferences:
+    def test_are_names_in_bodies_and_answers(self, program: Program) -> None:
+        throttle, retry_policy = make_throttle(3), make_retry_policy()
+        Endpoint.objects.create(name="receiver", url="https://example.com/hook")
+        names = {"endpoint": "receiver", "throttle": throttle.name, "retry_policy": retry_policy.name}
+        answer = program.post("schedules", {"name": "hourly", "cron": "0 * * * *"} | names)
+        for row in (made(answer), found(program.get("schedules"))["items"][0]):
+            assert {name: row[name] for name in names} == names
+        changed = found(program.patch(answer.headers["Location"], {"throttle": None, "retry_policy": None}))
+        assert (changed["throttle"], changed["retry_policy"], changed["endpoint"]) == (None, None, "receiver")
+        policy = make_policy(throttle=throttle)
+        row = found(program.get(f"policies/{policy.pk}"))
+        assert (row["throttle"], row["repository"]) == (throttle.name, policy.repository.name)
+
+    def test_keep_the_etag_when_what_they_name_is_renamed(self, program: Program) -> None:
+        throttle = make_throttle(3)
+        schedule = make_schedule(throttle=throttle)
+        etag = program.get(f"schedules/{schedule.pk}").headers["ETag"]
+        found(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
+        again = program.get(f"schedules/{schedule.pk}")
+        assert (found(again)["throttle"], again.headers["ETag"]) == ("renamed", etag)
+
+
+class TestFindingAnIdByItsName:
+    def test_each_list_takes_the_exact_name(self, program: Program) -> None:
+        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/hook")
+        policy, other = make_policy(), make_policy()
+        throttle, retry_policy, schedule = make_throttle(3), make_retry_policy(), make_schedule()
+        make_throttle(4)
+        expected = {
+            "throttles": (throttle.name, throttle.pk),
+            "retry-policies": (retry_policy.name, retry_policy.pk),
+            "endpoints": (endpoint.name, endpoint.pk),
+            "schedules": (schedule.name, schedule.pk),
+            "policies": (policy.schedule.name, policy.pk),
+            "repositories": (other.repository.name, other.repository_id),
+        }
+        for path, (name, pk) in expected.items():
+            assert ids_of(program.get(path, name=name)) == [pk], path
+            assert ids_of(program.get(path, name=name[:-1])) == [], path

@@ -47,14 +47,14 @@ class TestIssuing:
         kept += [str(session.get_decoded()) for session in Session.objects.all()]
         assert text[1] not in " ".join(kept)
 
-    def test_without_days_it_does_not_expire(self, admin_client: Client, admin_user: User) -> None:
-        issue(admin_client, admin_user, days="")
-        assert ApiToken.objects.get().expires_at is None
-
-    def test_bad_input_is_named_in_the_form(self, admin_client: Client, admin_user: User) -> None:
+    def test_without_scopes_there_is_none_and_without_days_it_does_not_expire(
+        self, admin_client: Client, admin_user: User
+    ) -> None:
         answer = issue(admin_client, admin_user, scopes=[])
         assert (answer.status_code, b"bst_" in answer.content) == (200, False)
         assert not ApiToken.objects.exists()
+        issue(admin_client, admin_user, days="")
+        assert ApiToken.objects.get().expires_at is None
 
     def test_it_takes_the_permission_and_a_superuser_for_the_name_of_others(self, admin_user: User) -> None:
         person = make_user("add_apitoken", "view_apitoken")
@@ -67,7 +67,7 @@ class TestIssuing:
 
 
 class TestRevoking:
-    def test_a_question_comes_first(self, admin_client: Client, admin_user: User) -> None:
+    def test_a_question_comes_first_of_one_and_of_several(self, admin_client: Client, admin_user: User) -> None:
         issued = tokens.issue(admin_user, "grafana", ["read"])
         path = f"{TOKENS}{issued.token.pk}/revoke/"
         asked = admin_client.get(path, follow=True)
@@ -76,8 +76,6 @@ class TestRevoking:
         admin_client.post(path, {"confirmed": "yes"})
         assert tokens.authenticate(issued.text) is None
         assert LogEntry.objects.get().change_message == "Revoked."
-
-    def test_several_from_the_list(self, admin_client: Client, admin_user: User) -> None:
         ids = [tokens.issue(admin_user, "grafana", ["read"]).token.pk for _ in range(2)]
         answer = admin_client.post(
             TOKENS, {"action": "revoke", "_selected_action": ids, "confirmed": "yes"}, follow=True

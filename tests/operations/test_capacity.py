@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from operations.capacity import capacity_view, picture
 from operations.terminal import text_of
 from schedules.capacity import Capacity
-from tests.schedules.test_capacity import found, slow
+from tests.schedules.test_capacity import demand, found, slow
 
 
 def texts(capacity: Capacity) -> list[str]:
@@ -15,8 +15,10 @@ def texts(capacity: Capacity) -> list[str]:
 
 
 def test_the_picture_has_its_busiest_minute_and_its_days() -> None:
-    drawn = texts(found(cron="0 3 * * *", stagger="none"))
-    assert drawn[0] == "Load: 1,000 in the busiest minute (Sat 03:00)"
+    shared = found(demand(cron="0 3 * * *", stagger="none"), stagger="none")
+    assert sum(shared.load) == 174_000
+    drawn = texts(shared)
+    assert drawn[0] == "Load: 2,000 in the busiest minute (Sat 03:00), with all that shares its throttle"
     assert drawn[1:3] == ["Sat 21 Nov", "Sun 22 Nov"]
 
 

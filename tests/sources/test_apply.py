@@ -144,6 +144,8 @@ BOMB = "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
         ("", "is not an object with repositories"),
         ("[" * 5_000, "is nested too deeply"),
         (b"\xff\xfe", "is not UTF-8 text"),
+        ('{"sources": [', "bad.yaml is not JSON: line 1, column 14"),
+        ('{"sources": [], "sources": []}', "the key 'sources' stands twice"),
     ],
 )
 def test_a_bad_file_is_refused_in_words(content: Any, message: str, tmp_path: Path) -> None:
@@ -152,8 +154,9 @@ def test_a_bad_file_is_refused_in_words(content: Any, message: str, tmp_path: Pa
     assert message in refused(str(path))
 
 
-def test_a_file_that_is_too_large_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_there_or_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sources.fleet_files.LARGEST", {"JSON": 50, "YAML": 20})
+    assert "cannot read" in refused(str(tmp_path / "large.yaml"))
     (tmp_path / "large.yaml").write_text("throttles: []" + " " * 30)
     assert "is larger than 20 bytes; write it as JSON" in refused(str(tmp_path / "large.yaml"))
 

@@ -77,16 +77,6 @@ class TestCreating:
         assert sorted(answer.status_code for answer in answers) == [201, 422]
         assert Assignment.objects.count() == 1
 
-    def test_an_assignment_to_a_policy_that_is_being_deleted(self, programs: tuple[Program, Program]) -> None:
-        policy, source = make_policy(), make_source()
-        one, other = programs
-        deleted, made = at_once(
-            lambda: one.delete(f"policies/{policy.pk}"),
-            lambda: other.post("assignments", {"source": source.pk, "policy": policy.pk}),
-        )
-        assert (deleted.status_code, made.status_code) in {(204, 422), (409, 201), (204, 409), (204, 404)}
-        assert Assignment.objects.exists() == Policy.objects.exists()
-
     def test_its_policy_cannot_go_once_it_is_saved(
         self, programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,13 +1,16 @@
-"""Who is let in: agents with their token, staff with a session and, for changes, the CSRF token."""
+"""Who is let in: an agent with its token, which it gets for a code."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from jobs.models import Decision
 from sources.agents import tokens
-from sources.models import AgentToken
-from tests.api.asking import problem_of
+from sources.models import AgentToken, EnrolmentCode
+from tests.api.asking import fields_of, made, problem_of
 from tests.api.sources.agents import Agent
 from tests.sources.factories import make_assignment, make_source
 
@@ -42,14 +45,8 @@ class TestToken:
         assert len({tuple(sorted(answer.headers.items())) for answer in answers}) == 1
         assert answers[0].headers["WWW-Authenticate"] == "Bearer"
         problem_of(answers[0])
-
-    def test_scripts_of_browsers_cannot_use_it_so_it_needs_no_csrf_token(self) -> None:
-        agent = Agent()
-        strict = Client(enforce_csrf_checks=True)
-        answer = strict.post(
-            "/api/check-in", "{}", content_type="application/json", headers={"Authorization": f"Bearer {agent.token}"}
-        )
-        assert answer.status_code == 200
+        valid.client = Client(enforce_csrf_checks=True)
+        assert valid.check_in().status_code == 200, "browsers' scripts cannot use it, so it needs no CSRF token"
 
 
 class TestAnotherSource:
@@ -75,3 +72,41 @@ class TestAnotherSource:
         agent = Agent(make_source(name="own"))
         assert agent.check_in(source="own").status_code == 200
         assert agent.check_in(source=None).status_code == 200
+
+
+def enrol(code: Any, **more: Any) -> Any:
+    return Client().post("/api/enrol", {"code": code, **more}, content_type="application/json")
+
+
+class TestEnrolment:
+    def test_a_code_is_exchanged_for_a_token_that_works(self) -> None:
+        source = make_source(name="laptop")
+        code = tokens.make_code(source)
+        found = made(enrol(code.lower().replace("-", ""), hostname="büro"))
+        assert sorted(found) == ["interval", "server_time", "source", "token"]
+        assert (found["source"], found["interval"]) == ("laptop", 300)
+        assert abs(datetime.fromisoformat(found["server_time"]) - timezone.now()) < timedelta(minutes=1)
+        agent = tokens.authenticate(found["token"])
+        assert agent is not None
+        assert (agent.source, agent.source.hostname) == (source, "büro")
+        line = repr(vars(Decision.objects.get(what="enrolled")))
+        assert (code in line, found["token"] in line) == (False, False)
+
+    def test_unknown_used_and_expired_codes_get_the_same_answer(self) -> None:
+        used, expired, revoked = make_source(), make_source(), make_source()
+        codes = [tokens.make_code(source) for source in (used, expired, revoked)]
+        enrol(codes[0])
+        EnrolmentCode.objects.filter(source=expired).update(expires_at=timezone.now())
+        tokens.revoke(revoked)
+        answers = [enrol(code) for code in (*codes, "K7QP-K7QP-K7QP-K7QP", "", "nul\0", "日本")]
+        assert {answer.status_code for answer in answers} == {401}
+        assert len({answer.content for answer in answers}) == 1
+        assert "manage.py enrol" in problem_of(answers[0])["hint"]
+        assert AgentToken.objects.count() == 1
+
+    def test_what_is_no_text_or_too_long_is_refused_by_name_and_uses_up_no_code(self) -> None:
+        for wrong in (None, 7, ["K7QP"], "x" * 65):
+            assert list(fields_of(enrol(wrong))) == ["code"]
+        code = tokens.make_code(make_source())
+        assert list(fields_of(enrol(code, hostname="x" * 254))) == ["hostname"]
+        assert enrol(code).status_code == 201

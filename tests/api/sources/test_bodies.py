@@ -38,9 +38,11 @@ class TestBodies:
         assert Agent().post("check-in", filled).status_code == 200
         assert Agent().post("check-in", filled + " ").status_code == 413
 
-    def test_a_length_that_is_no_number_is_refused(self) -> None:
+    def test_a_length_that_is_no_number_or_unknown_is_refused(self) -> None:
         for length in ("-1", "9" * 5000):
             problem_of(Agent().send("{}", CONTENT_LENGTH=length), 400, 413)
+        answer = Agent().send("{}", headers={"Transfer-Encoding": "chunked"}, CONTENT_LENGTH="")
+        assert "Content-Length" in problem_of(answer, 411)["hint"]
 
     def test_a_sender_who_hangs_up_is_no_error_of_the_server(self) -> None:
         class HungUp:
@@ -52,19 +54,12 @@ class TestBodies:
         answer = Agent().send("{}", **{"wsgi.input": HungUp()})
         assert problem_of(answer, 400)["detail"] == "the body ended too early"
 
-    def test_an_unknown_length_is_refused(self) -> None:
-        answer = Agent().send("{}", headers={"Transfer-Encoding": "chunked"}, CONTENT_LENGTH="")
-        assert "Content-Length" in problem_of(answer, 411)["hint"]
-
     def test_another_content_type_is_refused(self) -> None:
         form = "application/x-www-form-urlencoded"
         for content_type in ("text/plain", form, "multipart/form-data; boundary=x", "text/json"):
             assert "application/json" in problem_of(Agent().send("{}", content_type), 415)["hint"]
-
-    def test_a_named_encoding_is_fine(self) -> None:
         answer = Agent().send('{"hostname": "büro"}', "application/json; charset=utf-8")
-        assert answer.status_code == 200
-        assert Source.objects.get().hostname == "büro"
+        assert (answer.status_code, Source.objects.last().hostname) == (200, "büro")
 
 
 class TestErrors:
@@ -75,10 +70,10 @@ class TestErrors:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         problem_of(answer)
 
-    @pytest.mark.parametrize("path", ["", "nothing", "check-in/", "\0", "%2e%2e/admin", "policies//preview"])
-    def test_where_nothing_is(self, path: str) -> None:
-        for method in ("get", "post", "delete"):
-            problem_of(getattr(Client(enforce_csrf_checks=True), method)(f"/api/{path}"), 401, 403, 404)
+    def test_where_nothing_is(self) -> None:
+        for path in ("", "nothing", "check-in/", "\0", "%2e%2e/admin", "policies//preview"):
+            for method in ("get", "post", "delete"):
+                problem_of(getattr(Client(enforce_csrf_checks=True), method)(f"/api/{path}"), 401, 403, 404)
 
     def test_other_pages_keep_their_errors(self, admin_client: Client) -> None:
         answer = admin_client.get("/admin/nothing/here/")

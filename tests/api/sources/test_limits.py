@@ -80,17 +80,9 @@ class TestFailedTokens:
     def test_twenty_a_minute_per_address(self) -> None:
         assert [wrong_token().status_code for _ in range(20)] == [401] * 20
         assert_limited(wrong_token())
+        assert_limited(wrong_token(**{"X-Forwarded-For": "10.0.0.9", "Forwarded": "for=10.0.0.9"}))
         assert wrong_token("192.0.2.8").status_code == 401
-
-    def test_a_forwarded_address_is_not_believed(self) -> None:
-        for number in range(20):
-            wrong_token(**{"X-Forwarded-For": f"10.0.0.{number}", "Forwarded": f"for=10.0.0.{number}"})
-        assert_limited(wrong_token(**{"X-Forwarded-For": "10.0.0.99"}))
-
-    def test_a_valid_token_from_the_same_address_is_accepted_all_the_same(self) -> None:
-        for _ in range(25):
-            wrong_token()
-        assert Agent(remote="192.0.2.7").check_in().status_code == 200
+        assert Agent(remote="192.0.2.7").check_in().status_code == 200, "a valid one is accepted all the same"
 
 
 @pytest.mark.django_db
@@ -101,12 +93,11 @@ class TestFailedCodes:
         assert_limited(enrol(code))
         assert enrol(code, "192.0.2.8").status_code == 201
 
-    @pytest.mark.slow
     def test_wrong_codes_hold_up_no_right_one_from_the_same_address(self) -> None:
-        codes = [tokens.make_code(make_source()) for _ in range(30)]  # a fleet behind one address
-        refused = [enrol(f"{number:04}").status_code for number in range(FAILED_ENROLMENTS.count + 1)]
-        assert refused == [401] * FAILED_ENROLMENTS.count + [429]
-        assert [enrol(code).status_code for code in codes] == [201] * 30
+        codes = [tokens.make_code(make_source()) for _ in range(3)]  # a fleet behind one address
+        FAILED_ENROLMENTS.grant("192.0.2.7", FAILED_ENROLMENTS.count - 2)
+        assert [enrol(f"{number:04}").status_code for number in range(3)] == [401, 401, 429]
+        assert [enrol(code).status_code for code in codes] == [201] * 3
 
 
 @pytest.mark.django_db
@@ -119,17 +110,13 @@ class TestAgents:
         assert_limited(agent.check_in())
         assert Agent().check_in().status_code == 200
 
-    def test_ten_rotations_an_hour(self) -> None:
-        agent = Agent()
-        assert {agent.post("agent/rotate").status_code for _ in range(10)} == {200}
-        assert_limited(agent.post("agent/rotate"))
-        assert AgentToken.objects.count() == 11
-
-    def test_ten_backups_asked_for_an_hour(self) -> None:
+    def test_ten_rotations_and_ten_backups_asked_for_an_hour(self) -> None:
         agent, other = Agent(), Agent()
-        assert {agent.post("agent/back-up-now").status_code for _ in range(10)} == {200}
-        assert_limited(agent.post("agent/back-up-now"))
-        assert other.post("agent/back-up-now").status_code == 200
+        for verb in ("rotate", "back-up-now"):
+            assert {agent.post(f"agent/{verb}").status_code for _ in range(10)} == {200}
+            assert_limited(agent.post(f"agent/{verb}"))
+            assert other.post(f"agent/{verb}").status_code == 200
+        assert AgentToken.objects.filter(source=agent.source).count() == 11
 
     def test_a_stolen_token_names_sixty_new_addresses_an_hour_for_workers_to_look_at(self) -> None:
         agent, looked_at = Agent(), set()
