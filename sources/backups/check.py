@@ -33,6 +33,7 @@ from sources.repository_breaker import guarded_by
 from sources.storage import layout
 from sources.storage.checking import Checked, Damage
 from sources.storage.location import RESTIC
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.CHECK
@@ -224,7 +225,7 @@ def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], fa
             if held := breakers.refusal(guarded_by(repository), work.record):
                 raise StorageFailed(held.reason)
             found[repository.pk], _ = _read(work, row, repository, 0)
-        except (StorageFailed, repositories.Busy) as error:
+        except (StorageFailed, Busy) as error:
             failed.append(f"repository {repository}: {error}")
         except Stopped:
             break

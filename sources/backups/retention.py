@@ -32,6 +32,7 @@ from sources.domain.retention import MISSING, Kept
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from sources.storage import layout
 from sources.storage.checking import GONE, Damage
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.RETENTION
@@ -110,7 +111,7 @@ def _remove(work: upkeep.Work) -> Removal:
     done = Removal()
     try:
         _remove_all(work, done)
-    except (StorageFailed, repositories.Busy, Stopped):
+    except (StorageFailed, Busy, Stopped):
         if done.manifests:
             _log(work.record, done, database_clock())
         raise

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
+from sources.storage.layout import later_runs
 from sources.storage.manifests import Entry, ManifestDamaged
-from sources.storage.points import later_runs
 from sources.storage.store import Store
 
 RCLONE = "rclone"

@@ -28,10 +28,10 @@ from pathlib import Path
 from sources.storage import layout, manifests, runs
 from sources.storage.copies import Copied, check_is_there, later_than
 from sources.storage.digests import digests_of_copy
+from sources.storage.layout import later_runs, place_of
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.neighbours import Left, differing, files_of, is_long, unaccounted
 from sources.storage.places import RCLONE, by_place
-from sources.storage.points import later_runs, place_of
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}

@@ -137,7 +137,7 @@ def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
         each.last_backup_at, each.next_backup_at, each.proved_at = NOW, NOW + timedelta(days=3000), NOW
         each.save()
     add_backup(kept, "20261102T065755Z", 99)
-    found = [{"path": "a", "repository": each} for each in (old.pk, 99)]
+    found = [{"path": "a", "repository": each} for each in (old.pk, 0)]
     CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=found)
     removing.start(old, with_backups=False, by="kim", now=NOW)
     assert isinstance(run(at_work()), Succeeded)
