@@ -52,6 +52,11 @@ class Damage:
     repository: int | None = None
 
 
+def of_manifest(point: str, why: str, repository: int | None = None) -> Damage:
+    """A point whose manifest cannot be read, or is not there."""
+    return Damage(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, why, repository)
+
+
 @dataclass
 class Checked:
     """What a run has read, and where the next one begins: both empty: with a new round. `total`: bytes of the round.

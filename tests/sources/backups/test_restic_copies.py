@@ -234,11 +234,17 @@ def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
         planning.back_up_now([anna])
         done(handed_on(anna, database_clock()))
     anna.refresh_from_db()
+    planning.back_up_now([bert := make_assignment(policy, make_source(name="bert", path=str(folder)))])
+    done(handed_on(bert, database_clock()))
+    bert.refresh_from_db()
+    forget(here, bert, *points_in(here, bert))
     gone, _, lost, newest = points_in(here, anna)
     policy.keep = {"last": 2}
     policy.save()
     forget(here, anna, gone, lost)
     assert missed(anna) == [gone, lost], "nothing here removes anything yet"
+    found = [(each["point"], each["why"]) for each in CheckRound.objects.get(assignment=bert).damage]
+    assert found == [(each, GONE) for each in repositories.recorded(bert, here)], "for whom it was read, too"
     assert retention.plan(Assignment.objects.all()) == 1
     assert missed(anna) == [lost]
     Assignment.objects.update(held_back_since=database_clock())
