@@ -26,16 +26,17 @@ from jobs.database_errors import Trouble, trouble_of
 from jobs.formatting import several
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed, Failed, Outcome, Postponed, Released, Succeeded
-from jobs.states import Status, WaitingFor
+from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
+from jobs.states import Status
 from jobs.wakeups import notify
 from sources import planning, retiring
 from sources.availability.check import database_away
 from sources.backups import repositories, upkeep
-from sources.backups.handler import BUSY_FOR, ProgressWriter
+from sources.backups.handler import ProgressWriter, busy
 from sources.models import Assignment, Backup, CheckRound, Copy, Progress, Repository, Restore, Source
 from sources.planning import names
 from sources.repository_breaker import guarded_by
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.REMOVAL
@@ -177,8 +178,8 @@ def remove(run: Run) -> Outcome:
     """Delete what is left of it. Blocks for as long as that takes."""
     try:
         return _remove(run)
-    except repositories.Busy as error:
-        return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{error}; looked at again at")
+    except Busy as error:
+        return busy(str(error))
     except Stopped:
         return Released("stopped in the middle; it goes on there")
     except StorageFailed as error:
@@ -200,7 +201,7 @@ def _remove(run: Run) -> Outcome:
     if isinstance(row, Repository) and (policy := row.policies.first() or row.copied_policies.first()):
         return Failed(f"it came into use meanwhile, by the policy {policy}: nothing was deleted")
     if isinstance(row, Repository) and _is_restored_from(row):
-        raise repositories.Busy("a restore from it is under way")
+        raise Busy("a restore from it is under way")
     for assignment, repository in _places(row):
         if isinstance(row, Repository):
             _forget_what_goes(assignment, repository)

@@ -33,6 +33,7 @@ from sources.repository_breaker import guarded_by
 from sources.storage import layout
 from sources.storage.checking import Checked, Damage
 from sources.storage.location import RESTIC
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.CHECK
@@ -125,13 +126,15 @@ def check_files(run: Run) -> Outcome:
 
 @dataclass
 class Read:
-    """What was read in which repository (its id). `unrecorded`: its points without a row. `next`: the one in which the
+    """What was read in which repository (its id). `unrecorded`: its points without a row; `lost`: folder →
+    points of others, for whom it was read, that are not there. `next`: the one in which the
     round goes on; None: it stays where it is; `ends`: whether a round has ended. `again`: in which others what is known
     to be damaged was read. `failed`: why nothing was read in others. `left`: what a person asked for, too."""
 
     repository: int
     done: Checked
     unrecorded: list[dict[str, Any]]
+    lost: dict[str, list[str]]
     next: int | None
     ends: bool
     failed: list[str]
@@ -164,13 +167,13 @@ def _check(work: upkeep.Work) -> Read:
             continue
         work.repository = repository
         try:
-            done, unrecorded = _read(work, row, repository, len(homes) / days)
+            done, beside = _read(work, row, repository, len(homes) / days)
         except StorageFailed as error:
             failed.append(f"repository {repository}: {error}")
             if is_own or is_last:
                 raise
             continue
-        unrecorded = unrecorded if repository in holding else []  # of a copy, its points are no backups
+        unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are no backups
         left = turns[number:] if work.is_asked_for else []
         others = [each for each in homes if each not in turns[:number] and each not in left]
         following = (homes.index(repository) + 1) % len(homes)
@@ -179,6 +182,7 @@ def _check(work: upkeep.Work) -> Read:
             repository.pk,
             done,
             unrecorded,
+            beside["lost"],
             next=(repository if done.part else homes[following]).pk if is_in_turn else None,
             ends=is_in_turn and not done.part and following == 0,
             failed=failed,
@@ -188,10 +192,8 @@ def _check(work: upkeep.Work) -> Read:
     raise StorageFailed("; ".join(failed))
 
 
-def _read(
-    work: upkeep.Work, row: CheckRound, repository: Repository, share: float
-) -> tuple[Checked, list[dict[str, Any]]]:
-    """Read on in one; 0: only what is known to be damaged there. Returns also the points that have no row.
+def _read(work: upkeep.Work, row: CheckRound, repository: Repository, share: float) -> tuple[Checked, dict[str, Any]]:
+    """Read on in one; 0: only what is known to be damaged there. Returns also what is `unrecorded` and `lost`.
 
     Raises: StorageFailed, Stopped, Busy.
     """
@@ -209,10 +211,12 @@ def _read(
         total=row.total if goes_on else 0,
         share=share,
         known=[each for each in row.damage if each.get("repository") == repository.pk],
-        recorded=_recorded(work.assignment, repository),
+        recorded=deciding.to_be_there(work.assignment, repository),
+        others=snapshots.recorded_of_others(work.assignment, repository) if share else {},
     )
-    unrecorded, damaged = answer.pop("unrecorded"), answer.pop("damaged")
-    return Checked(**answer, damaged=[Damage(**each | {"repository": repository.pk}) for each in damaged]), unrecorded
+    beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}
+    damaged = [Damage(**each | {"repository": repository.pk}) for each in answer.pop("damaged")]
+    return Checked(**answer, damaged=damaged), beside
 
 
 def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], failed: list[str]) -> dict[int, Checked]:
@@ -224,17 +228,11 @@ def _read_again(work: upkeep.Work, row: CheckRound, others: list[Repository], fa
             if held := breakers.refusal(guarded_by(repository), work.record):
                 raise StorageFailed(held.reason)
             found[repository.pk], _ = _read(work, row, repository, 0)
-        except (StorageFailed, repositories.Busy) as error:
+        except (StorageFailed, Busy) as error:
             failed.append(f"repository {repository}: {error}")
         except Stopped:
             break
     return found
-
-
-def _recorded(assignment: Assignment, repository: Repository) -> list[str]:
-    """Those points that are to be there: by our rows, without what a removal may have removed, and not noted yet."""
-    going = deciding.going(assignment, repository)
-    return [each for each in repositories.recorded(assignment, repository) if each not in going]
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
@@ -250,8 +248,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 _move_on(row, read, record.started_at, now)
             new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
             row.save()
-            if Repository.objects.filter(pk=read.repository, format=Format.RESTIC).exists():
-                snapshots.share_check(row)
+            if restic := Repository.objects.filter(pk=read.repository, format=Format.RESTIC).first():
+                snapshots.share_check(row, restic, read.lost)
             upkeep.record_points(row.pk, read.repository, read.unrecorded)
             _log(record, read, [each for found in new for each in found], now)
             if read.left:

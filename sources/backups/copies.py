@@ -37,6 +37,7 @@ from sources.secrets_by_reference import SecretNotFound
 from sources.storage import layout
 from sources.storage.checking import GONE
 from sources.storage.copies import Copied
+from sources.storage.locks import Busy
 from sources.storage.store import StorageFailed
 
 KIND = planning.COPY
@@ -130,7 +131,7 @@ def _copy(work: upkeep.Work) -> Succeeded:
         if held := breakers.refusal(guarded_by(repository), work.record):
             raise upkeep.Refused(held)
         if snapshots.is_wanted_alone(repository):
-            raise repositories.Busy(snapshots.WANTED_ALONE.format(repository))
+            raise Busy(snapshots.WANTED_ALONE.format(repository))
     rows = assignment.backups.filter(repository=policy.repository).order_by("-started_at")
     newest = next((name for each in rows if (name := layout.point_of(each.snapshot))), None)
     found = Brought(target.pk, assignment.last_backup_at, Copied())
@@ -206,7 +207,7 @@ def _thin(work: upkeep.Work, target: Repository, found: Brought) -> None:
         not_done = "" if found.removed else "points that its policy does not keep were not removed from the copy: "
         found.trouble = f"{not_done}{error}"
         return
-    except repositories.Busy:  # another restic works there: a record of retention waits for its end (`write_down`)
+    except Busy:  # another restic works there: a record of retention waits for its end (`write_down`)
         return
 
 

@@ -14,6 +14,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from schedules.cron import Period
 from sources import planning
+from sources.backups import repositories
 from sources.domain.retention import MISSING, Keep, Kept, Point
 from sources.models import Assignment, CheckRound, Copy, Repository
 from sources.storage import layout
@@ -120,6 +121,13 @@ def going(assignment: Assignment, repository: Repository) -> set[str]:
     except ValueError:  # rules that cannot be read: none goes
         return set()
     return {each.point.name for each in decided if not each.reasons}
+
+
+def to_be_there(assignment: Assignment, repository: Repository) -> list[str]:
+    """Those points that a repository is to have: by our rows, without what a removal may have removed, and not noted
+    yet."""
+    removed = going(assignment, repository)
+    return [each for each in repositories.recorded(assignment, repository) if each not in removed]
 
 
 def facts_of(assignment: Assignment) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     if snapshots.is_wanted_alone(policy.repository):
-        return _busy(snapshots.WANTED_ALONE.format(policy.repository))
+        return busy(snapshots.WANTED_ALONE.format(policy.repository))
     try:
         specification, location = specification_of(source), repositories.location_of(policy.repository)
         ours = repositories.identity_of(policy.repository)
@@ -225,7 +225,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.UNAVAILABLE:
             return _lost(policy, result.error)
         case Verdict.BUSY:
-            return _busy(result.error)
+            return busy(result.error)
         case Verdict.REPOSITORY_FAILED:
             # not what its message says, which may repeat the source's: whether a file can be written there at all
             is_its_own = not_writable(policy.repository, monitor)
@@ -238,7 +238,8 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Failed(result.error)
 
 
-def _busy(why: str) -> Postponed:
+def busy(why: str) -> Postponed:
+    """What becomes of a record that finds a repository, or what it needs there, taken by another one."""
     return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{why}; looked at again at")
 
 

@@ -20,76 +20,47 @@ OURS = ("postgres", "secrets", "secret_key", "staging")
 """In `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
 NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
 """Settings of a remote."""
-COPIES_ITSELF = "the location of repository {}: a backup would copy backups, itself in the end"
+OURS_IS_THERE = "which holds this program's database, passwords or keys"
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 def check_source(source: Source, repositories: Iterable[Repository]) -> None:
-    """Raises: ValidationError on `path`, for a local folder or a bucket that overlaps what it must not, as these
-    repositories."""
-    if source.kind == SourceKind.S3:
-        for repository in repositories:
-            if _is_same_bucket(source, repository):
-                _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
-    if source.kind == SourceKind.RCLONE:
-        for repository in repositories:
-            if _is_same_remote(source, repository):
-                _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
-    if source.kind not in ON_THIS_HOST:
-        return
-    forms = _forms(source.path)
+    """Raises: ValidationError on `path`, for what overlaps what it must not, as these repositories."""
+    forms = _forms(source.path, is_here := source.kind in ON_THIS_HOST)
     left_out = _left_out(forms)
-    if ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)]):
-        _refuse("path", source.path, ours, "which holds this program's database, passwords or keys")
+    if is_here and (ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)])):
+        _refuse("path", source.path, ours, OURS_IS_THERE)
     for repository in repositories:
-        if not repository.remote and _first_overlap(forms, [repository.location]):
-            _refuse("path", source.path, repository.location, COPIES_ITSELF.format(repository))
+        if _are_together(source, repository) and _first_overlap(forms, [_path_in(repository)]):
+            why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
+            _refuse("path", source.path, repository.location, why)
 
 
 def check_repository(repository: Repository) -> None:
     """Raises: ValidationError on `location`, when it overlaps what it must not."""
-    others = Repository.objects.exclude(pk=repository.pk)
-    if repository.remote:
-        _check_remote(repository, others)
-        return
-    forms = _forms(repository.location)
-    if ours := _first_overlap(forms, _ours()):
-        _refuse("location", repository.location, ours, "which holds this program's database, passwords or keys")
-    for other in others:
-        if not other.remote and _first_overlap(forms, [other.location]):
+    forms = _forms(repository.location, not repository.remote)
+    if not repository.remote and (ours := _first_overlap(forms, _ours())):
+        _refuse("location", repository.location, ours, OURS_IS_THERE)
+    for other in Repository.objects.exclude(pk=repository.pk):
+        if _of_repository(other) == _of_repository(repository) and _first_overlap(forms, [_path_in(other)]):
             why = f"the location of repository {other}: the backups of one could delete those of the other"
             _refuse("location", repository.location, other.location, why)
-    for source in Source.objects.filter(kind__in=ON_THIS_HOST):
-        if _first_overlap(forms, [source.path]):
-            why = f"the folder of source {source}: its backup would copy backups, itself in the end"
-            _refuse("location", repository.location, source.path, why)
-
-
-def _check_remote(repository: Repository, others: Iterable[Repository]) -> None:
-    for other in others:
-        if _of_repository(other) == _of_repository(repository) and _first_overlap(
-            [_path_in(repository)], [_path_in(other)]
-        ):
-            why = f"the location of repository {other}: the backups of one could delete those of the other"
-            _refuse("location", repository.location, other.location, why)
-    for source in Source.objects.filter(kind__in=(SourceKind.S3, SourceKind.RCLONE)):
-        if (_is_same_bucket if source.kind == SourceKind.S3 else _is_same_remote)(source, repository):
+    for source in Source.objects.filter(kind__in=(*ON_THIS_HOST, SourceKind.S3, SourceKind.RCLONE)):
+        path = source.path if source.kind in ON_THIS_HOST else _rooted(source.path)
+        if _are_together(source, repository) and _first_overlap(forms, [path]):
             why = f"the path of source {source}: its backup would copy backups, itself in the end"
             _refuse("location", repository.location, source.path, why)
 
 
-def _is_same_bucket(source: Source, repository: Repository) -> bool:
-    """Whether what is backed up and where backups go lie one in the other, on one server of S3."""
-    if repository.remote.get("type") != "s3" or _s3(source.address) != _s3(repository.remote.get("endpoint", "")):
-        return False
-    return bool(_first_overlap([os.path.normpath(f"/{source.path}")], [_path_in(repository)]))
-
-
-def _is_same_remote(source: Source, repository: Repository) -> bool:
-    """Whether what is backed up and where backups go lie one in the other, in one remote."""
-    if not repository.remote or _server_of(source.options, source.secrets) != _of_repository(repository):
-        return False
-    return bool(_first_overlap([os.path.normpath(f"/{source.path}")], [_path_in(repository)]))
+def _are_together(source: Source, repository: Repository) -> bool:
+    """Whether what is backed up and where backups go are both folders of this host, or lie on one server of S3, or in
+    one remote."""
+    if source.kind == SourceKind.S3:
+        remote = repository.remote
+        return remote.get("type") == "s3" and _s3(source.address) == _s3(remote.get("endpoint", ""))
+    if source.kind == SourceKind.RCLONE:
+        return _server_of(source.options, source.secrets) == _of_repository(repository)
+    return source.kind in ON_THIS_HOST and not repository.remote
 
 
 def _s3(endpoint: str) -> str:
@@ -99,7 +70,7 @@ def _s3(endpoint: str) -> str:
 
 
 def _of_repository(repository: Repository) -> list[str]:
-    return _server_of(repository.remote, repository.secrets)
+    return _server_of(repository.remote, repository.secrets) if repository.remote else []
 
 
 def _server_of(remote: Mapping[str, Any], secrets: Mapping[str, str]) -> list[str]:
@@ -110,8 +81,12 @@ def _server_of(remote: Mapping[str, Any], secrets: Mapping[str, str]) -> list[st
 
 
 def _path_in(repository: Repository) -> str:
-    """As from the root. Where an account begins is not known, so an absolute path and one that is not are the same."""
-    return os.path.normpath("/" + repository.location)
+    return _rooted(repository.location) if repository.remote else repository.location
+
+
+def _rooted(path: str) -> str:
+    """Where an account begins is not known, so an absolute path and one that is not are the same."""
+    return os.path.normpath("/" + path.lstrip("/"))
 
 
 def left_out_of(source: Source) -> list[str]:
@@ -134,8 +109,8 @@ def _left_out(forms: Iterable[str]) -> list[str]:
     return [home for home in sorted(homes) if any(home != form and _is_inside(home, [form]) for form in forms)]
 
 
-def _forms(path: str) -> list[str]:
-    return [os.path.normpath(path), os.path.realpath(path)]
+def _forms(path: str, is_here: bool) -> list[str]:
+    return [os.path.normpath(path), os.path.realpath(path)] if is_here else [_rooted(path)]
 
 
 def _is_inside(path: str, directories: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ share is back; until then backups to that destination find it busy.
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +27,8 @@ from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import directories, layout, remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
+from sources.storage.locks import Busy
+from sources.storage.places import Refused, TargetFailed
 from sources.storage.store import Stopped, StorageFailed
 
 SILENT_SECONDS = 60.0
@@ -34,6 +36,12 @@ SILENT_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
 ROOT = Path(__file__).parents[2]
+
+
+FAILURES: Mapping[str, type[Exception]] = {
+    "failed": StorageFailed, "failed here": TargetFailed, "refused": Refused, "busy": Busy,
+}  # fmt: skip
+"""What an order that was not done answers, with a text."""
 
 
 class Unanswered(Exception):
@@ -74,10 +82,6 @@ def _version_of_engine(task: BackupTask) -> str:
     return ""
 
 
-class Busy(Exception):
-    """Another run works in that folder. The message is for people."""
-
-
 def work(
     do: str,
     repository: Repository,
@@ -92,22 +96,12 @@ def work(
     try:
         location = location_of(repository)
         order = {"do": do, "location": location.as_json()} | facts
-        ended, answers = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
-    except (SecretNotFound, ValueError, ProgramMissing) as error:
+        answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except ProgramMissing as error:
         raise StorageFailed(str(error)) from error
     except OSError as error:
         raise StorageFailed(f"no process can be started here: {error}") from error
-    for answer in answers:
-        if "failed" in answer:
-            raise StorageFailed(answer["failed"])
-        if "busy" in answer:
-            raise Busy(answer["busy"])
-        if "stopped" in answer:
-            raise Stopped
-        return dict(answer)
-    if ended.ending is Ending.STOPPED:
-        raise Stopped
-    raise StorageFailed(why_unanswered(ended, location.outside, SILENT_SECONDS))
+    return dict(answer_of(answered, location, SILENT_SECONDS))
 
 
 def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
@@ -229,6 +223,19 @@ def give_order(
         given=json.dumps(order, default=str).encode(),
     )
     return runner.run(command, stop=stop, on_line=on_line), answers
+
+
+def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for: float) -> Any:
+    """What came of an order. Raises: what it answers, as `FAILURES` says; Stopped; StorageFailed without an answer."""
+    ended, answers = answered
+    for answer in answers:
+        for name in FAILURES.keys() & answer.keys():
+            raise FAILURES[name](answer[name])
+        if "stopped" not in answer:
+            return answer
+    if answers or ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(why_unanswered(ended, location.outside, silent_for))
 
 
 def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:

@@ -31,7 +31,8 @@ from sources.backups.deciding import copies_of, decide, decide_of_copy, has_more
 from sources.domain.retention import MISSING, Kept
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from sources.storage import layout
-from sources.storage.checking import GONE, Damage
+from sources.storage.checking import GONE, of_manifest
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.RETENTION
@@ -110,7 +111,7 @@ def _remove(work: upkeep.Work) -> Removal:
     done = Removal()
     try:
         _remove_all(work, done)
-    except (StorageFailed, repositories.Busy, Stopped):
+    except (StorageFailed, Busy, Stopped):
         if done.manifests:
             _log(work.record, done, database_clock())
         raise
@@ -223,10 +224,7 @@ def note_manifests(
     """Keep which points of an assignment in a repository have manifests that cannot be read, or none, and why.
     `only_lost`: no more is known than which have none."""
     row = CheckRound.objects.filter(pk=assignment_id).first() or CheckRound(pk=assignment_id, planned_at=now)
-    found = [
-        asdict(Damage(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, why, repository_id))
-        for point, why in wrong.items()
-    ]
+    found = [asdict(of_manifest(point, why, repository_id)) for point, why in wrong.items()]
     others = [
         each
         for each in row.damage

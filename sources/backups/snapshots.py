@@ -1,15 +1,21 @@
 """What a restic repository wants of the backlog. restic locks all of it to remove points, to prune and to check, and a
 backup locks it against these: whichever comes second is busy and looks again after a minute."""
 
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
 from sources import planning
+from sources.backups import deciding
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
+from sources.storage import layout
+from sources.storage.checking import GONE, of_manifest
 from sources.storage.location import RESTIC
 
 PRUNE_EVERY = timedelta(hours=20)
@@ -83,22 +89,45 @@ def turns_of(assignments: list[Assignment], now: datetime, since: datetime | Non
     return turns
 
 
-def share_check(row: CheckRound) -> None:
-    """What was read of a restic repository was read for all whose backups go there. Each keeps what is known of its own
-    points; and where it is, if it reads files elsewhere by itself."""
-    policy = row.assignment.policy
-    ours = Assignment.objects.filter(policy__repository=policy.repository, policy__copy_to=policy.copy_to)
+def read_for(assignment: Assignment) -> QuerySet[Assignment]:
+    """The others whose backups go to the same restic repository, and to the same copy."""
+    policy = assignment.policy
+    ours = Assignment.objects.active().filter(policy__repository=policy.repository, policy__copy_to=policy.copy_to)
+    return ours.exclude(pk=assignment.pk)
+
+
+def recorded_of_others(assignment: Assignment, repository: Repository) -> dict[str, list[str]]:
+    """Folder → points that a restic repository has by our rows, of those for whom this one reads it."""
+    if assignment.policy.repository.format != Format.RESTIC or repository.format != Format.RESTIC:
+        return {}
+    found, there = defaultdict[str, list[str]](list), {"repository": repository, "assignment__in": read_for(assignment)}
+    for folder, place in Backup.objects.filter(**there).order_by().values_list("assignment__directory", "snapshot"):
+        found[folder] += filter(None, [layout.point_of(place)])
+    for folder, points in Copy.objects.filter(**there).values_list("assignment__directory", "points"):
+        found[folder] += points
+    return found
+
+
+def share_check(row: CheckRound, repository: Repository, lost: Mapping[str, list[str]]) -> None:
+    """What was read of a restic repository was read for all whose backups go there. Each keeps what is known of it
+    elsewhere; and where it is, if it reads files there by itself. `lost`: folder → points of the others that are not
+    there, but what a removal has removed meanwhile."""
+    ours = list(read_for(row.assignment).select_related("source", "policy__schedule"))
     rows = {each.pk: each for each in CheckRound.objects.filter(assignment__in=ours)}
-    alone = set(ours.filter(HAS_FILES).values_list("pk", flat=True))
+    alone = set(Assignment.objects.filter(HAS_FILES, pk__in=[each.pk for each in ours]).values_list("pk", flat=True))
     damage = [each for each in row.damage if each["place"] == RESTIC]
-    for pk in ours.exclude(pk=row.pk).values_list("pk", flat=True):
-        each = rows[pk] = rows.get(pk) or CheckRound(pk=pk, planned_at=row.planned_at)
-        each.damage = [known for known in each.damage if known["place"] != RESTIC] + damage
-        for name in SHARED if pk not in alone else ():
+    for other in ours:
+        each = rows[other.pk] = rows.get(other.pk) or CheckRound(pk=other.pk, planned_at=row.planned_at)
+        gone = set(lost.get(other.directory, ()))
+        gone = gone and gone.intersection(deciding.to_be_there(other, repository))
+        each.damage = [
+            known
+            for known in each.damage
+            if known["place"] != RESTIC and (known.get("repository"), known["why"]) != (repository.pk, GONE)
+        ]
+        each.damage += [*damage, *(asdict(of_manifest(name, GONE, repository.pk)) for name in sorted(gone))]
+        for name in SHARED if other.pk not in alone else ():
             setattr(each, name, getattr(row, name))
     CheckRound.objects.bulk_create(
-        rows.values(),
-        update_conflicts=True,
-        unique_fields=["assignment"],
-        update_fields=[*SHARED, "damage"],
+        rows.values(), update_conflicts=True, unique_fields=["assignment"], update_fields=[*SHARED, "damage"]
     )

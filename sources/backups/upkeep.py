@@ -39,12 +39,12 @@ from jobs.wakeups import notify
 from jobs.zones import zone_of
 from sources import planning
 from sources.availability.check import assignment_of, database_away, not_wanted
-from sources.backups import repositories
-from sources.backups.handler import BUSY_FOR, ProgressWriter
+from sources.backups.handler import ProgressWriter, busy
 from sources.engines.base import EngineProgress
 from sources.models import Assignment, AtClose, Backup, Policy, Progress
 from sources.models.policy import Opening
 from sources.storage import layout
+from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 
 AT_ONCE = 100
@@ -202,8 +202,8 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
             return result if isinstance(result, Succeeded) else Succeeded(result)
         except Refused as error:
             return error.outcome
-        except repositories.Busy as error:
-            return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{error}; looked at again at")
+        except Busy as error:
+            return busy(str(error))
         except Stopped:
             return of_it.stopped
         except StorageFailed as error:

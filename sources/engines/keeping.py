@@ -1,6 +1,8 @@
 """What is done to the points of an assignment once they are made: removed, checked, copied."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any
 
 from sources.engines.apart import Stop, at_work, say_files
@@ -19,6 +21,7 @@ from sources.storage.restic import copying as restic_copying
 from sources.storage.restic import upkeep
 from sources.storage.restic.copying import PACK_BYTES
 from sources.storage.restic.program import Restic
+from sources.storage.restic.snapshots import snapshots
 from sources.storage.restic.store import ResticStore
 from sources.storage.store import Store
 from sources.storage.stores import store_of
@@ -64,10 +67,16 @@ def remove_folder(location: dict[str, Any], folder: str, ours: dict[str, Any]) -
 
 
 def check_files(
-    location: dict[str, Any], folder: str, known: list[dict[str, Any]], recorded: list[str], **facts: Any
+    location: dict[str, Any],
+    folder: str,
+    known: list[dict[str, Any]],
+    recorded: list[str],
+    others: Mapping[str, list[str]] = MappingProxyType({}),
+    **facts: Any,
 ) -> dict[str, Any]:
     """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
-    are `recorded` and not there as damaged, and the points that are not (`runs.unrecorded`), or why not."""
+    are `recorded` and not there as damaged, the points that are not (`runs.unrecorded`), and which recorded points of
+    `others` in a restic repository are `lost` (both: folder → names); or why not."""
 
     damage = [Damage(**each) for each in known]
 
@@ -80,11 +89,15 @@ def check_files(
     def compare(store: Store) -> dict[str, Any]:
         done, there = check(store), runs.points(store, folder)
         lost = [
-            Damage(each, f"{layout.MANIFESTS}/{each}", layout.MANIFESTS, checking.GONE)
+            checking.of_manifest(each, checking.GONE)
             for each in sorted(set(recorded) - set(there), key=layout.order_of)
         ]
         done.damaged = [*lost, *done.damaged][: checking.MOST_DAMAGED]
-        return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded)}
+        found = set[tuple[str, str]]()
+        if others and isinstance(store, ResticStore):
+            found = {(each.assignment, each.point) for each in snapshots(store.restic)}
+        lost_of = {each: [name for name in names if (each, name) not in found] for each, names in others.items()}
+        return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded), "lost": lost_of}
 
     return at_work(location, folder, compare)
 

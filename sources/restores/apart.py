@@ -8,6 +8,7 @@ it lives, and at its end one with the answer. Without Django.
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from sources.engines.base import SourceSpec
 from sources.processes.orders import bound_memory, say
 from sources.processes.programs import ProgramMissing
 from sources.restores import back, database, database_file, database_mariadb, drilling
+from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
-from sources.storage import file_versions, restoring, runs
+from sources.storage import restoring, runs
 from sources.storage.directories import missing
 from sources.storage.location import Location
 from sources.storage.locks import Busy
@@ -27,49 +29,40 @@ from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.stores import store_of
-from sources.storage.trees import opened
+from sources.storage.trees import opened, versions_of
 
 
-def points(store: Store, assignment: str) -> list[str]:
-    """The points of an assignment, the oldest first."""
-    return runs.points(store, assignment)
-
-
-def index(store: Store, assignment: str, point: str, cache: str) -> None:
+def index(store: Store, assignment: str, point: str, cache: Path) -> None:
     """Put the tree of a point into the cache."""
-    with opened(store, assignment, point, Path(cache)):
+    with opened(store, assignment, point, cache):
         pass
 
 
-def versions(store: Store, assignment: str, points: list[str], path: str, cache: str) -> list[dict[str, Any]]:
-    """The versions of a file in these points."""
-    return file_versions.versions_of(store, assignment, points, path, Path(cache))
-
-
-def restore(store: Store, wish: Wish, cache: str) -> Report:
+def restore(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into a folder of this host."""
-    return restoring.restore(wish, store, Path(cache), _say_step)
+    return restoring.restore(wish, store, cache, _say_step)
 
 
-def put_back(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report:
+def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
     """Restore to where it came from."""
-    return back.put_back(wish, store, source, Path(cache), _say_step)
+    return back.put_back(wish, store, source, cache, _say_step)
 
 
-def create_database(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report:
+def create_database(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
     """Restore a dump as a new database."""
-    return CREATED[source.kind](wish, store, source, Path(cache), _say_step)
+    return CREATED[source.kind](wish, store, source, cache, _say_step)
 
 
 CREATED = {"postgresql": database.create, "mariadb": database_mariadb.create, "sqlite": database_file.create}
 
 
-def drill(store: Store, assignment: str, cache: str, scratch: dict[str, Any]) -> dict[str, Any]:
-    """Restore the newest point into scratch space, and compare. Returns `drilling.Drilled` as a dictionary."""
-    return asdict(drilling.drill(store, assignment, Path(cache), Scratch(**scratch), _say_step))
+def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any]) -> Drilled:
+    """Restore the newest point into scratch space, and compare."""
+    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step)
 
 
-ORDERS = {each.__name__: each for each in (points, index, versions, restore, put_back, create_database, drill)}
+FOUND: tuple[Callable[..., Any], ...] = (runs.points, index, versions_of, restore, put_back, create_database, drill)
+ORDERS = {each.__name__: each for each in FOUND}
 
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +72,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
     if location.directory and (reason := missing(str(location.directory))):
         return {"failed": reason}
     store = store_of(location, Stop(location.directory))
+    order |= {"cache": Path(order["cache"])} if "cache" in order else {}
     if wish := order.get("wish"):
         order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
     secrets = [*location.secrets]
@@ -87,7 +81,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
         secrets += order["source"].hidden
     try:
         done = do(store, **order)
-        return {"done": asdict(done) if isinstance(done, Report) else done}
+        return {"done": asdict(done) if isinstance(done, Report | Drilled) else done}
     except Stopped:
         return {"stopped": True}
     except (TargetFailed, ProgramMissing) as error:

@@ -22,9 +22,9 @@ from sources.storage import places, restoring, targets
 from sources.storage.files import is_time_of, nanoseconds, path_in
 from sources.storage.location import Location
 from sources.storage.manifests import Entry
-from sources.storage.places import Refused, Report, Step, Wish
-from sources.storage.restoring import BATCH_FILES, KEPT_TEXTS, SHOWN, TRIES
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
+from sources.storage.restoring import BATCH_FILES, SHOWN, TRIES
+from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
@@ -57,25 +57,21 @@ def batched(entries: list[Entry]) -> Iterator[list[Entry]]:
     return (entries[first : first + BATCH_FILES] for first in range(0, len(entries), BATCH_FILES))
 
 
-class _Back:
+class _Back(Restoring):
     def __init__(
         self, wish: Wish, store: Store, tree: Tree, source: SourceSpec, target: str, on_step: Callable[[Step], None]
     ) -> None:
-        self.wish, self.store, self.tree, self.source, self.on_step = wish, store, tree, source, on_step
-        self.target = Location(target, target)
-        where = f"{source.name}: {source.path}/{wish.target}".removesuffix("/.")
-        self.report = Report(wish.point, where, complete=tree.header.complete)
-        self.tops = places.tops_of(wish, tree)
-        self.files = self.size = self.done_files = self.done_size = 0
+        super().__init__(wish, store, tree, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."), on_step)
+        self.source, self.target = source, Location(target, target)
 
     def run(self) -> Report:
         there = self._look()
-        same = self._same_bytes([each for each in self._entries("file") if self._may_be_same(each, there)])
-        wanted = [each for each in self._entries("file") if not self._is_same(each, there) and each.path not in same]
+        same = self._same_bytes([each for each in self.entries("file") if self._may_be_same(each, there)])
+        wanted = [each for each in self.entries("file") if not self._is_same(each, there) and each.path not in same]
         collisions = [each.path for each in wanted if each.path in there]
         report = self.report
         report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
-        report.present = sum(1 for _ in self._entries("file")) - len(wanted)
+        report.present = sum(1 for _ in self.entries("file")) - len(wanted)
         self.files, self.size = len(wanted), sum(each.size for each in wanted)
         self._note_what_is_not_set()
         if self.wish.dry_run:
@@ -95,14 +91,6 @@ class _Back:
             self._copy(batch, set(collisions))
         self._make_empty_folders()
         return report
-
-    def _entries(self, *kinds: str) -> Iterator[Entry]:
-        for top in self.tops:
-            for number, entry in enumerate(self.tree.below(top)):
-                if number % 1000 == 0 and self.store.stop.is_set():
-                    raise Stopped
-                if entry.kind in kinds:
-                    yield entry
 
     def _look(self) -> Found:
         """What is there of what was asked for."""
@@ -140,7 +128,7 @@ class _Back:
             if line.startswith("= "):
                 found.add(line[2:])
 
-        lying = places.places_of(self.store, self.tree, self.wish, {each.path for each in entries})
+        lying = self.places({each.path for each in entries})
         for place, paths in places.by_place(lying).items():
             with suppress(StorageFailed):  # they differ
                 at = self.store.location.at(f"{self.wish.assignment}/{place}")
@@ -162,7 +150,7 @@ class _Back:
         left, ours = {each.path: each for each in batch}, set[str]()
         trouble: StorageFailed | None = None
         for _ in range(TRIES):
-            lying = places.places_of(self.store, self.tree, self.wish, left)
+            lying = self.places(left)
             for place, paths in places.by_place(lying).items():
                 replaced = [each for each in paths if each in differing or each in ours]
                 for chosen, option in (
@@ -170,16 +158,16 @@ class _Back:
                     ([each for each in paths if each not in set(replaced)], "--ignore-existing"),
                 ):
                     try:
-                        self._send(place, chosen, option)
+                        self.fetch(place, self.target.root, chosen, option, *OPTIONS)
                     except StorageFailed as error:
                         trouble = error
             ours |= set(left)
-            there, now = self._look(), places.places_of(self.store, self.tree, self.wish, left)
+            there, now = self._look(), self.places(left)
             places.check_point(self.store, self.wish)
             for path, entry in list(left.items()):
                 if there.get(path, (-1, ""))[0] == entry.size and now[path] == lying[path]:
                     del left[path]
-                    self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
+                    self.count(entry)
             if not left:
                 break
             if trouble:
@@ -187,22 +175,10 @@ class _Back:
         self.report.files, self.report.size = self.done_files, self.done_size
         self.report.lost += len(left)
         for path in left:
-            self.report.failed_files += 1
-            if len(self.report.failed) < KEPT_TEXTS:
-                self.report.failed.append(f"{path}: it does not come out with the size that the manifest says")
-
-    def _send(self, place: str, paths: list[str], option: str) -> None:
-        begun_files, begun_size = self.done_files, self.done_size
-
-        def on_progress(files: int, size: int) -> None:
-            files, size = min(begun_files + files, self.files), min(begun_size + size, self.size)
-            self.on_step(Step(files, self.files, size, self.size))
-
-        at = f"{self.wish.assignment}/{place}"
-        self.store.copy_out(at, self.target.root, paths, on_progress, option, *OPTIONS)
+            self.fail(path, "it does not come out with the size that the manifest says")
 
     def _make_empty_folders(self) -> None:
-        empty = [each.path for each in self._entries("folder") if self.tree.total(each.path) == (0, 0)]
+        empty = [each.path for each in self.entries("folder") if self.tree.total(each.path) == (0, 0)]
         if not empty or self.source.kind not in WITH_EMPTY_FOLDERS:
             return
         with tempfile.TemporaryDirectory() as scratch:
@@ -211,8 +187,8 @@ class _Back:
             self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
 
     def _note_what_is_not_set(self) -> None:
-        links = sum(1 for _ in self._entries("link"))
-        modes = sum(1 for each in self._entries("file") if each.mode is not None)
+        links = sum(1 for _ in self.entries("link"))
+        modes = sum(1 for each in self.entries("file") if each.mode is not None)
         if links:
             self.report.not_set.append(f"{several(links, 'symbolic link')} not made: {self.source.kind} takes none")
         if modes:

@@ -22,8 +22,7 @@ from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending
 from sources.restores import roles
 from sources.storage import restoring
-from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
-from sources.storage.restoring import KEPT_TEXTS
+from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, Store
 from sources.storage.trees import opened
 

@@ -14,14 +14,13 @@ from sources.backups import repositories
 from sources.engines.base import SourceSpec
 from sources.models import Repository
 from sources.network.bounded_threads import BoundedThreads
-from sources.processes.runner import Ending, StopSignal
+from sources.processes.runner import StopSignal
 from sources.restores import elsewhere
 from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
 from sources.storage import trees
 from sources.storage.location import Location
-from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
-from sources.storage.store import Stopped, StorageFailed
+from sources.storage.places import Report, Step, Wish
 from sources.storage.stores import store_of
 from sources.storage.trees import Tree
 
@@ -48,15 +47,15 @@ def cache() -> Path:
 def points(repository: Repository, assignment: str) -> list[str]:
     """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
     location = repositories.location_of(repository)
-    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, assignment=assignment)
+    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, folder=assignment)
     return found
 
 
 def versions(repository: Repository, assignment: str, points: list[str], path: str) -> list[dict[str, Any]]:
-    """The versions of a file in these points, the newest first (`file_versions.py`). Raises: StorageFailed,
+    """The versions of a file in these points, the newest first (`trees.versions_of`). Raises: StorageFailed,
     Unfinished."""
     found: list[dict[str, Any]] = _looked_up(
-        "versions", repository, assignment=assignment, points=points, path=path, cache=cache()
+        "versions_of", repository, assignment=assignment, points=points, path=path, cache=cache()
     )
     return found
 
@@ -145,16 +144,5 @@ def _order(
             on_step(Step(**found["step"]))
 
     order = {"do": do, "location": location.as_json(), **facts}
-    ended, answers = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
-    for answer in answers:
-        if "done" in answer:
-            return answer["done"]
-        if "refused" in answer:
-            raise Refused(answer["refused"])
-        if "failed here" in answer:
-            raise TargetFailed(answer["failed here"])
-        if "failed" in answer:
-            raise StorageFailed(answer["failed"])
-    if answers or ended.ending is Ending.STOPPED:
-        raise Stopped
-    raise StorageFailed(repositories.why_unanswered(ended, location.outside, silent_for))
+    answered = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
+    return repositories.answer_of(answered, location, silent_for)["done"]

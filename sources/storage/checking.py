@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
+from sources.storage.layout import later_runs
 from sources.storage.manifests import Entry, ManifestDamaged
-from sources.storage.points import later_runs
 from sources.storage.store import Store
 
 RCLONE = "rclone"
@@ -50,6 +50,11 @@ class Damage:
     place: str
     why: str
     repository: int | None = None
+
+
+def of_manifest(point: str, why: str, repository: int | None = None) -> Damage:
+    """A point whose manifest cannot be read, or is not there."""
+    return Damage(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, why, repository)
 
 
 @dataclass

@@ -23,15 +23,16 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
 from sources.storage.copies import Copied, check_is_there, later_than
 from sources.storage.digests import digests_of_copy
+from sources.storage.layout import later_runs, place_of
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.neighbours import Left, differing, files_of, is_long, unaccounted
 from sources.storage.places import RCLONE, by_place
-from sources.storage.points import later_runs, place_of
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
@@ -232,17 +233,16 @@ class _Copying:
             def on_progress(files: int, size: int, before: tuple[int, int] = before) -> None:
                 self.on_progress(before[0] + files, before[1] + size)
 
+            copy = partial(
+                self.source.copy_out, f"{self.folder}/{place}", target, paths, on_progress, environment=environment
+            )
             try:
-                self.source.copy_out(
-                    f"{self.folder}/{place}", target, paths, on_progress, *how, environment=environment
-                )
+                copy(*how)
             except StorageFailed:
                 # an empty folder, which what was moved has left, lies where a file is to be
                 self.target.remove_empty_folders(f"{self.folder}/{to}")
                 how = ("--ignore-times" if over == "--ignore-times" else "--size-only", *how[1:])
-                self.source.copy_out(
-                    f"{self.folder}/{place}", target, paths, on_progress, *how, environment=environment
-                )
+                copy(*how)
             self.done.files += len(entries)
             self.done.size += sum(each.size for each in entries)
             self._compare(to, entries)

@@ -17,12 +17,12 @@ Symbolic links lie in a repository as rclone writes them where there are none: a
 target. A real one in `current` could lead a later run out of the repository.
 
 Points and runs are named by the start of their run. Where a file of an rclone point lies: in the first `versions/<run>`
-of a later run that has its path, else in `current` (`points.py`). A folder in `versions` whose run has no manifest, be
+of a later run that has its path, else in `current` (`place_of`). A folder in `versions` whose run has no manifest, be
 it because the run failed or because its point was removed, belongs to the next later one, and may be merged into it.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 VERSION = 1
@@ -73,3 +73,18 @@ def point_of(snapshot: str) -> str | None:
 def manifest_path(assignment: str, point: str) -> str:
     """Where the manifest of a point lies. `assignment`: its folder, as `nas-7/nightly`."""
     return f"{assignment}/{MANIFESTS}/{point}{MANIFEST_ENDING}"
+
+
+def place_of(path: str, point: str, versions: Mapping[str, Collection[str]]) -> str:
+    """The folder, in that of its assignment, in which `path` of `point` lies, as `versions/20261121T065755Z`: that of
+    the first later run that touched it. `versions`: the paths in the folder of each run.
+    """
+    for run in later_runs(point, versions):
+        if path in versions[run]:
+            return f"{VERSIONS}/{run}"
+    return CURRENT
+
+
+def later_runs(point: str, runs: Iterable[str]) -> list[str]:
+    """The runs that came after a point, the first one first."""
+    return sorted((run for run in runs if order_of(run) > order_of(point)), key=order_of)

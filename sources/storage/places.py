@@ -1,17 +1,19 @@
 """What a restore is to do and has done, and where the files of a point lie while runs and retention go on."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sources.storage import layout, points, runs
+from sources.storage import layout, runs
 from sources.storage.files import is_inside
-from sources.storage.store import StorageFailed, Store
+from sources.storage.manifests import Entry
+from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree
 
 RCLONE = "rclone"
 """The engine whose points are deltas; of all others a point has files of its own."""
+KEPT_TEXTS = 100
 
 
 class Refused(ValueError):
@@ -71,6 +73,62 @@ class Report:
     elsewhere: str = ""
 
 
+class Restoring:
+    """A restore at work: what was asked for, how far it is, and what came of it. `target`: where to, in words.
+
+    Raises: Refused and NotThere for paths that cannot be asked for.
+    """
+
+    def __init__(self, wish: Wish, store: Store, tree: Tree, target: str, on_step: Callable[[Step], None]) -> None:
+        self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
+        self.report = Report(wish.point, target, complete=tree.header.complete)
+        self.tops = tops_of(wish, tree)
+        self.files = self.size = self.done_files = self.done_size = 0
+
+    def ask(self) -> None:
+        """Raises: Stopped."""
+        if self.store.stop.is_set():
+            raise Stopped
+
+    def entries(self, *kinds: str) -> Iterator[Entry]:
+        """What was asked for, each once. Raises: Stopped."""
+        for top in self.tops:
+            for number, entry in enumerate(self.tree.below(top)):
+                if number % 1000 == 0:
+                    self.ask()
+                if entry.kind in kinds:
+                    yield entry
+
+    def places(self, wanted: Collection[str]) -> dict[str, str]:
+        """Where each of these files lies now, by a fresh look."""
+        return places_of(self.store, self.tree, self.wish, wanted)
+
+    def say(self, files: int, size: int) -> None:
+        """How far it is: of the files that are copied, and their bytes."""
+        self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
+
+    def fetch(self, place: str, target: str, paths: list[str], *options: str) -> None:
+        """Copy files out of the repository. Raises: what the store does."""
+        begun_files, begun_size = self.done_files, self.done_size
+
+        def on_progress(files: int, size: int) -> None:
+            self.say(begun_files + files, begun_size + size)
+
+        at = f"{self.wish.assignment}/{place}"
+        self.store.copy_out(at, target, paths, on_progress, *options, tops=self.tops)
+
+    def count(self, entry: Entry) -> None:
+        """One more is done."""
+        self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
+
+    def fail(self, path: str, why: str) -> bool:
+        """Note one that is not restored. Returns False."""
+        self.report.failed_files += 1
+        if len(self.report.failed) < KEPT_TEXTS:
+            self.report.failed.append(f"{path}: {why}")
+        return False
+
+
 def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:
     """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
     if tree.header.engine != RCLONE:
@@ -84,7 +142,7 @@ def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> 
 
     versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
     store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-    return {path: points.place_of(path, wish.point, held) for path in wanted}
+    return {path: layout.place_of(path, wish.point, held) for path in wanted}
 
 
 def check_point(store: Store, wish: Wish) -> None:

@@ -12,15 +12,15 @@ that does not come out as the manifest says is looked for again after a fresh lo
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 from sources.storage import targets
 from sources.storage.files import Kept, differs, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
-from sources.storage.places import Refused, Report, Step, Wish, by_place, check_point, places_of, tops_of
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish, by_place, check_point
+from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
 TRIES = 5
@@ -29,7 +29,6 @@ WAIT_SECONDS = 0.5
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
-KEPT_TEXTS = 100
 
 
 def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
@@ -42,15 +41,12 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
         return _Restore(wish, store, tree, on_step).run()
 
 
-class _Restore:
+class _Restore(Restoring):
     def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
-        self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
         self.target = Path(os.path.abspath(wish.target))
+        super().__init__(wish, store, tree, str(self.target), on_step)
         self.staging = self.target / f".restore-{wish.point}.unfinished"
-        self.report = Report(wish.point, str(self.target), complete=tree.header.complete)
-        self.files = self.size = self.done_files = self.done_size = 0
         self._made = {""}
-        self.tops = tops_of(wish, tree)
         self._say_at = float("-inf")
 
     def run(self) -> Report:
@@ -62,33 +58,20 @@ class _Restore:
         self.report.files = self.report.size = self.report.replaced = 0
         self.target.mkdir(parents=True, exist_ok=True)
         self.staging.mkdir(mode=0o700, exist_ok=True)
-        wanted = (entry for entry in self._entries("file") if self._state_of(entry) is not Kept.SAME)
+        wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not Kept.SAME)
         while batch := list(islice(wanted, BATCH_FILES)):
             self._copy(batch)
-        for entry in self._entries("link"):
+        for entry in self.entries("link"):
             self._link(entry)
         self._finish_folders()
         shutil.rmtree(self.staging)
         return self.report
 
-    def _entries(self, *kinds: str) -> Iterator[Entry]:
-        """What was asked for, each once. Asks whether to stop."""
-        for top in self.tops:
-            for number, entry in enumerate(self.tree.below(top)):
-                if number % 1000 == 0:
-                    self._ask()
-                if entry.kind in kinds:
-                    yield entry
-
-    def _ask(self) -> None:
-        if self.store.stop.is_set():
-            raise Stopped
-
     def _compare(self) -> None:
         """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
         collisions, expected = 0, set()
         is_empty = not self.target.is_dir() or not os.listdir(self.target)
-        for entry in self._entries("file", "link"):
+        for entry in self.entries("file", "link"):
             state = Kept.MISSING if is_empty else self._state_of(entry)
             if not is_empty and not self.wish.overwrite:
                 expected.add(path_in(self.target, entry.path))
@@ -102,7 +85,7 @@ class _Restore:
             self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
             if entry.kind == "file":
                 self.files, self.size = self.files + 1, self.size + entry.size
-        self.report.folders = sum(1 for _ in self._entries("folder"))
+        self.report.folders = sum(1 for _ in self.entries("folder"))
         self.report.replaced = collisions
         if is_empty or self.wish.overwrite or self.wish.dry_run:
             return
@@ -113,28 +96,28 @@ class _Restore:
                 f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
                 "replace what differs"
             )
-        if not self.wish.among and (foreign := targets.foreign(self.target, self.staging, expected, self._ask)):
+        if not self.wish.among and (foreign := targets.foreign(self.target, self.staging, expected, self.ask)):
             raise Refused(
                 f"{self.target} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
             )
 
     def _state_of(self, entry: Entry) -> Kept:
-        return differs(entry, self.target, alive=self._ask)
+        return differs(entry, self.target, alive=self.ask)
 
     def _copy(self, batch: list[Entry]) -> None:
         """Copy a batch of files and put them in place; look again for what did not come out as it should."""
         left = {entry.path: entry for entry in batch}
         trouble: StorageFailed | None = None
         for number in range(TRIES):
-            places = self._places(left)
+            places = self.places(left)
             for place, paths in by_place(places).items():
                 try:
-                    self._fetch(place, paths)
+                    self.fetch(place, str(self.staging), paths)
                 except StorageFailed as error:
                     trouble = error
             doubtful = self._take(left, by_size=False)
-            if doubtful and not trouble and self._places(left) == {path: places[path] for path in left}:
+            if doubtful and not trouble and self.places(left) == {path: places[path] for path in left}:
                 # the repository keeps no times, and no run touched them meanwhile
                 check_point(self.store, self.wish)
                 self._take(left, by_size=True)
@@ -145,19 +128,8 @@ class _Restore:
         if trouble and len(left) == len(batch):
             raise trouble
         self.report.lost += len(left)
-        for entry in left.values():
-            self._fail(entry)
-
-    def _places(self, wanted: Collection[str]) -> dict[str, str]:
-        return places_of(self.store, self.tree, self.wish, wanted)
-
-    def _fetch(self, place: str, paths: list[str]) -> None:
-        begun_files, begun_size = self.done_files, self.done_size
-
-        def on_progress(files: int, size: int) -> None:
-            self._say(begun_files + files, begun_size + size)
-
-        self.store.copy_out(f"{self.wish.assignment}/{place}", str(self.staging), paths, on_progress, tops=self.tops)
+        for path in left:
+            self.fail(path, "the repository holds no file that is as the manifest of this point says")
 
     def _take(self, left: dict[str, Entry], *, by_size: bool) -> bool:
         """Put in place what came out as the manifest says, and forget what did not.
@@ -166,9 +138,9 @@ class _Restore:
         """
         doubtful = False
         for entry in list(left.values()):
-            self._ask()
+            self.ask()
             staged = path_in(self.staging, entry.path)
-            match differs(entry, self.staging, thorough=True, alive=self._ask):
+            match differs(entry, self.staging, thorough=True, alive=self.ask):
                 case Kept.MISSING:
                     continue
                 case Kept.UNSURE if not by_size:
@@ -179,8 +151,8 @@ class _Restore:
                     continue
             del left[entry.path]
             self._place(entry, staged)
-            self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
-            self._say(self.done_files, self.done_size)
+            self.count(entry)
+            self.say(self.done_files, self.done_size)
         return doubtful
 
     def _place(self, entry: Entry, staged: bytes) -> None:
@@ -196,9 +168,9 @@ class _Restore:
             return False
         if os.path.lexists(home):
             if not self.wish.overwrite:
-                return self._fail(entry, "a file of that name appeared meanwhile")
+                return self.fail(entry.path, "a file of that name appeared meanwhile")
             if os.path.isdir(home) and not os.path.islink(home):
-                return self._fail(entry, "there is a folder of that name")
+                return self.fail(entry.path, "there is a folder of that name")
             self.report.replaced += 1
         return True
 
@@ -212,7 +184,7 @@ class _Restore:
         if os.path.islink(folder) or not os.path.isdir(folder):
             if os.path.lexists(folder):
                 if not self.wish.overwrite:
-                    return self._fail(entry, f"{os.fsdecode(folder)} is no folder")
+                    return self.fail(entry.path, f"{os.fsdecode(folder)} is no folder")
                 os.unlink(folder)
             os.mkdir(folder)
         self._made.add(path)
@@ -228,7 +200,7 @@ class _Restore:
 
     def _finish_folders(self) -> None:
         """Make those that hold nothing; the times of all, the innermost first."""
-        folders = list(self._entries("folder"))
+        folders = list(self.entries("folder"))
         made = [entry for entry in folders if self._make_folder(entry, entry.path)]
         for entry in reversed(made):
             self._note(put_attributes(entry, path_in(self.target, entry.path)))
@@ -236,24 +208,15 @@ class _Restore:
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._ask()
+            self.ask()
             time.sleep(0.05)
-
-    def _fail(
-        self, entry: Entry, why: str = "the repository holds no file that is as the manifest of this point says"
-    ) -> bool:
-        self.report.failed_files += 1
-        if len(self.report.failed) < KEPT_TEXTS:
-            self.report.failed.append(f"{entry.path}: {why}")
-        return False
 
     def _note(self, not_set: list[str]) -> None:
         self.report.not_set += not_set[: KEPT_TEXTS - len(self.report.not_set)]
 
-    def _say(self, files: int, size: int) -> None:
+    def say(self, files: int, size: int) -> None:
         """Twice a second at the most, and at the end."""
         now = time.monotonic()
-        if now < self._say_at and files < self.files:
-            return
-        self._say_at = now + SAY_EVERY_SECONDS
-        self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
+        if now >= self._say_at or files >= self.files:
+            self._say_at = now + SAY_EVERY_SECONDS
+            super().say(files, size)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sources.storage import layout
-from sources.storage.listing import rows_below
+from sources.storage.files import rows_below
 from sources.storage.manifests import Header, read_header
 from sources.storage.rclone import STATS, Rclone, Stopped, StorageFailed, path_list
 

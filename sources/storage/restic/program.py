@@ -158,35 +158,24 @@ class Restic:
         directory: str,
         stop: StopSignal,
     ) -> Ended:
-        with reached(self.location, remotes.beside(self.second) if self.second else None) as environment:
-            return self._run({**environment, "TZ": "UTC"}, arguments, on_line, sign_of_life, directory, stop)
-
-    def _run(
-        self,
-        environment: dict[str, str],
-        arguments: tuple[str, ...],
-        on_line: Callable[[str], None],
-        sign_of_life: Callable[[], object] | None,
-        directory: str,
-        stop: StopSignal,
-    ) -> Ended:
-        more = list[str]()
-        if "RESTIC_CACHE_DIR" not in environment:
-            more.append("--no-cache")
-        places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
-        if any(each.startswith("rclone:") for each in places):
-            environment |= IMPATIENT
-            more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
-        command = Command(
-            (find_restic(), *arguments[:1], *more, *arguments[1:]),
-            environment=environment,
-            stall_timeout=self.stall_timeout,
-            grace=self.grace,
-            polite_signal=signal.SIGINT,
-            directory=directory,
-            longest_line=LONGEST_LINE,
-        )
-        return runner.run(command, stop=stop, on_line=on_line, sign_of_life=sign_of_life)
+        with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
+            environment, more = {**found, "TZ": "UTC"}, list[str]()
+            if "RESTIC_CACHE_DIR" not in environment:
+                more.append("--no-cache")
+            places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
+            if any(each.startswith("rclone:") for each in places):
+                environment |= IMPATIENT
+                more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
+            command = Command(
+                (find_restic(), *arguments[:1], *more, *arguments[1:]),
+                environment=environment,
+                stall_timeout=self.stall_timeout,
+                grace=self.grace,
+                polite_signal=signal.SIGINT,
+                directory=directory,
+                longest_line=LONGEST_LINE,
+            )
+            return runner.run(command, stop=stop, on_line=on_line, sign_of_life=sign_of_life)
 
 
 def _takes_no_lock(text: str) -> bool:

@@ -93,7 +93,7 @@ def test_a_bucket_that_is_backed_up_holds_no_repository(endpoint: str, address: 
 
 def test_a_remote_that_is_backed_up_holds_no_repository() -> None:
     nas = {"type": "smb", "host": "nas.example"}
-    vault = Repository.objects.create(name="vault", remote=nas | {"user": "writer"}, location="family/backups")
+    vault = Repository.objects.create(name="vault", remote=nas | {"user": "writer"}, location="/family/backups")
     share = Source(name="share", kind=SourceKind.RCLONE, options=nas | {"user": "reader"}, path="family")
     beside = Source(name="beside", kind=SourceKind.RCLONE, options=nas, path="family/photos")
     elsewhere = Source(name="elsewhere", kind=SourceKind.RCLONE, options=nas | {"host": "other"}, path="family")

@@ -104,25 +104,6 @@ def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
 
 
 @pytest.mark.slow
-def test_a_check_that_was_asked_for_in_mid_round_reads_all_of_both(tmp_path: Path, folder: Path, settings: Any) -> None:
-    settings.VAR_DIR = tmp_path / "var"
-    here, there = (made(name, tmp_path) for name in ("here", "there"))
-    anna = make_assignment(make_policy(repository=here, copy_to=there), make_source(name="anna", path=str(folder)))
-    backed_up(anna)
-    copied(anna)
-    CheckRound.objects.create(assignment=anna, planned_at=anna.inserted_at, repository=here, part="2/21")
-    assert check.check_now([anna.pk]) == 1
-    for name in "here", "there":
-        assert isinstance(done(at_work(planning.CHECK)), Succeeded)
-        files = [len(list(each.iterdir())) for each in (tmp_path / name / RESTIC / "data").iterdir()]
-        text = Decision.objects.filter(kind=planning.CHECK, what="checked").latest("pk").text
-        assert f"{sum(files)} file" in text
-        assert f"read in {name}" in text
-    row = CheckRound.objects.get()
-    assert (row.part, row.repository, bool(row.ended_at)) == ("", here, True)
-
-
-@pytest.mark.slow
 def test_a_point_that_was_left_out_is_named_and_tried_again_until_it_has_come(
     tmp_path: Path, folder: Path, settings: Any
 ) -> None:
@@ -191,9 +172,8 @@ def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_the_copy", [False, True])
-def test_what_was_forgotten_is_removed_although_the_prune_fails_and_no_check_misses_it(
-    in_the_copy: bool, tmp_path: Path, folder: Path, settings: Any
+def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_reads_all_of_both_and_misses_nothing(
+    tmp_path: Path, folder: Path, settings: Any
 ) -> None:
     settings.VAR_DIR = tmp_path / "var"
     here, there = (made(name, tmp_path) for name in ("here", "there"))
@@ -204,51 +184,41 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_no_check_mis
         backed_up(anna)
         copied(anna)
     [gone, _] = points_in(here, anna)
-    of = there if in_the_copy else here
-    spoilt = {pack: pack.read_bytes() for pack in packs_of(of)}
     policy.keep = {"last": 1}
     policy.save()
-    for pack in spoilt:
-        pack.unlink()
     assert retention.plan(Assignment.objects.all()) == 1
-    outcome = done(at_work(planning.RETENTION))
-    assert isinstance(outcome, Succeeded if in_the_copy else Failed), outcome
-    assert (len(points_in(of, anna)), gone in repositories.recorded(anna, of)) == (1, False)
-    [said] = Decision.objects.filter(kind=retention.KIND, what="failed")
-    assert f"{of}: what removed points held takes room still: " in said.text
-    assert "packs from index missing in repo" in said.text
-    assert "1 point removed" in Decision.objects.get(kind=retention.KIND, what="removed").text
-    of.refresh_from_db()
-    assert of.pruned_at is None
-    for pack, content in spoilt.items():
-        pack.write_bytes(content)
-    for _ in (here, there):
-        assert missed(anna) == []
-    if not in_the_copy:
+    for of, ends, said in ((here, Failed, 1), (there, Succeeded, 2)):
+        spoilt = {pack: pack.read_bytes() for pack in packs_of(of)}
+        for pack in spoilt:
+            pack.unlink()
         BacklogRecord.objects.filter(kind=retention.KIND).update(status=Status.READY, waiting_for=None)
-        assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
+        assert isinstance(done(at_work(planning.RETENTION)), ends)
+        assert (len(points_in(of, anna)), gone in repositories.recorded(anna, of)) == (1, False)
+        failures = Decision.objects.filter(kind=retention.KIND, what="failed")
+        text = failures.latest("pk").text
+        assert (failures.count(), f"{of}: what removed points held takes room still: " in text) == (said, True)
+        assert "packs from index missing in repo" in text
         of.refresh_from_db()
-        assert of.pruned_at, "it is tried again, although nothing goes any more"
+        assert of.pruned_at is None
+        for pack, content in spoilt.items():
+            pack.write_bytes(content)
+    assert "1 point removed" in Decision.objects.filter(kind=retention.KIND, what="removed").earliest("pk").text
+    here.refresh_from_db()
+    assert here.pruned_at, "it is tried again, although nothing goes any more"
 
+    CheckRound.objects.create(assignment=anna, planned_at=anna.inserted_at, repository=here, part="2/21")
+    for of in (here, there):
+        assert missed(anna) == []
+        text = Decision.objects.filter(kind=planning.CHECK, what="checked").latest("pk").text
+        assert f"{len(packs_of(of))} files read in {of}" in text, "all of it, also in mid-round"
 
-@pytest.mark.slow
-def test_a_copy_that_forgot_points_and_failed_to_prune_names_none_that_is_gone(
-    tmp_path: Path, folder: Path, settings: Any
-) -> None:
-    settings.VAR_DIR = tmp_path / "var"
-    here, there = (made(name, tmp_path) for name in ("here", "there"))
-    policy = make_policy(repository=here, copy_to=there, keep={"last": 1})
-    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
-    backed_up(anna)
-    copied(anna)
     for pack in packs_of(there):
         pack.unlink()
-    change(folder, letter="1")
+    change(folder, letter="more")
     backed_up(anna)
     row = copied(anna)
     assert row.error.startswith("what removed points held takes room still: "), row.error
-    assert row.points == points_in(there, anna)
-    assert len(row.points) == 1
+    assert (row.points, len(row.points)) == (points_in(there, anna), 1)
 
 
 @pytest.mark.slow
@@ -264,11 +234,17 @@ def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
         planning.back_up_now([anna])
         done(handed_on(anna, database_clock()))
     anna.refresh_from_db()
+    planning.back_up_now([bert := make_assignment(policy, make_source(name="bert", path=str(folder)))])
+    done(handed_on(bert, database_clock()))
+    bert.refresh_from_db()
+    forget(here, bert, *points_in(here, bert))
     gone, _, lost, newest = points_in(here, anna)
     policy.keep = {"last": 2}
     policy.save()
     forget(here, anna, gone, lost)
     assert missed(anna) == [gone, lost], "nothing here removes anything yet"
+    found = [(each["point"], each["why"]) for each in CheckRound.objects.get(assignment=bert).damage]
+    assert found == [(each, GONE) for each in repositories.recorded(bert, here)], "for whom it was read, too"
     assert retention.plan(Assignment.objects.all()) == 1
     assert missed(anna) == [lost]
     Assignment.objects.update(held_back_since=database_clock())

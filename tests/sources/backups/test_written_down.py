@@ -21,7 +21,6 @@ from tests.sources.factories import (
     MONDAY,
     backed_up,
     claim,
-    claimed_for,
     handed_on,
     make_assignment,
     make_policy,
@@ -38,31 +37,29 @@ COUNTS = {"new": 1, "changed": 2, "unchanged": 4, "removed": 3, "read": 300, "ad
 COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd \0",)))
 
 
-class TestProgress:
-    def test_it_is_written_at_once_but_not_at_every_line(self) -> None:
-        record = claimed_for(make_assignment(), attempt=4)
-        write = ProgressWriter(record)
-        for done in range(100):
-            write(EngineProgress(bytes_done=done, bytes_total=1000, files_done=1))
-        progress = Progress.objects.get()
-        assert (progress.record_id, progress.attempt, progress.bytes_total) == (record.id, 4, 1000)
-        assert progress.bytes_done < 99
-
-    def test_it_is_gone_when_the_attempt_is_settled(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claimed = handed_on(assignment, NINE)
-        ProgressWriter(claimed)(EngineProgress(1, 2, 3))
-        settle(claimed, Released(), NINE)
-        assert not Progress.objects.exists()
+def test_progress_is_written_at_once_but_not_at_every_line_and_gone_when_the_attempt_is_settled() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    claimed = handed_on(assignment, NINE)
+    write = ProgressWriter(claimed)
+    for done in range(100):
+        write(EngineProgress(bytes_done=done, bytes_total=1000, files_done=1))
+    progress = Progress.objects.get()
+    assert (progress.record_id, progress.attempt, progress.bytes_total) == (claimed.id, claimed.attempt, 1000)
+    assert progress.bytes_done < 99
+    settle(claimed, Released(), NINE)
+    assert not Progress.objects.exists()
 
 
 class TestWritingDown:
-    def test_a_success_is_remembered_for_the_next_decision(self) -> None:
+    def test_a_success_is_remembered_once_and_lies_where_it_went_whatever_repository_its_policy_has_since(self) -> None:
         assignment = make_assignment(failures=4)
         planning.emit_due(NINE)
-        claimed = handed_on(assignment, NINE + HOUR)
-        settle(claimed, COPIED, NINE + 3 * HOUR)
+        claimed, before = handed_on(assignment, NINE + HOUR), assignment.policy.repository
+        Policy.objects.update(repository=Repository.objects.create(name="other", location="/srv/other"))
+        copied = Succeeded(replace(COPIED.result, repository=before.pk))
+        for hours in (3, 4):
+            settle(claimed, copied, NINE + hours * HOUR)
         assignment.refresh_from_db()
         assert (assignment.last_backup_at, assignment.last_backup_for) == (NINE + HOUR, 7200)
         assert (assignment.last_backup_size, assignment.failures) == (500, 0)
@@ -72,16 +69,7 @@ class TestWritingDown:
         assert (backup.started_at, backup.ended_at) == (NINE + HOUR, NINE + 3 * HOUR)
         assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
         assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
-        assert backup.repository == assignment.policy.repository
-
-    def test_it_lies_where_it_went_also_when_the_policy_has_been_given_another_repository(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claimed, before = handed_on(assignment, NINE), assignment.policy.repository
-        other = Repository.objects.create(name="other", location="/srv/other")
-        Policy.objects.update(repository=other)
-        settle(claimed, Succeeded(replace(COPIED.result, repository=before.pk)), NINE + HOUR)
-        assert Backup.objects.get().repository == before
+        assert backup.repository == before
 
     def test_the_next_date_follows_the_period_of_the_start_in_the_zone_of_the_policy(self) -> None:
         assignment = make_assignment(make_policy(zone="Europe/Berlin"))
@@ -146,14 +134,6 @@ class TestWritingDown:
             settle(lost, COPIED, NINE + HOUR)
         assert not Backup.objects.exists()
         assert Assignment.objects.get().last_backup_at is None
-
-    def test_a_settle_that_is_repeated_writes_one_backup(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claimed = handed_on(assignment, NINE)
-        settle(claimed, COPIED, NINE + HOUR)
-        settle(claimed, COPIED, NINE + 2 * HOUR)
-        assert Backup.objects.get().ended_at == NINE + HOUR
 
 
 class TestBackUpNow:

@@ -16,7 +16,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Sourc
 from sources.engines.restic.engine import ResticProgress
 from sources.engines.restic.options import options_of
 from sources.restores import back
-from sources.storage import file_versions, layout, remotes, restoring, runs
+from sources.storage import layout, remotes, restoring, runs
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import RESTIC, Location
 from sources.storage.manifests import Entry
@@ -24,7 +24,7 @@ from sources.storage.places import Refused, Report, Wish
 from sources.storage.restic.verdicts import Trouble, problem_of, trouble_of
 from sources.storage.store import Store
 from sources.storage.stores import store_of
-from sources.storage.trees import opened
+from sources.storage.trees import opened, versions_of
 from tests.sources.engines.peers import (
     PASSWORD,
     STARTED_AT,
@@ -138,7 +138,7 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
         assert [each.name for each in tree.folder("a")] == ["b.txt"]
         assert tree.header.source == "a local source"
     points = ["20261122T065755Z", point]
-    versions = file_versions.versions_of(store, FOLDER, points, "a/b.txt", tmp_path / "cache")
+    versions = versions_of(store, FOLDER, points, "a/b.txt", tmp_path / "cache")
     assert [each["size"] for each in versions] == [5, 3_000_000]
     one = Wish(FOLDER, point, tmp_path / "one", paths=("star*?[x]", "a"))
     assert restoring.restore(one, store, tmp_path / "cache").files == 2

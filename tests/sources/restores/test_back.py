@@ -110,9 +110,9 @@ def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: P
     class Killing(Store):
         """The host loses its power when the first bytes are under way."""
 
-        def copy_out(self, path: str, target: str, paths: Any, on_progress: Any, *options: str) -> None:
+        def copy_out(self, path: str, target: str, paths: Any, on_progress: Any, *options: str, **how: Any) -> None:
             stack.close()
-            super().copy_out(path, target, paths, on_progress, *options)
+            super().copy_out(path, target, paths, on_progress, *options, **how)
 
     with ExitStack() as stack:
         source = stack.enter_context(peers.sftp_host(folder))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sources.storage import layout, manifests
-from sources.storage.points import place_of
+from sources.storage.layout import place_of
 
 Tree = dict[str, str]
 """Contents by path; folders are those that the paths need."""

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sources.storage import file_versions, layout, manifests, merging
+from sources.storage import layout, manifests, merging
 from sources.storage.location import of_directory
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.store import StorageFailed, Store
-from sources.storage.trees import opened
+from sources.storage.trees import opened, versions_of
 from tests.sources.storage.played_runs import ASSIGNMENT, Played
 from tests.sources.storage.test_merging import FolderStore, points_of
 
@@ -101,7 +101,7 @@ def is_named(played: Played, file: Path, point: str, whole: list[manifests.Entry
     cache = played.root / "cache"
     for path in ("a", "c"):
         with suppress(ManifestDamaged):
-            file_versions.versions_of(store, ASSIGNMENT, [point], path, cache)
+            versions_of(store, ASSIGNMENT, [point], path, cache)
     try:
         assert [*manifests.read(file)] == whole
     except ManifestDamaged:

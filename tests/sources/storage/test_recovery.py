@@ -62,7 +62,6 @@ def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str
     [
         pytest.param(False, False, id="directory-plain"),
         pytest.param(False, True, id="directory-encrypted", marks=pytest.mark.promise),
-        pytest.param(True, False, id="remote-plain"),
         pytest.param(True, True, id="remote-encrypted"),
     ],
 )
