@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from sources.engines import engine_for
 from sources.engines.base import EngineResult, Verdict
 from sources.processes.programs import find_rclone
 from sources.restores import drilling
@@ -19,7 +18,8 @@ from sources.storage import merging, remotes, restoring
 from sources.storage.location import Location
 from sources.storage.places import Wish
 from sources.storage.store import StorageFailed, Store
-from tests.sources.engines.peers import local_folder, small_disk, task_for, write_files
+from tests.sources.engines import peers
+from tests.sources.engines.peers import local_folder, small_disk, write_files
 from tests.sources.engines.test_probing import KEY, serving
 from tests.sources.storage.building import picture
 
@@ -30,8 +30,7 @@ NOBODY = 65_534
 
 
 def back_up(source: Path, location: Location) -> EngineResult:
-    task = task_for(local_folder(source), source, location=location, folder=FOLDER)
-    return engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
+    return peers.back_up(local_folder(source), source, location=location, folder=FOLDER)
 
 
 def restored(location: Location, point: str, target: Path) -> dict[str, tuple[object, ...]]:

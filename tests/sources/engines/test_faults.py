@@ -11,13 +11,12 @@ from threading import Event
 import psutil
 import pytest
 
-from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.storage import restoring
 from sources.storage.location import Location, of_directory
 from sources.storage.places import Wish
 from sources.storage.store import Store
-from tests.sources.engines.peers import local_folder, sftp_host, small_disk, task_for, tree, write_files
+from tests.sources.engines.peers import local_folder, run, sftp_host, small_disk, task_for, tree, write_files
 from tests.sources.storage.repositories import encrypted, webdav
 
 pytestmark = pytest.mark.slow
@@ -29,11 +28,10 @@ FOLDER = "nas-7/nightly"
 def back_up(
     source: SourceSpec,
     location: Location,
-    on_progress: Callable[[EngineProgress], None] = lambda _: None,
+    on_progress: Callable[[EngineProgress], object] = lambda _: None,
     **fields: object,
 ) -> EngineResult:
-    task = replace(task_for(source, Path(FOLDER), location=location, folder=FOLDER), **fields)
-    return engine_for(source.kind).run(task, on_progress=on_progress, stop=Event())
+    return run(task_for(source, Path(FOLDER), location=location, folder=FOLDER, **fields), on_progress)
 
 
 def restored(location: Location, point: str, scratch: Path) -> dict[str, str]:
@@ -84,14 +82,14 @@ def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> 
         assert (tmp_path / f"restored-{result.snapshot}/loop/up").is_symlink()
 
 
-def kill(*words: str) -> Callable[[EngineProgress], None]:
-    """Kill the programs below this process that have one of these words in their arguments, at the first bytes."""
+def kill(word: str) -> Callable[[EngineProgress], None]:
+    """Kill the programs below this process that have this word among their arguments, at the first bytes."""
 
     def on_progress(progress: EngineProgress) -> None:
         if progress.bytes_done:
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if "rclone" in process.name() and set(words) & set(process.cmdline()):
+                    if "rclone" in process.name() and word in process.cmdline():
                         process.kill()
 
     return on_progress

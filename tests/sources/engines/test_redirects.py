@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sources.engines import engine_for
 from sources.engines.base import EngineResult, Verdict
 from sources.engines.probing import IMPATIENT
 from sources.network.gate import PUBLIC, gate_to
@@ -20,7 +19,8 @@ from sources.storage.location import Location
 from sources.storage.servers import METADATA, REDIRECTED, servers_of
 from sources.storage.store import StorageFailed, Store
 from tests.delivery.certificates import make_certificate, served_with
-from tests.sources.engines.peers import USER, local_folder, loopback_address, specification, task_for, tree
+from tests.sources.engines import peers
+from tests.sources.engines.peers import USER, local_folder, loopback_address, specification, tree
 from tests.sources.engines.redirecting import FILE, TEXT, Server, server
 from tests.sources.storage.repositories import encrypted, webdav
 from tests.waiting import PATIENCE
@@ -31,9 +31,8 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-def back_up(kind: str, share: Server, copy: Path) -> EngineResult:
-    task = task_for(specification(kind, share.url, **FIELDS[kind]), copy)
-    return engine_for(kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
+def back_up(kind: str, share: Server, copy: Path, **fields: Any) -> EngineResult:
+    return peers.back_up(specification(kind, share.url, **FIELDS[kind]), copy, **fields)
 
 
 def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None:
@@ -45,8 +44,7 @@ def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None
         location = remotes.location_of("vault", remote, {"secret_access_key": secret}, None, remotes.obscure)
         with pytest.raises(StorageFailed, match=r"\*\*\* is not mine") as raised:
             Store(location, threading.Event()).names("nas-1")
-        task = task_for(local_folder(tmp_path), tmp_path, location=location, folder="nas-1")
-        result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
+        result = peers.back_up(local_folder(tmp_path), tmp_path, location=location, folder="nas-1")
     assert result.verdict is Verdict.REPOSITORY_FAILED
     assert secret not in f"{raised.value} {result}"
 
@@ -104,9 +102,7 @@ def test_a_repository_leads_to_no_other_server(kind: str, status: int, host: str
         refused = f"{other.url.removeprefix('http://')}: {REDIRECTED}"
         with pytest.raises(StorageFailed, match=refused):
             Store(location, threading.Event()).sizes("nas-1")
-        spec = specification("webdav", source.url, **FIELDS["webdav"])
-        task = task_for(spec, tmp_path, location=location, folder="nas-1")
-        result = engine_for("webdav").run(task, on_progress=lambda progress: None, stop=threading.Event())
+        result = back_up("webdav", source, tmp_path, location=location, folder="nas-1")
     assert share.asked
     assert other.asked == []
     assert result.verdict is Verdict.REPOSITORY_FAILED
@@ -119,9 +115,7 @@ def test_a_share_is_copied_to_a_share_and_does_not_lead_into_it(tmp_path: Path) 
         source.files = {FILE: TEXT, "b.txt": "beta"}
         url = location.environment["RCLONE_CONFIG_BASE_URL"]
         source.leads = lambda method, path: (302, f"{url}/backups/secret") if is_file(method, path) else None
-        spec = specification("webdav", source.url, **FIELDS["webdav"])
-        task = task_for(spec, tmp_path, location=encrypted(location), folder="nas-1")
-        result = engine_for("webdav").run(task, on_progress=lambda progress: None, stop=threading.Event())
+        result = back_up("webdav", source, tmp_path, location=encrypted(location), folder="nas-1")
         assert result.verdict is Verdict.WARNINGS, result
         assert f"{url.removeprefix('http://')}: {REDIRECTED}" in " ".join(result.warnings)
         assert Store(encrypted(location), threading.Event()).sizes("nas-1/current") == {"b.txt": 4}
