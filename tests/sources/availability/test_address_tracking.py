@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from jobs.handlers import Run
 from jobs.outcomes import Handoff
 from sources.availability import address_tracking
-from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, shows_pinned_key
+from sources.availability.address_tracking import ask_where_it_is, candidates_of, shows_pinned_key
 from sources.availability.answers import Answer
 from sources.availability.check import ask_source
 from sources.models import Source
@@ -81,8 +81,8 @@ class TestWhereItIs:
             assert (answer.present, address) == (True, None)
 
     def test_another_host_at_the_old_address_does_not_hide_it(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        source = checked_in(host, another_address())
+        host, other = hosts().come(), hosts("other").pinned
+        source = checked_in(host, another_address(), host_key=f"{other}\n{host.pinned} a comment\n")  # one of several
         old = host.address
         host.move(source.addresses[0])
         hosts("stranger", address=old, port=host.port).come()
@@ -120,13 +120,6 @@ class TestWhereItIs:
             answer, address = ask(source, timeout=4.0)  # one after the other they would need more than our patience
         assert (answer.present, address) == (False, None)
         assert answer.text.endswith("did not answer within 4 s")
-
-    def test_the_key_may_be_one_of_several_that_are_pinned(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        other = hosts("other").pinned
-        source = checked_in(host, host.address, host_key=f"{other}\n{host.pinned} a comment\n")
-        source.address = another_address()
-        assert asyncio.run(find(source, TIMEOUT)) == host.address
 
 
 class TestTheProof:
