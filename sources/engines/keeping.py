@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
-from sources.engines.apart import Stop, at_work, say_files
 from sources.engines.base import RunEnded
 from sources.engines.limits import Space
 from sources.engines.rclone.options import option_arguments, option_environment
 from sources.engines.restic.options import rate_arguments
+from sources.engines.work import Stop, at_work, say_files
 from sources.storage import checking, copying, layout, merging, recovery, remotes, runs
 from sources.storage.checking import Checked, Damage
 from sources.storage.copies import Copied

@@ -9,10 +9,10 @@ from typing import Any
 
 from delivery.redaction import redacted
 from sources.engines import engine_for, probing
-from sources.engines.apart import Stop
 from sources.engines.base import BackupTask, RunEnded, SourceSpec
 from sources.engines.limits import Space
 from sources.engines.results import ERROR_LENGTH
+from sources.engines.work import Stop
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
 from sources.storage import layout, recovery

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
-from sources.engines.apart import Stop
 from sources.engines.base import SourceSpec
+from sources.engines.work import Stop
 from sources.processes.orders import bound_memory, say
 from sources.processes.programs import ProgramMissing
 from sources.restores import back, database, database_file, database_mariadb, drilling

@@ -25,32 +25,26 @@ class TestAnnounce:
         assert (asked.method, asked.path, asked.token) == ("POST", "/api/check-in", TOKEN)
         assert (set(asked.body), asked.body["reason"]) == (FIELDS, "network")
 
-    def test_no_word_of_the_server_steers_the_terminal(self, enrolled, server):
+    def test_an_answer_of_an_odd_shape_is_no_traceback_and_steers_no_terminal(self, enrolled, server):
         server.always = Answer(200, {**STATUS, "assignments": [{**ASSIGNMENT, "policy": "\x1b[2Jevil\nline"}]})
         printed = enrolled.agent("announce").stdout
-        assert "\x1b" not in printed
-        assert printed.count("\n") == 1
-
-    @pytest.mark.parametrize("assignments", [None, 7, "text", [7, None], [{}], [{"policy": {"a": 1}, "status": []}]])
-    def test_an_answer_of_an_odd_shape_is_no_traceback(self, enrolled, server, assignments):
-        server.always = Answer(200, {"source": 5, "assignments": assignments, "snoozed_until": 1e300})
-        done = enrolled.agent("announce")
-        assert (done.returncode, done.stderr) == (FINE, "")
+        assert ("\x1b" in printed, printed.count("\n")) == (False, 1)
+        for assignments in (None, 7, "text", [7, None], [{}], [{"policy": {"a": 1}, "status": []}]):
+            server.always = Answer(200, {"source": 5, "assignments": assignments, "snoozed_until": 1e300})
+            done = enrolled.agent("announce")
+            assert (done.returncode, done.stderr) == (FINE, "")
 
 
 class TestOtherCommands:
-    def test_status_asks_and_changes_nothing(self, enrolled, server):
+    def test_they_ask_the_server_what_they_say_and_print_its_answer(self, enrolled, server):
         assert enrolled.agent("status").stdout.startswith("laptops: protected")
         assert [(asked.method, asked.path) for asked in server.asked] == [("GET", "/api/agent/status")]
-
-    def test_now_prints_whether_anything_was_moved(self, enrolled, server):
         server.next_answers.extend([Answer(200, {"moved": 2}), Answer(200, {"moved": 0})])
         assert enrolled.agent("now").stdout.startswith("it begins as soon as")
         assert enrolled.agent("now").stdout.startswith("nothing to begin")
-
-    def test_a_snooze_that_cannot_be_read_asks_nothing(self, enrolled, server):
+        number = len(server.asked)
         done = enrolled.agent("snooze", "until", "soon")
-        assert (done.returncode, server.asked) == (BAD_USAGE, [])
+        assert (done.returncode, len(server.asked)) == (BAD_USAGE, number), "what cannot be read is not asked"
         assert "neither a duration nor a time: soon" in done.stderr
         assert "write it as 2h" in done.stderr
 

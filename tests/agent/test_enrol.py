@@ -1,15 +1,13 @@
 """Enrolling: a code becomes a token in a file that only its owner reads."""
 
-import socket
 import stat
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from tests.agent.contract import CODE, TOKEN, Answer, Asked, no
 from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, as_module
-from tests.waiting import PATIENCE
+from tests.sources.engines.peers import listening
 
 pytestmark = pytest.mark.slow
 
@@ -37,17 +35,18 @@ class TestEnrol:
         assert enrolled.agent("enrol", server.url, CODE, "--force").returncode == FINE
         assert enrolled.stored()["token"] == TOKEN
 
-    def test_a_refused_code_leaves_nothing_behind(self, machine, server):
+    def test_a_refused_code_leaves_nothing_behind_and_none_is_spent_when_the_token_cannot_be_kept(
+        self, machine, server
+    ):
         server.always = no(401, "the code is not accepted", "ask for another")
         done = machine.agent("enrol", server.url, CODE)
         assert done.returncode == REFUSED
         assert "the code is not accepted\n  → ask for another" in done.stderr
         assert list(machine.config.parent.iterdir()) == []
-
-    def test_no_code_is_spent_when_the_token_cannot_be_kept(self, machine, server):
+        machine.config.parent.rmdir()
         machine.config.parent.write_text("a file where the directory should be")
         done = machine.agent("enrol", server.url, CODE)
-        assert (done.returncode, server.asked) == (BAD_USAGE, [])
+        assert (done.returncode, len(server.asked)) == (BAD_USAGE, 1)
         assert "cannot be written" in done.stderr
 
     def test_the_usual_place_is_the_users_config_directory(self, monkeypatch):
@@ -114,10 +113,14 @@ class TestTheConfigFile:
         assert (done.returncode, server.asked) == (BAD_USAGE, [])
         assert words in done.stderr
 
-    def test_a_write_that_fails_leaves_the_old_one_whole(self, enrolled, server):
-        """The directory vanishes between the check and the write: nothing half-written replaces the config."""
-        before = enrolled.config.read_bytes()
-        kept = enrolled.home / "moved"
+    def test_it_is_replaced_at_one_stroke_and_a_write_that_fails_leaves_the_old_one_whole(self, enrolled, server):
+        """A reader that has the old file open goes on reading it. Then the directory vanishes between the check and the
+        write: nothing half-written replaces the config."""
+        with enrolled.config.open() as old:
+            assert enrolled.agent("rotate").returncode == FINE
+            assert TOKEN in old.read()
+        assert enrolled.stored()["token"] != TOKEN
+        before, kept = enrolled.config.read_bytes(), enrolled.home / "moved"
 
         def move_away(asked: Asked) -> None:
             enrolled.config.parent.rename(kept)
@@ -128,13 +131,6 @@ class TestTheConfigFile:
         assert done.returncode == BAD_USAGE
         assert "cannot be written" in done.stderr
         assert [(path.name, path.read_bytes()) for path in kept.iterdir()] == [("agent.json", before)]
-
-    def test_it_is_replaced_at_one_stroke(self, enrolled):
-        """A reader that has the old file open goes on reading it."""
-        with enrolled.config.open() as old:
-            assert enrolled.agent("rotate").returncode == FINE
-            assert TOKEN in old.read()
-        assert enrolled.stored()["token"] != TOKEN
 
 
 class TestAnswersThatAreNone:
@@ -154,18 +150,8 @@ class TestAnswersThatAreNone:
         assert ("A network that asks for a log-in" in done.stderr) == (answer.status == 200)
 
     def test_a_port_that_speaks_no_http_is_not_reachable(self, machine):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            machine.store(url=f"https://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
-            listener.settimeout(PATIENCE)
-
-            def greet() -> None:
-                connection, _ = listener.accept()
-                with connection:
-                    connection.sendall(b"220 this is a mail server\r\n")
-
-            thread = Thread(target=greet)
-            thread.start()
+        with listening(lambda caller: caller.sendall(b"220 this is a mail server\r\n")) as (address, port):
+            machine.store(url=f"https://{address}:{port}", token=TOKEN, source="laptop")
             done = machine.agent("status")
-            thread.join()
         assert done.returncode == UNREACHABLE
         assert "is not reachable" in done.stderr

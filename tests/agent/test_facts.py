@@ -54,41 +54,30 @@ class TestOnBattery:
         assert agent.on_battery("/sys") is expected
 
 
-class TestMetered:
-    @pytest.fixture(autouse=True)
-    def _only_programs_of_the_test(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PATH", str(tmp_path))
-
-    @pytest.mark.parametrize(("printed", "expected"), [("u 1", True), ("u 3", True), ("u 0", None), ("", None)])
-    def test_network_manager_says_it_on_the_bus(self, tmp_path, printed, expected):
+def test_whether_a_connection_is_metered_network_manager_says_on_the_bus_or_by_its_own_program(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert agent.metered() is None, "without either it is unknown"
+    for printed, expected in (("u 1", True), ("u 3", True), ("u 0", None), ("", None)):
         program(tmp_path, "busctl", f'echo "{printed}"')
         assert agent.metered() is expected
-
-    @pytest.mark.parametrize(("lines", "expected"), [("GENERAL.METERED:yes", True), ("GENERAL.METERED:unknown", None)])
-    def test_or_by_its_own_program(self, tmp_path, lines, expected):
-        program(tmp_path, "busctl", "exit 1")
+    program(tmp_path, "busctl", "exit 1")
+    for lines, expected in (("GENERAL.METERED:yes", True), ("GENERAL.METERED:unknown", None)):
         program(tmp_path, "nmcli", f"printf '{lines}\\n'")
         assert agent.metered() is expected
 
-    def test_without_either_it_is_unknown(self):
-        assert agent.metered() is None
-
 
 class TestAddresses:
-    def test_those_that_others_can_reach_are_kept(self):
+    def test_those_that_others_can_reach_are_kept_and_the_systems_own_found_without_a_name_server(self, monkeypatch):
         found = ["127.0.0.1", "::1", "169.254.1.1", "fe80::1%eth0", "224.0.0.1", "0.0.0.0", "no address", "192.0.2.5",
                  "2001:db8::5%eth0"]  # fmt: skip
         assert agent.useful(found) == ["192.0.2.5", "2001:db8::5"]
 
-    def test_the_systems_own_are_found_without_a_name_server(self, monkeypatch):
         def refuse(*_: Any, **__: Any) -> None:
             raise AssertionError("a name server was asked")
 
         monkeypatch.setattr(agent.socket, "getaddrinfo", refuse)
         found = agent.own_addresses()
         assert found == agent.useful(found)
-
-    def test_the_interfaces_of_linux_are_read(self):
         assert "127.0.0.1" in agent.ipv4_of_interfaces()
         assert all(ipaddress.IPv6Address(address) for address in agent.ipv6_of_interfaces())
 

@@ -1,25 +1,34 @@
-"""Most of a fleet is switched off: a real worker finds who is there, and spends no execution unit on the rest."""
+"""What is silent, or locked, stops nothing: most of a fleet is switched off, and an import holds a source."""
 
 import logging
 import os
 import random
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
 
+from jobs import claiming, conf
+from jobs.clock import boot_seconds
 from jobs.models import Attempt
+from jobs.outcomes import Claimed, Handoff, Outcome, Unavailable
 from jobs.states import AttemptOutcome
+from jobs.worker.units import Units
+from sources import planning
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS, emit_due, subject_of
-from tests.sources.factories import make_policy
+from tests.factories import make_worker
+from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole
 from tests.sources.worker_process import worker_process
+from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
 
 log = logging.getLogger(__name__)
@@ -143,3 +152,49 @@ def busiest(attempts: list[Asked]) -> int:
         running += change
         most = max(most, running)
     return most
+
+
+MANY = 100
+
+Ended = SimpleQueue[tuple[Claimed, Outcome]]
+
+
+@pytest.fixture
+def ended() -> Ended:
+    return SimpleQueue()
+
+
+@pytest.fixture
+def units(ended: Ended) -> Iterator[Units]:
+    """The places of a worker for the queue `availability`."""
+    units = Units(
+        [conf.queue_rules()[planning.AVAILABILITY]],
+        lambda record, outcome: ended.put((record, outcome)),
+        room_made=lambda: None,
+        after_thread=lambda: None,
+    )
+    yield units
+    units.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_silent_source_that_is_locked_stops_no_question(units: Units, ended: Ended, tmp_path: Path) -> None:
+    policy = make_policy(wake_allowed=True)
+    locked = make_source(
+        kind="sftp",
+        address=another_address(),  # nothing listens there: refused at once
+        port=9,
+        mac_address="02:00:00:aa:bb:cc",
+        wake_address="127.0.0.1",
+    )
+    make_assignment(policy, locked)
+    for _ in range(MANY):
+        make_assignment(policy, make_source(path=str(tmp_path)))
+    planning.emit_due()
+    with another_connection() as other:
+        other.execute("SELECT FROM sources_source WHERE id = %s FOR UPDATE", [locked.pk])
+        sent_at = boot_seconds()
+        units.start(claiming.claim(planning.AVAILABILITY, worker_id=make_worker().pk, limit=MANY + 1), sent_at)
+        outcomes = [ended.get(timeout=PATIENCE)[1] for _ in range(MANY + 1)]
+    assert Counter(map(type, outcomes)) == {Handoff: MANY, Unavailable: 1}
+    assert Source.objects.get(pk=locked.pk).last_woken_at is None  # not waited for: a second packet does no harm

@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from jobs.handlers import Run
 from jobs.outcomes import Handoff
 from sources.availability import address_tracking
-from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, shows_pinned_key
+from sources.availability.address_tracking import ask_where_it_is, candidates_of, shows_pinned_key
 from sources.availability.answers import Answer
 from sources.availability.check import ask_source
 from sources.models import Source
@@ -66,27 +66,23 @@ class TestWhereItIs:
         source.refresh_from_db()
         assert (isinstance(outcome, Handoff), source.address == host.address) == (follows, follows)
 
-    def test_one_that_stayed_is_not_looked_for(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        elsewhere = another_address()
-        with socket.create_server((elsewhere, host.port)) as other:
+    def test_one_that_stayed_is_not_looked_for_and_one_that_is_slow_to_answer_stays(
+        self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host, elsewhere = hosts().come(), another_address()
+        with socket.create_server((elsewhere, host.port)) as other:  # and nothing accepts
             other.setblocking(False)
             answer, address = ask(checked_in(host, elsewhere))
             assert (answer.present, address) == (True, None)
             with pytest.raises(BlockingIOError):
                 other.accept()
-
-    def test_one_that_is_slow_to_answer_stays_where_it_is(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(address_tracking, "HEAD_START_SECONDS", 0)
-        host = hosts().come()
-        elsewhere = another_address()
-        with socket.create_server((elsewhere, host.port)):  # and nothing accepts
+            monkeypatch.setattr(address_tracking, "HEAD_START_SECONDS", 0)
             answer, address = ask(checked_in(host, elsewhere), timeout=3600)
-        assert (answer.present, address) == (True, None)
+            assert (answer.present, address) == (True, None)
 
     def test_another_host_at_the_old_address_does_not_hide_it(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        source = checked_in(host, another_address())
+        host, other = hosts().come(), hosts("other").pinned
+        source = checked_in(host, another_address(), host_key=f"{other}\n{host.pinned} a comment\n")  # one of several
         old = host.address
         host.move(source.addresses[0])
         hosts("stranger", address=old, port=host.port).come()
@@ -124,13 +120,6 @@ class TestWhereItIs:
             answer, address = ask(source, timeout=4.0)  # one after the other they would need more than our patience
         assert (answer.present, address) == (False, None)
         assert answer.text.endswith("did not answer within 4 s")
-
-    def test_the_key_may_be_one_of_several_that_are_pinned(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        other = hosts("other").pinned
-        source = checked_in(host, host.address, host_key=f"{other}\n{host.pinned} a comment\n")
-        source.address = another_address()
-        assert asyncio.run(find(source, TIMEOUT)) == host.address
 
 
 class TestTheProof:
@@ -177,22 +166,21 @@ def line_of(key: asyncssh.SSHKey) -> str:
     return key.export_public_key().decode()
 
 
-class TestWhereItMayBe:
-    def test_what_is_no_other_address_of_one_host_is_left_out(self) -> None:
-        known_or_none = ["127.1.1.1", "0.0.0.0", "224.0.0.1", "169.254.3.4", "fe80::1", "255.255.255.255"]
-        assert candidates_of(laptop(addresses=[*known_or_none, "a.example", "-oProxy", "", None, 7.5])) == []
-
-    def test_addresses_are_tried_once_and_in_their_order(self) -> None:
-        addresses = ["192.0.2.7", "2001:db8:0::5", "192.0.2.7", "127.1.1.1", "2001:db8::5", "10.0.0.1"]
-        assert candidates_of(laptop(addresses=addresses)) == ["192.0.2.7", "2001:db8::5", "10.0.0.1"]
-        addresses = [f"10.0.{number // 250}.{number % 250}" for number in range(1000)]
-        assert candidates_of(laptop(addresses=addresses)) == addresses[:32]
-
-    @pytest.mark.parametrize(
-        "fields",
-        [{"kind": "webdav"}, {"checked_in_at": None}, {"host_key": ""}, {"host_key": "ssh-ed25519 not-base64"}],
-    )
-    def test_only_a_pinned_sftp_source_that_checked_in_may_move(self, fields: dict[str, object]) -> None:
+def test_it_may_have_moved_to_addresses_of_one_host_each_once_and_in_their_order_if_a_key_of_it_is_pinned() -> None:
+    known_or_none = ["127.1.1.1", "0.0.0.0", "224.0.0.1", "169.254.3.4", "fe80::1", "255.255.255.255"]
+    many = [f"10.0.{number // 250}.{number % 250}" for number in range(1000)]
+    for addresses, found in (
+        ([*known_or_none, "a.example", "-oProxy", "", None, 7.5], []),
+        (["192.0.2.7", "2001:db8:0::5", "192.0.2.7", "127.1.1.1", "2001:db8::5"], ["192.0.2.7", "2001:db8::5"]),
+        (many, many[:32]),
+    ):
+        assert candidates_of(laptop(addresses=addresses)) == found
+    for fields in (
+        {"kind": "webdav"},
+        {"checked_in_at": None},
+        {"host_key": ""},
+        {"host_key": "ssh-ed25519 no-base64"},
+    ):
         assert candidates_of(laptop(**fields)) == []
 
 

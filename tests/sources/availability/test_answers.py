@@ -12,7 +12,7 @@ from sources.availability.answers import Answer, ask, ask_now, contact_point
 from sources.models import Source
 from sources.network.bounded_threads import BoundedThreads
 from tests.delivery.certificates import make_certificate, served_with
-from tests.sources.engines.peers import free_port, listening, loopback_address
+from tests.sources.engines.peers import free_port, listening
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole, host_at, mute_host, talker
 from tests.waiting import PATIENCE, eventually
@@ -49,12 +49,6 @@ class TestPorts:
             source = host_at(address.format(host, port), port if kind == "sftp" else None, kind)
             assert ask_now(source, 0.2) == Answer(False, f"{host}:{port} did not answer within 0.2 s")
 
-    def test_a_port_where_nothing_listens_is_absent(self) -> None:
-        address = loopback_address()
-        port = free_port(address)
-        answer = ask_now(host_at(address, port), PATIENCE)
-        assert answer == Answer(False, f"{address}:{port} did not answer: Connection refused")
-
     def test_a_web_server_is_present_whatever_its_certificate(self, tmp_path: Path) -> None:
         """One of its own making, for another host."""
         tls = served_with(make_certificate(tmp_path, "192.0.2.1"))
@@ -63,11 +57,13 @@ class TestPorts:
         assert answer == Answer(True, f"{address}:{port} answered")
 
     @pytest.mark.timeout(2 * PATIENCE)  # the system itself would try for two minutes
-    def test_a_host_that_is_switched_off_is_absent_after_the_timeout(self) -> None:
+    def test_a_host_that_is_switched_off_is_absent_after_the_timeout_and_one_that_refuses_at_once(self) -> None:
         address = another_address()
         with black_hole() as port:
             answer = ask_now(host_at(address, port), 0.2)
         assert answer == Answer(False, f"{address}:{port} did not answer within 0.2 s")
+        answer = ask_now(host_at(address, port := free_port(address)), PATIENCE)
+        assert answer == Answer(False, f"{address}:{port} did not answer: Connection refused")
 
     @pytest.mark.parametrize(
         ("kind", "address", "port", "place"),

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sources.availability.answers import ask_now
-from sources.engines import engine_for
-from sources.engines.base import EngineResult, SourceSpec, Verdict
+from sources.engines.base import SourceSpec, Verdict
 from sources.models import Source
 from sources.network import gate
 from sources.storage import remotes
@@ -18,10 +17,10 @@ from sources.storage.store import Store
 from tests.sources.engines.peers import (
     PASSWORD,
     USER,
+    back_up,
     loopback_address,
     serving,
     specification,
-    task_for,
     tree,
     write_files,
 )
@@ -36,18 +35,13 @@ def remote(path: str = "", secret: str = PASSWORD, **settings: Any) -> SourceSpe
     return specification("rclone", options=settings, secret=None, secrets={"pass": secret}, path=path)
 
 
-def back_up(source: SourceSpec, destination: Path) -> EngineResult:
-    task = task_for(source, destination)
-    return engine_for(source.kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
-
-
 def answer(**settings: Any) -> tuple[bool, str]:
     found = ask_now(Source(kind="rclone", options=settings), PATIENCE)
     return found.present, found.text
 
 
 @pytest.mark.slow
-def test_an_ftp_server_is_copied_byte_for_byte_and_a_fault_is_put_in_words(tmp_path: Path) -> None:
+def test_an_ftp_server_and_a_webdav_share_are_copied_byte_for_byte_and_a_fault_is_put_in_words(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", **FILES)
     with serving("ftp", files, *ACCOUNT) as (address, port):
         settings = {"type": "ftp", "host": address, "port": port, "user": USER}
@@ -71,22 +65,17 @@ def test_an_ftp_server_is_copied_byte_for_byte_and_a_fault_is_put_in_words(tmp_p
     result = back_up(remote(**settings), tmp_path / "copy")
     assert result.verdict is Verdict.UNAVAILABLE, result
     assert not answer(**settings)[0]
-    assert tree(tmp_path / "copy/current") == FILES
-
-
-@pytest.mark.slow
-def test_a_webdav_share_is_copied_byte_for_byte(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", **FILES)
     with serving("webdav", files, *ACCOUNT) as (address, port):
         settings = {"type": "webdav", "url": f"http://{address}:{port}", "vendor": "other", "user": USER}
-        result = back_up(remote(**settings), tmp_path / "copy")
+        assert back_up(remote(**settings), tmp_path / "another").verdict is Verdict.SUCCEEDED
         assert answer(**settings) == (True, f"{address}:{port} answered")
-    assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(tmp_path / "copy/current") == FILES
+    assert tree(tmp_path / "another/current") == FILES | {"vault/a.txt": "alpha"}
 
 
 @pytest.mark.slow
 def test_a_samba_share_is_copied_byte_for_byte(tmp_path: Path) -> None:
+    assert answer(type="drive") == (True, "the drive service is asked by its engine")
     with samba(write_files(tmp_path / "files", **FILES)) as settings:
         result = back_up(remote("files", **settings), tmp_path / "copy")
         assert result.verdict is Verdict.SUCCEEDED, result.error
@@ -99,10 +88,6 @@ def test_a_samba_share_is_copied_byte_for_byte(tmp_path: Path) -> None:
             result = back_up(source, tmp_path / "copy")
             assert (result.verdict, text in result.error) == (Verdict.SOURCE_FAILED, True), result
     assert tree(tmp_path / "copy/current") == FILES
-
-
-def test_a_cloud_service_is_asked_by_its_engine_alone() -> None:
-    assert answer(type="drive") == (True, "the drive service is asked by its engine")
 
 
 def test_the_data_of_ftp_come_from_its_server_at_any_port_and_from_no_other(tmp_path: Path) -> None:

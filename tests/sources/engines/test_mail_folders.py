@@ -1,6 +1,5 @@
 """Which directory a folder of a mailbox has, whatever its server calls it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +14,8 @@ def test_lines_of_list_are_read_in_every_form() -> None:
     assert [folder.title for folder in parse(lines)] == ["INBOX", "a/b", "a.b.c", "a/b\r\n", 'say "hi" \\']
 
 
-@pytest.mark.parametrize(
-    ("name", "directory"),
-    [
+def test_a_name_is_written_so_that_every_storage_takes_it() -> None:
+    for name, directory in (
         (b"INBOX", "INBOX"),
         (b"&ZeVnLIqe-/&AOQ-", "日本語/ä"),
         ("ä".encode(), "ä"),
@@ -26,15 +24,10 @@ def test_lines_of_list_are_read_in_every_form() -> None:
         (b"Cur/new", "%43ur/%6Eew"),
         (b".hidden/dots./end ", "%2Ehidden/dots%2E/end%20"),
         (b"a:b*c\\d|e?\x01", "a%3Ab%2Ac%5Cd%7Ce%3F%01"),
-    ],
-)
-def test_a_name_is_written_so_that_every_storage_takes_it(name: bytes, directory: str) -> None:
-    [found] = directories([Folder(name, tuple(name.split(b"/")))]).values()
-    assert found.partition("~")[0] == directory.partition("~")[0]
-
-
-def test_a_path_is_that_folder_and_all_below_it() -> None:
-    folder = Folder(b"Inbox/2026", (b"Inbox", b"2026"))
+    ):
+        [found] = directories([Folder(name, tuple(name.split(b"/")))]).values()
+        assert found.partition("~")[0] == directory.partition("~")[0]
+    folder = Folder(b"Inbox/2026", (b"Inbox", b"2026"))  # a path is that folder and all below it
     paths = {"INBOX": True, "inbox/2026/": True, "INBOX/20": False, "2026": False}
     assert {each: folder.is_below(each) for each in paths} == paths
 

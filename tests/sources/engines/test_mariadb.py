@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from sources.availability.answers import ask_now
-from sources.engines import engine_for, questions
+from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.mariadb import engine, reading
@@ -28,7 +28,7 @@ from sources.storage.location import Location, of_directory
 from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import StorageFailed, Store
 from tests.sources.engines.mariadb_peer import MariadbServer, mariadb_server
-from tests.sources.engines.peers import free_port, small_disk, task_for
+from tests.sources.engines.peers import free_port, run, small_disk, task_for
 from tests.sources.engines.test_pg_dump import dumps_in
 from tests.waiting import PATIENCE
 
@@ -55,11 +55,9 @@ def scratch() -> Iterator[Path]:
 ACCOUNT = (65_534, 65_534) if os.geteuid() == 0 else None
 
 
-def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
+def dump(source: SourceSpec, destination: Path, *how: Any, **fields: Any) -> EngineResult:
     destination.parent.mkdir(exist_ok=True)
-    on_progress = fields.pop("on_progress", lambda progress: None)
-    stop = fields.pop("stop", threading.Event())
-    return engine_for("mariadb").run(task_for(source, destination, **fields), on_progress=on_progress, stop=stop)
+    return run(task_for(source, destination, **fields), *how)
 
 
 def contents(server: MariadbServer, database: str) -> dict[str, str]:
@@ -147,8 +145,8 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
 def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, tmp_path: Path) -> None:
     source, copy = server.source(), tmp_path / "repository/copy"
 
-    def failed(expected: Verdict, words: str, of: SourceSpec = source, **fields: Any) -> None:
-        result = dump(of, copy, **fields)
+    def failed(expected: Verdict, words: str, of: SourceSpec = source, *how: Any, **fields: Any) -> None:
+        result = dump(of, copy, *how, **fields)
         assert (result.verdict, words in result.error) == (expected, True), (result.verdict, result.error)
         assert PASSWORD_OF not in result.error
         assert dumps_in(copy) == []
@@ -171,8 +169,8 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     stop = threading.Event()
     with server.locked("shop.empty"):
         failed(Verdict.SOURCE_FAILED, "nothing moved for 1 s", stall_timeout=1.0)
-        failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", on_progress=kill)
-        failed(Verdict.STOPPED, "stopped", on_progress=lambda _: stop.set(), stop=stop)
+        failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", source, kill)
+        failed(Verdict.STOPPED, "stopped", source, lambda _: stop.set(), stop)
     server.sql("CREATE TABLE shop.large AS SELECT seq, REPEAT('x', 1000) FROM mysql.seq_1_to_20000")
     try:
         with small_disk(tmp_path / "disk", 2**22) as disk:
@@ -287,11 +285,8 @@ def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) ->
     """One of its own: another process of the tests may be given the others after this one."""
     (tmp_path / "certificate").mkdir()
     with mariadb_server(tmp_path / "certificate") as server, server.locked("shop.empty"):
-        found = dump(server.source(), tmp_path / "repository/copy", on_progress=lambda seen: _kill(server, seen))
+        found = dump(
+            server.source(), tmp_path / "repository/copy", lambda seen: seen.bytes_done and server.process.kill()
+        )
     assert (found.verdict, "does not answer" in found.error) == (Verdict.UNAVAILABLE, True), found.error
     assert dumps_in(tmp_path / "repository/copy") == []
-
-
-def _kill(server: MariadbServer, seen: EngineProgress) -> None:
-    if seen.bytes_done:
-        server.process.kill()

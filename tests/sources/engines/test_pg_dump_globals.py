@@ -18,14 +18,13 @@ import pytest
 from psycopg import sql
 
 from backupsched.embedded import Server
-from sources.engines import engine_for
-from sources.engines.base import EngineResult, SourceSpec, Verdict
+from sources.engines.base import SourceSpec, Verdict
 from sources.processes.programs import find_postgresql_program, find_rclone
 from sources.storage import layout, manifests
 from sources.storage.location import Location
 from sources.storage.store import Store
 from tests.conftest import FAST
-from tests.sources.engines.peers import STARTED_AT, specification, task_for
+from tests.sources.engines.peers import STARTED_AT, back_up, specification
 
 pytestmark = pytest.mark.slow
 
@@ -77,11 +76,6 @@ def database(shop: Server) -> SourceSpec:
     )
 
 
-def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
-    task = task_for(source, destination, **fields)
-    return engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
-
-
 def as_user(database: SourceSpec, user: str, password: str) -> SourceSpec:
     return SourceSpec(**asdict(database) | {"secret": password, "options": {"user": user}})
 
@@ -98,7 +92,7 @@ def counts(server: Server, password: str | None) -> dict[str, int]:
 def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
     database: SourceSpec, shop: Server, fresh: Server, tmp_path: Path
 ) -> None:
-    result = dump(database, tmp_path / "copy")
+    result = back_up(database, tmp_path / "copy")
     assert (result.verdict, result.warnings) == (Verdict.SUCCEEDED, ()), result.error
     point = tmp_path / "copy/points" / result.snapshot
     environment = {"PGHOST": str(fresh.layout.socket_directory), "PGUSER": "backupsched"}
@@ -121,7 +115,7 @@ def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
 
 
 def test_who_may_not_read_passwords_keeps_the_roles_without_and_is_warned(database: SourceSpec, tmp_path: Path) -> None:
-    result = dump(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
+    result = back_up(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
     assert result.verdict is Verdict.WARNINGS, result.error
     [warning] = result.warnings
     assert "without their passwords" in warning
@@ -136,7 +130,7 @@ def test_who_may_not_even_list_roles_keeps_the_dump_and_is_warned(
     with shop.connect("shop=1") as connection:
         connection.execute("REVOKE SELECT ON pg_roles FROM PUBLIC")
         connection.execute("GRANT SELECT (oid, rolname) ON pg_roles TO dumper")  # pg_dump reads these
-    result = dump(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
+    result = back_up(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
     with shop.connect("shop=1") as connection:
         connection.execute("GRANT SELECT ON pg_roles TO PUBLIC")
     assert result.verdict is Verdict.WARNINGS, result.error
@@ -164,7 +158,7 @@ def killed_before(number: int, source: SourceSpec, destination: Path, started_at
 
     try:
         sys.addaudithook(look)
-        os._exit(dump(source, destination, started_at=started_at).verdict is not Verdict.SUCCEEDED)
+        os._exit(back_up(source, destination, started_at=started_at).verdict is not Verdict.SUCCEEDED)
     finally:
         os._exit(1)
 
@@ -208,7 +202,7 @@ def test_an_encrypted_repository_gets_the_same_and_this_host_keeps_nothing(
     settings = {"TYPE": "crypt", "REMOTE": str(tmp_path / "vault"), "PASSWORD": obscured.strip()}
     environment = {f"RCLONE_CONFIG_SEALED_{name}": value for name, value in settings.items()}
     location = Location("sealed:", str(tmp_path / "vault"), environment)
-    result = dump(database, tmp_path, location=location, folder="shop-1/nightly")
+    result = back_up(database, tmp_path, location=location, folder="shop-1/nightly")
     assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 2), result.error
     store = Store(location, threading.Event())
     assert store.fetch(layout.manifest_path("shop-1/nightly", result.snapshot), tmp_path / "manifest")

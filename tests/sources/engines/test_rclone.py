@@ -4,21 +4,28 @@ import dataclasses
 import gzip
 import hashlib
 import os
+import subprocess
 import threading
-from datetime import timedelta
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from sources.engines import engine_for
-from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.base import EngineProgress, Verdict
+from sources.processes.programs import find_rclone
 from sources.storage.location import of_directory
 from tests.sources.engines.peers import (
     STARTED_AT,
+    back_up,
     local_folder,
     new_host_key,
     point,
+    run,
     s3_bucket,
     serving,
     sftp_host,
@@ -29,13 +36,10 @@ from tests.sources.engines.peers import (
     write_files,
 )
 from tests.sources.storage.repositories import encrypted
+from tests.waiting import PATIENCE
 
+TIMED_BYTES = 200_000
 FILES = {"a.txt": "alpha", "sub/b.txt": "beta", "-rf": "dash", "q:a,'b\"c.txt": "quotes", "träume/ü.txt": "umlaut"}
-
-
-def back_up(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
-    task = task_for(source, destination, **fields)
-    return engine_for(source.kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
 
 
 def test_an_sftp_host_is_entered_with_a_private_key(tmp_path: Path) -> None:
@@ -66,39 +70,28 @@ def test_each_file_is_in_the_point_or_named_in_a_warning(tmp_path: Path) -> None
     assert sum("\u201b (U+201B)" in each for each in result.warnings) == 2
 
 
-def test_two_runs_within_one_second_keep_both_versions(tmp_path: Path) -> None:
-    for text in ("1", "22", "333"):
-        back_up(local_folder(write_files(tmp_path / "files", note=text)), tmp_path / "copy")
-    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z-2/note": "1", "20261121T065755Z-3/note": "22"}
-    back_up(local_folder(tmp_path / "files"), tmp_path / "copy", started_at=STARTED_AT - timedelta(days=1))
-    assert list(point(tmp_path / "copy", "20261121T065755Z-4")) == ["note"]  # the clock went back
-
-
-def test_files_are_read_again_when_the_manifest_before_is_damaged_at_its_end(tmp_path: Path) -> None:
-    files = local_folder(write_files(tmp_path / "files", one="1", two="22"))
-    back_up(files, tmp_path / "copy")
-    manifest = next((tmp_path / "copy/manifests").iterdir())
-    *lines, _ = gzip.decompress(manifest.read_bytes()).splitlines(keepends=True)
-    manifest.write_bytes(gzip.compress(b"".join(lines)))
-    result = back_up(files, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=1))
-    assert (result.verdict, result.new, result.unchanged) == (Verdict.WARNINGS, 2, 0), result.error
-    assert "ends too early: its point cannot be restored whole" in result.warnings[0]
-    entries = point(tmp_path / "copy", result.snapshot)
-    assert {path: entry.digest_from for path, entry in entries.items()} == {"one": "copy", "two": "copy"}
-
-
-def test_a_flipped_bit_in_an_encrypted_manifest_is_no_wrong_password_and_ends_no_backup(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["cut off", "a flipped bit under crypt"])
+def test_files_are_read_again_when_the_manifest_before_is_damaged(is_encrypted: bool, tmp_path: Path) -> None:
     (tmp_path / "vault").mkdir()
-    location = encrypted(of_directory(tmp_path / "vault"))
-    files = local_folder(write_files(tmp_path / "files", one="1"))
-    assert back_up(files, Path("nas-7/nightly"), location=location).verdict is Verdict.SUCCEEDED
-    manifest = max(tmp_path.glob("vault/encrypted/**/*"), key=lambda each: each.is_file() and each.stat().st_size)
-    sealed = bytearray(manifest.read_bytes())
-    sealed[100] ^= 1
-    manifest.write_bytes(sealed)
-    result = back_up(files, Path("nas-7/nightly"), location=location, started_at=STARTED_AT + timedelta(days=1))
-    assert (result.verdict, result.new) == (Verdict.WARNINGS, 1), result.error
-    assert result.warnings[0].startswith("what lies there is damaged, or was encrypted with another key: its point")
+    plain = of_directory(tmp_path / "vault")
+    where = {"location": encrypted(plain) if is_encrypted else plain, "folder": "nas-7/nightly"}
+    files = local_folder(write_files(tmp_path / "files", one="1", two="22"))
+    assert back_up(files, tmp_path, **where).verdict is Verdict.SUCCEEDED
+    manifest = max(tmp_path.glob("vault/**/*"), key=lambda each: each.is_file() and each.stat().st_size)
+    if is_encrypted:
+        sealed = bytearray(manifest.read_bytes())
+        sealed[100] ^= 1
+        manifest.write_bytes(sealed)
+    else:
+        *lines, _ = gzip.decompress(manifest.read_bytes()).splitlines(keepends=True)
+        manifest.write_bytes(gzip.compress(b"".join(lines)))
+    result = back_up(files, tmp_path, **where, started_at=STARTED_AT + timedelta(days=1))
+    assert (result.verdict, result.new, result.unchanged) == (Verdict.WARNINGS, 2, 0), result.error
+    why = "damaged, or was encrypted with another key" if is_encrypted else "ends too early"
+    assert f"{why}: its point cannot be restored whole" in result.warnings[0]
+    if not is_encrypted:
+        entries = point(tmp_path / "vault/nas-7/nightly", result.snapshot)
+        assert {path: entry.digest_from for path, entry in entries.items()} == {"one": "copy", "two": "copy"}
 
 
 def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
@@ -166,22 +159,26 @@ def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
 
-def test_changed_and_deleted_files_are_kept_in_versions_and_each_run_makes_a_point(tmp_path: Path) -> None:
+def test_changed_and_deleted_files_are_kept_in_versions_and_each_run_makes_a_point_whatever_the_clock_says(
+    tmp_path: Path,
+) -> None:
     files = write_files(tmp_path / "files", changed="before", deleted="gone soon", same="same")
     (files / "changed").chmod(0o640)
     back_up(local_folder(files), tmp_path / "copy")
     (files / "deleted").unlink()
-    write_files(files, changed="x")
-    back_up(local_folder(files), tmp_path / "copy", started_at=STARTED_AT + timedelta(days=1))
-    assert tree(tmp_path / "copy/current") == {"changed": "x", "same": "same"}
+    for text, started_at in (("x", STARTED_AT), ("yy", STARTED_AT), ("", STARTED_AT - timedelta(days=1))):
+        write_files(files, **({"changed": text} if text else {}))
+        back_up(local_folder(files), tmp_path / "copy", started_at=started_at)
+    assert tree(tmp_path / "copy/current") == {"changed": "yy", "same": "same"}
     assert tree(tmp_path / "copy/versions") == {
-        "20261122T065755Z/changed": "before",
-        "20261122T065755Z/deleted": "gone soon",
+        "20261121T065755Z-2/changed": "before",
+        "20261121T065755Z-2/deleted": "gone soon",
+        "20261121T065755Z-3/changed": "x",
     }
-    first, second = point(tmp_path / "copy", "20261121T065755Z"), point(tmp_path / "copy", "20261122T065755Z")
+    first, second, *_, last = (point(tmp_path / "copy", f"20261121T065755Z{n}") for n in ("", "-2", "-3", "-4"))
     assert (sorted(first), sorted(second)) == (["changed", "deleted", "same"], ["changed", "same"])
     assert [first[path].mode for path in ("changed", "same")] == [0o640, 0o644]
-    assert second["same"].digest_from == "earlier"
+    assert second["same"].digest_from == last["changed"].digest_from == "earlier"
     assert second["changed"] != first["changed"]
 
 
@@ -193,8 +190,7 @@ def test_links_are_kept_as_text_and_a_listener_that_fails_ends_no_backup(tmp_pat
     (files / "link").symlink_to("/etc")
     (files / "circle").symlink_to(".")
     for _ in range(2):
-        task = task_for(local_folder(files), tmp_path / "copy")
-        result = engine_for("local").run(task, on_progress=fail, stop=threading.Event())
+        result = run(task_for(local_folder(files), tmp_path / "copy"), fail)
         assert result.verdict is Verdict.SUCCEEDED, result
         assert tree(tmp_path / "copy/current") == {"a": "a", "link.rclonelink": "/etc", "circle.rclonelink": "."}
         entries = point(tmp_path / "copy", result.snapshot)
@@ -210,17 +206,54 @@ def test_links_are_kept_as_text_and_a_listener_that_fails_ends_no_backup(tmp_pat
     assert tree(tmp_path / "copy/current") == {"a": "a", "link/passwd": "mine", "circle.rclonelink": "."}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_a_bad_option_is_named_and_a_timetable_is_refused_where_rclone_would_refuse_it() -> None:
+    check = engine_for("sftp").check_options
+    for options, message in (
         ({"transfers": True}, "'transfers' must be a whole number"),
         ({"bwlimit": "10"}, "'bwlimit' must be bytes per second"),
         ({"exclude": "*.tmp"}, "'exclude' must be a list"),
         ({"tranfsers": 4}, "unknown option 'tranfsers'; rclone takes transfers, checkers, bwlimit, exclude"),
-    ],
-)
-def test_a_bad_option_is_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        engine_for("sftp").check_options(options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(options)
     with pytest.raises(ValueError, match=r"'ftp'; known kinds: sftp, s3, webdav, local,"):
         engine_for("ftp")
+    refused = ("08:00,512k, 19:00,10M", "24:00,1M", "8:00,1M", "08:60,1M", "day-08:00,1M", "08:00,1X", "08:00,-1M")
+    for limit in ("0.5M", "08:00,512k 19:00,10M 23:00,off", "Mon-08:00,512K sun-23:59,off", *refused):
+        is_refused = limit in refused
+        with pytest.raises(ValueError, match=r"in the zone of the") if is_refused else nullcontext():
+            check({"bwlimit": limit})
+        rclone = subprocess.run([find_rclone(), "version", f"--bwlimit={limit}"], check=False, capture_output=True)
+        assert (rclone.returncode != 0) is is_refused, limit
+
+
+def zones_of_two_days(hour: int) -> tuple[str, str]:
+    """Two in which it is never the same day, and midnight is two hours away, at that hour of UTC."""
+    if 2 <= hour < 11:
+        return "Etc/GMT+12", "UTC"
+    return ("UTC", "Pacific/Kiritimati") if 11 <= hour < 22 else ("Etc/GMT+12", "Pacific/Kiritimati")
+
+
+@pytest.mark.slow
+def test_a_timetable_goes_by_the_clock_of_the_policy(tmp_path: Path) -> None:
+    files = local_folder(write_files(tmp_path / "files", a="a" * TIMED_BYTES))
+    now = datetime.now(UTC)
+    zones = zones_of_two_days(now.hour)
+    days = [f"{now.astimezone(ZoneInfo(zone)):%a}".lower() for zone in zones]
+    assert days[0] != days[1]
+    options = {"bwlimit": f"{days[0]}-00:00,off {days[1]}-00:00,2K"}  # all of it would take a hundred seconds
+    stop, seen = threading.Event(), list[int]()
+
+    def look(progress: EngineProgress) -> None:
+        seen.extend([progress.bytes_done] if 0 < progress.bytes_done < TIMED_BYTES else [])
+        if len(seen) > 1:  # half a second after the first look it is still at work
+            stop.set()
+
+    def copy(zone: str, on_progress: Callable[[EngineProgress], None]) -> Verdict:
+        task = task_for(files, tmp_path / "copies" / zone, options=options, zone=zone)
+        return run(task, on_progress, stop).verdict
+
+    began = time.monotonic()
+    assert copy(zones[0], lambda progress: None) is Verdict.SUCCEEDED
+    assert time.monotonic() - began < PATIENCE
+    assert copy(zones[1], look) is Verdict.STOPPED

@@ -2,21 +2,19 @@
 
 import contextlib
 import dataclasses
-import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psutil
 import pytest
 import requests
 
-from sources.engines import engine_for, missing_program
+from sources.engines import missing_program
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
+from tests.sources.engines import peers
 from tests.sources.engines.peers import (
     PASSWORD,
     USER,
@@ -27,7 +25,6 @@ from tests.sources.engines.peers import (
     s3_bucket,
     serving,
     sftp_host,
-    small_disk,
     specification,
     task_for,
     tree,
@@ -39,8 +36,8 @@ from tests.waiting import PATIENCE
 WRONG = "wrong-password-entirely"
 
 
-def run(task: BackupTask) -> EngineResult:
-    result = engine_for(task.source.kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
+def run(task: BackupTask, *how: Any) -> EngineResult:
+    result = peers.run(task, *how)
     assert PASSWORD not in repr(result)
     assert WRONG not in repr(result)
     return result
@@ -56,33 +53,30 @@ def test_a_source_that_refuses_the_credentials_has_failed(kind: str, tmp_path: P
     assert "refused the credentials" in result.error
 
 
-def test_an_sftp_host_with_another_host_key_is_refused_loudly(tmp_path: Path) -> None:
-    other = new_host_key(tmp_path / "other-key")
-    with sftp_host(write_files(tmp_path / "files", a="a")) as source:
-        result = run(task_for(dataclasses.replace(source, host_key=other), tmp_path / "copy"))
-    assert result.verdict is Verdict.SOURCE_FAILED
-    assert result.error.startswith("THE HOST KEY IS NOT THE PINNED ONE")
+def test_without_the_pinned_host_key_nothing_is_sent_or_copied(tmp_path: Path) -> None:
+    source = specification("sftp", "127.0.0.1", port=2022, options={"user": "backup"})
+    with sftp_host(write_files(tmp_path / "files", a="a")) as host:
+        for each, message in (
+            (dataclasses.replace(source, host_key="ssh-ed25519 AAAA"), "host key is no SSH public key"),
+            (source, "ssh-keyscan -p 2022 127.0.0.1"),
+            (
+                dataclasses.replace(host, host_key=new_host_key(tmp_path / "other")),
+                "THE HOST KEY IS NOT THE PINNED ONE",
+            ),
+        ):
+            result = run(task_for(each, tmp_path / "copy"))
+            assert (result.verdict, message in result.error) == (Verdict.SOURCE_FAILED, True), result
     assert tree(tmp_path / "copy/current") == {}
 
 
-@pytest.mark.parametrize(
-    ("host_key", "message"),
-    [("ssh-ed25519 AAAA", "host key is no SSH public key"), ("", "ssh-keyscan -p 2022 127.0.0.1")],
-)
-def test_without_a_pinned_key_nothing_is_sent(host_key: str, message: str, tmp_path: Path) -> None:
-    source = specification("sftp", "127.0.0.1", port=2022, options={"user": "backup"}, host_key=host_key)
-    result = run(task_for(source, tmp_path / "copy"))
-    assert result.verdict is Verdict.SOURCE_FAILED
-    assert message in result.error
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "no-such-host.invalid", "http://127.0.0.1:{}"])
-def test_a_silent_source_is_unavailable(address: str, tmp_path: Path) -> None:
-    port = free_port("127.0.0.1")
-    kind, key = ("webdav", "") if "http" in address else ("sftp", new_host_key(tmp_path / "key"))
-    own_port = None if kind == "webdav" else port
-    source = specification(kind, address.format(port), port=own_port, options={"user": "backup"}, host_key=key)
-    assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.UNAVAILABLE
+def test_a_silent_source_is_unavailable(tmp_path: Path) -> None:
+    port, key = free_port("127.0.0.1"), new_host_key(tmp_path / "key")
+    for source in (
+        specification("webdav", f"http://127.0.0.1:{port}", options={"user": "backup"}),
+        specification("sftp", "127.0.0.1", port=port, options={"user": "backup"}, host_key=key),
+        specification("sftp", "no-such-host.invalid", port=port, options={"user": "backup"}, host_key=key),
+    ):
+        assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.UNAVAILABLE
 
 
 @pytest.mark.slow
@@ -140,50 +134,6 @@ def test_a_local_folder_without_its_marker_is_unavailable(tmp_path: Path) -> Non
         assert "mounted" in result.error
 
 
-def test_a_full_repository_is_the_repositorys_failure(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", 2**20) as disk:
-        files = write_files(tmp_path / "files", note="one")
-        source = local_folder(files)
-        with backed_up(source, disk / "copy"):
-            write_files(files, note="x" * 3_000_000)
-            result = run(task_for(source, disk / "copy"))
-            assert result.verdict is Verdict.REPOSITORY_FAILED, result.error
-
-
-def test_a_source_that_breaks_off_leaves_the_earlier_copy_whole(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", note="one", big="old")
-    stop = threading.Event()
-
-    def stop_when_half_done(progress: EngineProgress) -> None:
-        if progress.bytes_done:
-            stop.set()
-
-    with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
-        write_files(files, big="x" * 2_000_000)
-        task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
-        result = engine_for("sftp").run(task, on_progress=stop_when_half_done, stop=stop)
-        assert result.verdict is Verdict.STOPPED
-    assert tree(tmp_path / "copy/versions") == {}
-    assert len(os.listdir(tmp_path / "copy/manifests")) == 1
-
-
-@pytest.mark.slow
-def test_a_source_that_goes_away_in_the_middle_is_unavailable(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", note="one", big="old")
-
-    def take_the_host_away(progress: EngineProgress) -> None:
-        if progress.bytes_done:
-            for process in psutil.Process().children():
-                if "serve" in process.cmdline():
-                    process.kill()
-
-    with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
-        write_files(files, big="x" * 20_000_000)
-        task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
-        result = engine_for("sftp").run(task, on_progress=take_the_host_away, stop=threading.Event())
-        assert result.verdict is Verdict.UNAVAILABLE, result
-
-
 def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
     copy, files = tmp_path / "copy", write_files(tmp_path / "files", replaced="old", **{"sub/lost": "kept"})
     assert run(task_for(local_folder(files), copy)).verdict is Verdict.SUCCEEDED
@@ -231,7 +181,7 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
             file.write("y")
 
     task = task_for(source, tmp_path / "copy", options={"bwlimit": "200K"})
-    result = engine_for("local").run(task, on_progress=grow, stop=threading.Event())
+    result = run(task, grow)
     assert result.verdict is Verdict.WARNINGS, result.error
     assert result.warnings[0] == "1 file was not copied"
     assert result.warnings[1].startswith("growing: ")

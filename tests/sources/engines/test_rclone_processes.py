@@ -12,19 +12,12 @@ import psutil
 import pytest
 
 from sources.backups import repositories
-from sources.engines import engine_for, questions
+from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.storage.identity import Identity
 from sources.storage.location import of_directory
-from tests.sources.engines.peers import (
-    PASSWORD,
-    eventually,
-    loopback_address,
-    sftp_host,
-    task_for,
-    tree,
-    write_files,
-)
+from tests.sources.engines.peers import PASSWORD, loopback_address, run, sftp_host, task_for, tree, write_files
+from tests.waiting import eventually
 
 SLOW = {"bwlimit": "100K", "transfers": 1}
 
@@ -47,8 +40,8 @@ def is_gone(process: psutil.Process) -> bool:
 
 @pytest.mark.promise
 @pytest.mark.slow
-def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", big="x" * 3_000_000)
+def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_path: Path) -> None:
+    files, first = write_files(tmp_path / "files", big="old"), {"big": "old"}
     seen: list[psutil.Process] = []
     stop = threading.Event()
 
@@ -58,12 +51,17 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: P
             stop.set()
 
     with sftp_host(files) as source:
+        assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.SUCCEEDED
+        write_files(files, big="x" * 3_000_000)
         task = task_for(source, tmp_path / "copy", options=SLOW)
-        result = engine_for("sftp").run(task, on_progress=stop_when_under_way, stop=stop)
+        result = run(task, stop_when_under_way, stop)
     assert result == EngineResult(Verdict.STOPPED, error="stopped on request")
     assert len(seen) == 1
     assert is_gone(seen[0])
-    assert tree(tmp_path / "copy/current") == {}
+    assert (tree(tmp_path / "copy/current"), tree(tmp_path / "copy/versions")) == (first, {}), (
+        "the earlier copy is whole"
+    )
+    assert len(os.listdir(tmp_path / "copy/manifests")) == 1
 
 
 @pytest.mark.promise
@@ -88,8 +86,7 @@ with ThreadPoolExecutor() as pool:
     files = write_files(tmp_path / "files", big="old")
     copy = tmp_path / "copy"
     with sftp_host(files) as source:
-        run = engine_for("sftp").run
-        run(task_for(source, copy), on_progress=lambda progress: None, stop=threading.Event())
+        run(task_for(source, copy))
         write_files(files, big="x" * 3_000_000)
         arguments = [sys.executable, "-c", worker, source.address, str(source.port), source.host_key, str(copy)]
         root = Path(__file__).parents[3]
@@ -102,8 +99,8 @@ with ThreadPoolExecutor() as pool:
             assert PASSWORD not in " ".join(rclone.cmdline())
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-            eventually(lambda: is_gone(rclone), "rclone is gone")
-        result = run(task_for(source, copy), on_progress=lambda progress: None, stop=threading.Event())
+            eventually(lambda: is_gone(rclone))
+        result = run(task_for(source, copy))
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(copy / "current") == {"big": "x" * 3_000_000}
     assert [text for name, text in tree(copy / "versions").items()] == ["old"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sources.engines import engine_for, keeping, questions
+from sources.engines import keeping, questions
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.restic.engine import ResticProgress
 from sources.engines.restic.options import options_of
@@ -21,6 +21,7 @@ from sources.storage.identity import Identity, digest_of
 from sources.storage.location import RESTIC, Location
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, Report, Wish
+from sources.storage.restic import program
 from sources.storage.restic.verdicts import Trouble, problem_of, trouble_of
 from sources.storage.store import Store
 from sources.storage.stores import store_of
@@ -30,6 +31,7 @@ from tests.sources.engines.peers import (
     STARTED_AT,
     USER,
     local_folder,
+    run,
     serving,
     small_disk,
     specification,
@@ -58,7 +60,7 @@ def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = la
     if (directory := task.location.directory) and not directory.exists():
         make_empty(directory / RESTIC, KEY)
         store.make(IDENTITY)  # type: ignore[attr-defined]
-    return engine_for(task.source.kind, RESTIC).run(task, on_progress=on_progress, stop=threading.Event())
+    return run(task, on_progress)
 
 
 IDENTITY = Identity("1f8a", "office", True, digest_of(KEY), format=RESTIC)
@@ -216,8 +218,8 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
         assert questions.not_writable(location.as_json(), 0) is None
         removed = keeping.remove_folder(location.as_json(), FOLDER, asdict(IDENTITY))
         assert removed["points"] == (point,), removed
-    engine, task = engine_for("local", RESTIC), restic_task(local_folder(source), location)
-    gone = engine.run(task, on_progress=lambda _: None, stop=threading.Event())
+    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
+    gone = run(restic_task(local_folder(source), location))
     assert gone.verdict is Verdict.REPOSITORY_FAILED, gone
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sources.engines import engine_for, keeping, probing
+from sources.engines import keeping, probing
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.processes.programs import find_restic
 from sources.restores import apart
@@ -29,7 +29,7 @@ from sources.storage.restic.snapshots import snapshots
 from sources.storage.restic.store import INCOMING
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.stores import store_of
-from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk
+from tests.sources.engines.peers import STARTED_AT, local_folder, run, small_disk
 from tests.sources.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
 from tests.sources.engines.test_space import free
 from tests.sources.storage.test_recovering import recover
@@ -147,7 +147,7 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
 
     task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22))
     slowly = dataclasses.replace(task, options={"bwlimit": "10M"})
-    result = engine_for("local", RESTIC).run(slowly, on_progress=look, stop=stop)
+    result = run(slowly, look, stop)
     assert result.verdict is Verdict.STOPPED
     assert "another restic works in" in busy[0]["busy"], busy
     assert list((tmp_path / "repository/restic/locks").iterdir()) == []
@@ -210,7 +210,11 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
 
 
 @pytest.mark.parametrize("state", ["full", "read-only"])
-def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str) -> None:
+def test_what_takes_no_lock_is_restored_all_the_same(
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "TRIES", 1)  # of each lock, which restic tries again on a disk that is read-only
+    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
     with small_disk(tmp_path / "disk", 16 * MIB) as disk:
         source, location = fill(tmp_path / "source", 3, 100), location_at(disk / "repository")
         assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
@@ -257,17 +261,13 @@ def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
     report = restoring.restore(Wish(FOLDER, "20261122T065755Z", tmp_path / "back"), store, tmp_path / "cache")
     assert "the backup was incomplete" in showing.describe(report, dry_run=False)[1]
     wrong = location_at(tmp_path / "repository", key="f" * 64)
-    failed = engine_for("local", RESTIC).run(
-        restic_task(local_folder(source), wrong), on_progress=lambda _: None, stop=threading.Event()
-    )
+    failed = run(restic_task(local_folder(source), wrong))
     assert failed.verdict is Verdict.REPOSITORY_FAILED
     assert "the key is not that of the repository" in failed.error
     gone = dataclasses.replace(local_folder(source), path=str(tmp_path / "nothing"))
     assert back_up(restic_task(gone, location)).verdict is Verdict.SOURCE_FAILED
     os.rename(tmp_path / "repository/restic/config", tmp_path / "config")
-    lost = engine_for("local", RESTIC).run(
-        restic_task(local_folder(source), location), on_progress=lambda _: None, stop=threading.Event()
-    )
+    lost = run(restic_task(local_folder(source), location))
     assert lost.verdict is Verdict.REPOSITORY_FAILED
     assert "there is no restic repository" in lost.error
 
@@ -279,7 +279,7 @@ def without_capabilities(task: BackupTask) -> EngineResult:
         try:
             for number in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
                 ctypes.CDLL(None).prctl(24, number, 0, 0, 0)
-            result = engine_for("local", RESTIC).run(task, on_progress=lambda _: None, stop=threading.Event())
+            result = run(task)
             os.write(write, json.dumps(dataclasses.asdict(result) | {"verdict": result.verdict.name}).encode())
         finally:
             os._exit(0)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sources.engines import engine_for, questions
+from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from sources.restores import database_file, drilling
 from sources.restores.scratch import Scratch
@@ -25,8 +25,9 @@ from sources.storage.location import Location, of_directory
 from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Store
 from sources.storage.stores import store_of
+from tests.sources.engines import peers
 from tests.sources.engines import test_restic as restic
-from tests.sources.engines.peers import small_disk, specification, task_for
+from tests.sources.engines.peers import run, small_disk, specification, task_for
 from tests.sources.engines.test_pg_dump import dumps_in
 from tests.waiting import PATIENCE
 
@@ -68,9 +69,8 @@ def source_of(file: Path) -> SourceSpec:
     return specification("sqlite", path=str(file), secret=None)
 
 
-def back_up(file: Path, destination: Path, stop: threading.Event | None = None, **fields: Any) -> EngineResult:
-    task = task_for(source_of(file), destination, staging=str(destination.parent / "staging"), **fields)
-    return engine_for("sqlite").run(task, on_progress=lambda progress: None, stop=stop or threading.Event())
+def back_up(file: Path, destination: Path, **fields: Any) -> EngineResult:
+    return peers.back_up(source_of(file), destination, staging=str(destination.parent / "staging"), **fields)
 
 
 def rows_of(file: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -181,9 +181,9 @@ def test_a_full_disk_is_the_repositorys_and_a_killed_copy_the_sources(tmp_path: 
     task, stop = task_for(source_of(file), tmp_path / "copy"), threading.Event()
     with closing(sqlite3.connect(file, isolation_level=None)) as locking:  # else it might be done before it is ended
         locking.execute("BEGIN EXCLUSIVE")
-        killed = engine_for("sqlite").run(task, on_progress=kill, stop=threading.Event())
+        killed = run(task, kill)
         assert (killed.verdict, "ended with signal 9" in killed.error) == (Verdict.SOURCE_FAILED, True), killed.error
-        stopped = engine_for("sqlite").run(task, on_progress=lambda _: stop.set(), stop=stop)
+        stopped = run(task, lambda _: stop.set(), stop)
         assert stopped.verdict is Verdict.STOPPED
     assert dumps_in(tmp_path / "copy") == []
     assert back_up(file, tmp_path / "copy").verdict is Verdict.SUCCEEDED

@@ -3,15 +3,13 @@
 import os
 import re
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
-from sources.engines import engine_for
 from sources.engines.base import Verdict
 from tests.programs import needed
-from tests.sources.engines.peers import local_folder, task_for
+from tests.sources.engines.peers import back_up, local_folder
 
 DOCUMENT = Path(__file__).parents[3] / "docs/hooks.md"
 VIRSH = """#!/bin/sh
@@ -66,9 +64,8 @@ def test_a_guest_writes_on_while_its_disk_is_copied_as_it_was(tmp_path: Path) ->
     write(1)
     run("snapshot-vm", "make", "web")
     write(2)
-    task = task_for(local_folder(images), tmp_path / "repository/copy", options={"exclude": ["*.backup"]})
     (tmp_path / "repository").mkdir()
-    result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
+    result = back_up(local_folder(images), tmp_path / "repository/copy", options={"exclude": ["*.backup"]})
     assert result.verdict is Verdict.SUCCEEDED, result.error
     copied = tmp_path / "repository/copy/current"
     assert sorted(os.listdir(copied)) == ["web.qcow2", "web.xml"]
