@@ -45,6 +45,13 @@ def test_a_success_clears_it_in_its_own_settle() -> None:
     assert since(assignment) is None
 
 
+def test_a_policys_own_limit_counts_instead() -> None:
+    assignment = backed_up(make_policy(alert_after=7 * 86_400.0), NINE - 6 * DAY)
+    assert alerts.look(NINE) == 0
+    assert alerts.look(NINE + DAY) == 1
+    assert since(assignment) == NINE + DAY
+
+
 def test_a_weekend_without_an_opening_raises_none() -> None:
     """The last backup was of Friday, and a record waits since Saturday for Monday's opening."""
     policy = make_policy(window=[{"days": "mon-fri", "start": "12:00", "end": "18:00"}])

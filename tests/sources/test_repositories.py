@@ -220,9 +220,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         self.check(" ".join(changed.json()["warnings"]), moved)
         assert program.patch(f"repositories/{made.json()['id']}", {"name": "other"}).json()["warnings"] == []
 
-    def test_says_so_of_a_fleet_file_also_where_the_secrets_of_the_first_are_gone(
-        self, second: dict[str, Any]
-    ) -> None:
+    def test_says_so_of_a_fleet_file_also_where_the_secrets_of_the_first_are_gone(self, second: dict[str, Any]) -> None:
         StoredSecret.objects.filter(name="first").delete()
         [*_, text] = import_fleet({"repositories": [second]}, "fleet.json").warnings
         self.check(text, second)

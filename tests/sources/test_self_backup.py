@@ -20,6 +20,7 @@ from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
 from sources.self_backup import archive, plan_for_today
 from sources.self_backup.backing_up import self_backup
+from tests.commands import command
 from tests.sources.factories import claim
 from tests.waiting import eventually
 
@@ -54,7 +55,7 @@ def test_what_is_packed_comes_back_for_the_key_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point(
+def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point_or_installation(
     tmp_path: Path, settings: Any
 ) -> None:
     settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
@@ -80,6 +81,10 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert list(vault.iterdir()) == []
+    _, refused = command("self_restore")
+    assert "no backup of the scheduler" in refused(vault, "--list")
+    (tmp_path / "paper").touch()
+    assert "this installation is not empty" in refused(vault, "--passphrase-file", tmp_path / "paper")
 
 
 class Installation:
@@ -146,12 +151,10 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         (made,) = here.facts("self_backup")
         assert (repository / made["file"]).stat().st_size == made["size"]
         passphrase = here.run("self_backup", "passphrase").split("\n\n")[1].strip()
-        assert "not empty" in here.run("self_restore", str(repository), code=2, given=passphrase)
         key = (here.var / "secret_key").read_bytes()
         here.destroy()
 
         assert "does not open" in here.run("self_restore", str(repository), code=2, given="WRONG")
-        assert "no backup of the scheduler" in here.run("self_restore", str(data), code=2, given=passphrase)
         here.run("self_restore", str(repository), given=f" {passphrase}\n")
 
         assert (here.var / "secret_key").read_bytes() == key
