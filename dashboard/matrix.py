@@ -5,7 +5,6 @@ which nothing was due is no link.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import wraps
 from itertools import groupby
@@ -62,15 +61,6 @@ class MatrixFilter(forms.Form):
         self.fields["policy"].queryset = Policy.objects.select_related("schedule").order_by("schedule__name")  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A source with its days, oldest first."""
-
-    source: Any
-    colour: str
-    cells: SafeString
-
-
 def sources_of(asked: dict[str, Any], now: datetime) -> list[int]:
     """The ids of the sources that a valid filter asks for, worst first; among equals the one whose last success is
     oldest. One statement: a page and its count would be two, and each has to find the status of every source."""
@@ -85,7 +75,7 @@ def sources_of(asked: dict[str, Any], now: datetime) -> list[int]:
     return list(ordered.values_list("pk", flat=True))
 
 
-def rows_of(ids: Sequence[int], policy: Policy | None, now: datetime) -> tuple[list[date], list[Row]]:
+def rows_of(ids: Sequence[int], policy: Policy | None, now: datetime) -> tuple[list[date], list[dict[str, Any]]]:
     """The dates and the rows of a page, in four statements. `policy`: judge by this one only."""
     sources = with_status(Source.objects.all(), now).in_bulk(ids)
     related = Assignment.objects.filter(source__in=ids)
@@ -98,7 +88,9 @@ def rows_of(ids: Sequence[int], policy: Policy | None, now: datetime) -> tuple[l
     for assignment in assignments:
         of_source[assignment.source_id].append(judged[assignment.pk])
     return dates, [
-        Row(sources[pk], COLOURS[sources[pk].status], _cells(pk, dates, of_source[pk])) for pk in ids if pk in sources
+        {"source": row, "colour": COLOURS[row.status], "cells": _cells(pk, dates, of_source[pk])}
+        for pk in ids
+        if (row := sources.get(pk))
     ]
 
 

@@ -27,20 +27,6 @@ SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Need:
-    """A source that needs a person. `action`: what its button does (`actions.py`); empty: none for this person.
-    `mends`: label and address of other buttons."""
-
-    id: int
-    name: str
-    status: str
-    colour: str
-    reason: str
-    action: str
-    mends: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class Notice:
     """A sentence, and where to go (`url`), or what its button does (`action`, about `about`)."""
 
@@ -52,18 +38,20 @@ class Notice:
 
 
 def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
-    """The sentence, the numbers by status, and the first sources that need a person."""
+    """The sentence, the numbers by status, and the first sources that need a person, each with what its button does
+    (`home.act`; empty: none for this person), and label and address of buttons that mend it."""
     found = status.summary(now)
     in_need = status.needing_a_person(Source.objects.all(), now).order_by("status_rank", "name")
     worst: list[Any] = list(in_need[:SHOWN])
     reasons = status.reasons_of(worst, now) if worst else {}
     may_act = request.user.has_perm("sources.change_source")
     needs = [
-        Need(
-            each.pk, each.name, each.status, COLOURS[Status(each.status)], reasons.get(each.pk, ""),
-            "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
-            list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
-        )
+        {
+            "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[Status(each.status)],
+            "reason": reasons.get(each.pk, ""),
+            "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
+            "mends": list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
+        }
         for each in worst
     ]  # fmt: skip
     by_status = [(word, COLOURS[word], count) for word in Status if (count := found.by_status.get(word, 0))]

@@ -1,8 +1,8 @@
 """Repositories: how much room is left, and when it is used up at the pace of the last thirty days."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 from dashboard.models import DayTotal
 from sources.models import Repository
@@ -12,43 +12,21 @@ LEAST_DAYS = 7
 FURTHEST = timedelta(days=3650)
 
 
-@dataclass(frozen=True)
-class Room:
-    """A repository. `free` and `total`: bytes; None: not known. `full_on`: at the pace of the last thirty days; None:
-    not known, or not within ten years. `pace`: bytes a day; None: too little history."""
-
-    id: int
-    name: str
-    where: str
-    free: int | None
-    total: int | None
-    pace: float | None
-    full_on: date | None
-
-    @property
-    def used_share(self) -> int | None:
-        """Percent."""
-        return None if self.free is None or not self.total else 100 - 100 * self.free // self.total
-
-
-def repositories(days: Sequence[DayTotal], today: date) -> list[Room]:
-    """All of them, by name."""
+def repositories(days: Sequence[DayTotal], today: date) -> list[dict[str, Any]]:
+    """All of them, by name. `free` and `total`: bytes; None: not known; `used_share`: percent. `full_on`: at the pace
+    of the last thirty days; None: not known, or not within ten years. `pace`: bytes a day; None: too little history."""
     return [_room(each, days, today) for each in Repository.objects.order_by("name")]
 
 
-def _room(repository: Repository, days: Sequence[DayTotal], today: date) -> Room:
-    pace = _pace(repository, days, today)
-    return Room(
-        id=repository.pk,
-        name=repository.name,
-        where=repository.location
-        if not repository.remote
-        else f"{repository.remote.get('type')}: {repository.location}",
-        free=repository.room_free,
-        total=repository.room_total,
-        pace=pace,
-        full_on=_full_on(repository.room_free, pace, today),
-    )
+def _room(repository: Repository, days: Sequence[DayTotal], today: date) -> dict[str, Any]:
+    pace, free, total = _pace(repository, days, today), repository.room_free, repository.room_total
+    kind = repository.remote.get("type")
+    return {
+        "id": repository.pk, "name": repository.name, "free": free, "total": total, "pace": pace,
+        "where": f"{kind}: {repository.location}" if kind else repository.location,
+        "used_share": None if free is None or not total else 100 - 100 * free // total,
+        "full_on": _full_on(free, pace, today),
+    }  # fmt: skip
 
 
 def _pace(repository: Repository, days: Sequence[DayTotal], today: date) -> float | None:

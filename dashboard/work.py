@@ -1,8 +1,8 @@
 """What runs now, what comes next, and when the next window opens. A bounded number of rows, by indexes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from jobs import breakers
 from jobs.models import BacklogRecord
@@ -33,36 +33,7 @@ WAITS = {
 """Before the instant at which that ends."""
 
 
-@dataclass(frozen=True)
-class Running:
-    """A run that is at work. `share`: percent done; None: not known. `speed`: bytes a second since it began."""
-
-    record: int
-    kind: str
-    name: str
-    source: int | None
-    policy: str
-    engine: str
-    began_at: datetime
-    share: int | None
-    done: int
-    total: int
-    speed: float | None
-    ends_at: datetime | None
-
-
-@dataclass(frozen=True)
-class Coming:
-    """A record that is claimed soon, or ready later."""
-
-    record: int
-    name: str
-    source: int | None
-    what: str
-    at: datetime | None
-
-
-def running(now: datetime) -> tuple[list[Running], int]:
+def running(now: datetime) -> tuple[list[dict[str, Any]], int]:
     """What copies, removes, checks or restores, the longest first, and how many there are."""
     found = BacklogRecord.objects.running().filter(queue__in=(BACKUPS, asking.QUEUE)).order_by("started_at", "pk")
     records = list(found[:SHOWN])
@@ -72,25 +43,22 @@ def running(now: datetime) -> tuple[list[Running], int]:
     return [_running(each, assignments.get(each.subject), progress.get(each.pk), now) for each in records], count
 
 
-def _running(record: BacklogRecord, assignment: Assignment | None, progress: Progress | None, now: datetime) -> Running:
+def _running(
+    record: BacklogRecord, assignment: Assignment | None, progress: Progress | None, now: datetime
+) -> dict[str, Any]:
+    """`share`: percent done; None: not known. `speed`: bytes a second since it began."""
     began = record.started_at or now
     so_far = now - began
     done, total = (progress.bytes_done, progress.bytes_total) if progress else (0, 0)
     speed = done / so_far.total_seconds() if done and so_far > SURE_AFTER else None
-    return Running(
-        record=record.pk,
-        kind=record.kind,
-        name=_name(record, assignment),
-        source=assignment.source_id if assignment else None,
-        policy=str(assignment.policy) if assignment else "",
-        engine=engine_for(assignment.source.kind).name if assignment and record.kind == KIND else record.kind,
-        began_at=began,
-        share=min(100, 100 * done // total) if total else None,
-        done=done,
-        total=total,
-        speed=speed,
-        ends_at=_end(record, began, speed, total - done, now),
-    )
+    return {
+        "record": record.pk, "kind": record.kind, "name": _name(record, assignment),
+        "source": assignment.source_id if assignment else None,
+        "policy": str(assignment.policy) if assignment else "",
+        "engine": engine_for(assignment.source.kind).name if assignment and record.kind == KIND else record.kind,
+        "began_at": began, "share": min(100, 100 * done // total) if total else None, "done": done, "total": total,
+        "speed": speed, "ends_at": _end(record, began, speed, total - done, now),
+    }  # fmt: skip
 
 
 def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int, now: datetime) -> datetime | None:
@@ -101,7 +69,7 @@ def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int,
     return by_last if by_last and by_last > now else None
 
 
-def coming(now: datetime) -> list[Coming]:
+def coming(now: datetime) -> list[dict[str, Any]]:
     """What is next: what is ready for an execution unit, then what is about to be asked, each in claim order, then
     what waits, the earliest first."""
     found: list[BacklogRecord] = []
@@ -117,19 +85,19 @@ def coming(now: datetime) -> list[Coming]:
     return [_coming(record, assignments.get(record.subject)) for record in there]
 
 
-def _coming(record: BacklogRecord, assignment: Assignment | None) -> Coming:
+def _coming(record: BacklogRecord, assignment: Assignment | None) -> dict[str, Any]:
+    """A record that is claimed soon, or ready later: `at`."""
     if record.waiting_for is not None:
         what = WAITS[WaitingFor(record.waiting_for)]
     else:
         is_asked = record.kind == KIND and record.queue != BACKUPS
         what = "is asked whether it is there" if is_asked else "starts at the next free execution unit"
-    return Coming(
-        record=record.pk,
-        name=_name(record, assignment),
-        source=assignment.source_id if assignment else None,
-        what=what if record.kind == KIND else f"{record.kind}: {what}",
-        at=breakers.tried_at(record) if record.waiting_for is not None else None,
-    )
+    return {
+        "record": record.pk, "name": _name(record, assignment),
+        "source": assignment.source_id if assignment else None,
+        "what": what if record.kind == KIND else f"{record.kind}: {what}",
+        "at": breakers.tried_at(record) if record.waiting_for is not None else None,
+    }  # fmt: skip
 
 
 def next_due(now: datetime) -> datetime | None:

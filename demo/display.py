@@ -100,15 +100,12 @@ def summary_table(summary: Summary) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("source", "kind", "outcome", "attempts", "bytes", "seconds", "identical"):
         table.add_column(heading, justify="right" if heading in ("attempts", "bytes", "seconds") else "left")
-    for source in summary.sources:
+    for each in summary.sources:
         table.add_row(
-            source.name,
-            source.kind,
-            source.outcome,
-            str(source.attempts),
-            "" if source.bytes is None else f"{source.bytes:,}",
-            "" if source.seconds is None else f"{source.seconds:.1f}",
-            {None: "", True: "yes", False: "NO"}[source.identical],
+            *(str(each[name]) for name in ("name", "kind", "outcome", "attempts")),
+            "" if each["bytes"] is None else f"{each['bytes']:,}",
+            "" if each["seconds"] is None else f"{each['seconds']:.1f}",
+            {None: "", True: "yes", False: "NO"}[each["identical"]],
         )
     back = [
         Text(

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from demo.restores import Restored
 from jobs.models import Attempt, BacklogRecord
@@ -15,26 +16,11 @@ from sources.storage import layout
 
 
 @dataclass(frozen=True)
-class SourceSummary:
-    """One source. `attempts`: runs of its engine; `bytes` protected; `repository`: its copy."""
-
-    name: str
-    kind: str
-    reachable: bool
-    outcome: str
-    attempts: int
-    bytes: int | None
-    seconds: float | None
-    repository: str | None
-    next_backup_at: str | None
-    identical: bool | None
-
-
-@dataclass(frozen=True)
 class Summary:
-    """The whole run. `protected` and `reachable` count sources; `restored`: what came back in the end."""
+    """The whole run. `sources`: as `_summary_of` says of each; `protected` and `reachable` count them; `restored`: what
+    came back in the end."""
 
-    sources: list[SourceSummary]
+    sources: list[dict[str, Any]]
     restored: list[Restored]
     protected: int
     reachable: int
@@ -43,7 +29,7 @@ class Summary:
     @property
     def complete(self) -> bool:
         """Whether every reachable source is protected by a copy that equals it, and what was restored does."""
-        rows = [source.identical for source in self.sources if source.reachable]
+        rows = [source["identical"] for source in self.sources if source["reachable"]]
         return all(rows) and all(each.identical for each in self.restored)
 
 
@@ -68,29 +54,28 @@ def summarise(
     return Summary(
         sources=rows,
         restored=restored,
-        protected=sum(row.bytes is not None for row in rows),
-        reachable=sum(row.reachable for row in rows),
+        protected=sum(row["bytes"] is not None for row in rows),
+        reachable=sum(row["reachable"] for row in rows),
         seconds=round(seconds, 1),
     )
 
 
-def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str, Backup], bool]) -> SourceSummary:
+def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str, Backup], bool]) -> dict[str, Any]:
+    """`attempts`: runs of its engine; `bytes` protected, in `seconds`; `repository`: its copy; `identical`: it equals
+    the original."""
     name = assignment.source.name
     records = BacklogRecord.objects.filter(kind="backup", subject=subject_of(assignment.pk))
     backup = assignment.backups.order_by("-ended_at").first()
     attempts = Attempt.objects.filter(record__in=records, queue=BACKUPS)
-    return SourceSummary(
-        name=name,
-        kind=assignment.source.kind,
-        reachable=reachable,
-        outcome=_outcome(backup, attempts.order_by("-ended_at").first(), records.order_by("-pk").first()),
-        attempts=attempts.count(),
-        bytes=backup.size if backup else None,
-        seconds=round((backup.ended_at - backup.started_at).total_seconds(), 2) if backup else None,
-        repository=str(copy_of(backup)) if backup else None,
-        next_backup_at=assignment.next_backup_at.isoformat() if assignment.next_backup_at else None,
-        identical=compare(name, backup) if backup else None,
-    )
+    seconds = round((backup.ended_at - backup.started_at).total_seconds(), 2) if backup else None
+    return {
+        "name": name, "kind": assignment.source.kind, "reachable": reachable,
+        "outcome": _outcome(backup, attempts.order_by("-ended_at").first(), records.order_by("-pk").first()),
+        "attempts": attempts.count(), "bytes": backup.size if backup else None, "seconds": seconds,
+        "repository": str(copy_of(backup)) if backup else None,
+        "next_backup_at": assignment.next_backup_at.isoformat() if assignment.next_backup_at else None,
+        "identical": compare(name, backup) if backup else None,
+    }  # fmt: skip
 
 
 def copy_of(backup: Backup) -> Path:

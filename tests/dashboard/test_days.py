@@ -1,6 +1,7 @@
 """Thirty days: each day counts each assignment once, is kept when it is over, and says when a repository is full."""
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import pytest
 
@@ -68,13 +69,13 @@ def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
         for name, free in (("known", 500), ("remote", None))
     )
 
-    def rooms(length: int) -> list[storage.Room]:
+    def rooms(length: int) -> list[dict[str, Any]]:
         added = {str(known.pk): 50, str(remote.pk): 50}
         history = [DayTotal(date=TODAY - timedelta(days=back), added=added) for back in range(length, 0, -1)]
         return storage.repositories(history, TODAY)
 
-    assert [(each.full_on, each.used_share) for each in rooms(storage.LEAST_DAYS)] == [
+    assert [(each["full_on"], each["used_share"]) for each in rooms(storage.LEAST_DAYS)] == [
         (TODAY + timedelta(days=10), 50),
         (None, None),
     ]
-    assert [each.pace for each in rooms(storage.LEAST_DAYS - 1)] == [None, None]
+    assert [each["pace"] for each in rooms(storage.LEAST_DAYS - 1)] == [None, None]

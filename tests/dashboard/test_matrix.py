@@ -49,7 +49,7 @@ def laptop(before: datetime) -> Assignment:
 def names(client: Client, query: str = "") -> list[str]:
     response = client.get(f"/matrix/{query}")
     assert response.status_code == 200
-    return [row.source.name for row in response.context["rows"]]
+    return [row["source"].name for row in response.context["rows"]]
 
 
 def test_shows_the_worst_first_and_what_a_filter_asks_for(admin_client: Client, laptop: Assignment) -> None:

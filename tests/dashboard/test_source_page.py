@@ -1,6 +1,8 @@
 """The page of a source: what stands above its settings, and the settings of its kind."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,10 +36,16 @@ def page(client: Client, source: Source) -> str:
     return client.get(f"{SOURCES}{source.pk}/change/").content.decode()
 
 
-def saved(hosts: Hosts) -> Source:
-    source = hosts().come().source(secret="env:BACKUP_SECRET_LAPTOP")
-    source.save()
-    return source
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Source]:
+    """An SFTP host that is there."""
+    hosts = Hosts(tmp_path)
+    try:
+        source = hosts().come().source(secret="env:BACKUP_SECRET_LAPTOP")
+        source.save()
+        yield source
+    finally:
+        hosts.end()
 
 
 @pytest.fixture(autouse=True)
@@ -98,15 +106,10 @@ class TestTryingTheConnection:
         assert "there is no folder" in act(admin_client, gone, do="try")
 
     @pytest.mark.slow
-    def test_reaches_an_sftp_host_as_its_engine_would(self, admin_client: Client, tmp_path: Any) -> None:
-        hosts = Hosts(tmp_path)
-        try:
-            source = saved(hosts)
-            assert "can be backed up from here" in act(admin_client, source, do="try")
-            Source.objects.update(host_key=HOST_KEY)
-            assert "THE HOST KEY IS NOT THE PINNED ONE" in act(admin_client, source, do="try")
-        finally:
-            hosts.end()
+    def test_reaches_an_sftp_host_as_its_engine_would(self, admin_client: Client, host: Source) -> None:
+        assert "can be backed up from here" in act(admin_client, host, do="try")
+        Source.objects.update(host_key=HOST_KEY)
+        assert "THE HOST KEY IS NOT THE PINNED ONE" in act(admin_client, host, do="try")
 
 
 class TestSettings:
@@ -150,30 +153,23 @@ class TestSettings:
 
     @pytest.mark.slow
     def test_a_fetched_host_key_is_shown_and_not_saved_before_a_person_does(
-        self, admin_client: Client, tmp_path: Any
+        self, admin_client: Client, host: Source
     ) -> None:
-        hosts = Hosts(tmp_path)
-        try:
-            source = saved(hosts)
-            pinned = source.host_key
-            Source.objects.update(host_key=HOST_KEY)
-            form = {
-                "name": source.name, "kind": "sftp", "address": source.address, "port": source.port or 22,
-                "path": source.path, "secret": source.secret, "host_key": HOST_KEY, "wake_port": "9",
-                "wake_address": "255.255.255.255", "wake_allowed": "unknown", "option_user": source.options["user"],
-                "assignments-TOTAL_FORMS": "0", "assignments-INITIAL_FORMS": "0",
-            }  # fmt: skip
-            address = f"{SOURCES}{source.pk}/change/"
-            response = admin_client.post(address, form | {"_fetch_host_key": "1"})
-            shown = response.context["adminform"].form
-            assert "NOT SAVED YET" in str(shown.errors["host_key"])
-            assert "SHA256:" in str(shown.errors["host_key"])
-            assert Source.objects.get().host_key == HOST_KEY
-            key = shown["host_key"].value()
-            assert key.split()[1] in pinned
-            assert admin_client.post(address, form | {"host_key": key}).status_code == 302
-            assert Source.objects.get().host_key == key
-        finally:
-            hosts.end()
+        Source.objects.update(host_key=HOST_KEY)
+        form = {
+            "name": host.name, "kind": "sftp", "address": host.address, "port": host.port or 22,
+            "path": host.path, "secret": host.secret, "host_key": HOST_KEY, "wake_port": "9",
+            "wake_address": "255.255.255.255", "wake_allowed": "unknown", "option_user": host.options["user"],
+            "assignments-TOTAL_FORMS": "0", "assignments-INITIAL_FORMS": "0",
+        }  # fmt: skip
+        address = f"{SOURCES}{host.pk}/change/"
+        shown = admin_client.post(address, form | {"_fetch_host_key": "1"}).context["adminform"].form
+        assert "NOT SAVED YET" in str(shown.errors["host_key"])
+        assert "SHA256:" in str(shown.errors["host_key"])
+        assert Source.objects.get().host_key == HOST_KEY
+        key = shown["host_key"].value()
+        assert key.split()[1] in host.host_key
+        assert admin_client.post(address, form | {"host_key": key}).status_code == 302
+        assert Source.objects.get().host_key == key
         silent = admin_client.post(address, form | {"_fetch_host_key": "1", "port": "1"})
         assert "Nothing was fetched" in str(silent.context["adminform"].form.errors["host_key"])

@@ -9,7 +9,7 @@ import pytest
 
 from demo import comings
 from demo.hosts import AWKWARD_NAMES, generate
-from demo.summary import SourceSummary, Summary, differences
+from demo.summary import Summary, differences
 from tests.documents import ROOT
 from tests.sources.factories import make_source
 from tests.waiting import PATIENCE, eventually
@@ -38,10 +38,7 @@ def test_one_changed_byte_a_missing_and_a_surplus_file_are_found(tmp_path):
     [(True, True, 10, True), (False, None, None, True), (True, False, 10, False), (True, None, None, False)],
 )
 def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(reachable, identical, size, complete):
-    source = SourceSummary(
-        name="demo-laptop-01", kind="sftp", reachable=reachable, outcome="succeeded", attempts=1, bytes=size,
-        seconds=1.5, repository="/r", next_backup_at=None, identical=identical,
-    )  # fmt: skip
+    source = {"reachable": reachable, "bytes": size, "identical": identical}
     assert Summary([source], [], protected=1, reachable=1, seconds=1.0).complete is complete
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.agents import tokens
-from sources.models import Assignment, Source
+from sources.models import Source
 from tests.factories import everything_stored
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 
@@ -77,28 +77,20 @@ class TestWhatTheAgentReported:
 
 
 class TestEnrolling:
-    def test_looking_makes_no_code(self, admin_client: Client, source: Source) -> None:
-        assert CODE.search(admin_client.get(page_of(source, "enrol")).content.decode()) is None
-        assert not source.enrolment_codes.exists()
-
-    def test_the_code_is_shown_once_with_the_command_and_an_agent_can_use_it(
+    def test_the_code_is_shown_once_with_the_command_kept_nowhere_and_an_agent_can_use_it(
         self, admin_client: Client, source: Source
     ) -> None:
+        assert CODE.search(admin_client.get(page_of(source, "enrol")).content.decode()) is None
+        assert not source.enrolment_codes.exists()
         response = admin_client.post(page_of(source, "enrol"))
         page = unescape(response.content.decode())
-        [command] = re.findall(r"python3 backupsched-agent enrol http://testserver/ (\S+)</code>", page)
-        assert CODE.fullmatch(command)
+        [code] = re.findall(r"python3 backupsched-agent enrol http://testserver/ (\S+)</code>", page)
+        assert CODE.fullmatch(code)
         assert "no-store" in response.headers["Cache-Control"]
-        assert tokens.redeem(command)[0] == source
-        assert command not in shown(admin_client, source)
-
-    def test_the_code_is_nowhere_in_the_database_session_or_journal(self, admin_client: Client, source: Source) -> None:
-        found = CODE.search(admin_client.post(page_of(source, "enrol")).content.decode())
-        assert found
         everything = everything_stored() + str([session.get_decoded() for session in Session.objects.all()])
         assert "Made an enrolment code." in everything
-        for text in (found[0], found[0].replace("-", "")):
-            assert text not in everything
+        assert not [text for text in (code, code.replace("-", "")) if text in everything + shown(admin_client, source)]
+        assert tokens.redeem(code)[0] == source
 
     def test_the_source_is_not_enrolled_by_another_site(self, source: Source) -> None:
         client = Client(enforce_csrf_checks=True)
@@ -108,14 +100,13 @@ class TestEnrolling:
 
 
 class TestRevoking:
-    def test_it_asks_first(self, admin_client: Client, source: Source) -> None:
-        token = tokens.issue(source)
-        assert "Every agent of the source is refused" in admin_client.get(page_of(source, "revoke")).content.decode()
-        assert tokens.authenticate(token)
-
-    def test_then_it_ends_all_tokens_and_codes_of_this_source_only(self, admin_client: Client, source: Source) -> None:
+    def test_it_asks_first_then_ends_all_tokens_and_codes_of_this_source_only(
+        self, admin_client: Client, source: Source
+    ) -> None:
         other = make_source()
         token, others, code = tokens.issue(source), tokens.issue(other), tokens.make_code(source)
+        assert "Every agent of the source is refused" in admin_client.get(page_of(source, "revoke")).content.decode()
+        assert tokens.authenticate(token)
         assert facts(admin_client, page_of(source, "revoke")) == (
             "laptop-1: 1 token revoked, and any open enrolment code."
         )
@@ -127,19 +118,17 @@ class TestRevoking:
 
 
 class TestSnoozing:
-    @pytest.fixture
-    def assignment(self, source: Source) -> Assignment:
+    def test_for_two_hours_and_its_end_makes_the_record_ready(self, admin_client: Client, source: Source) -> None:
         assignment = make_assignment(make_policy(), source)
         planning.emit_due(None, [assignment.pk])
-        return assignment
-
-    @pytest.mark.usefixtures("assignment")
-    def test_for_two_hours(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
         before = timezone.now()
         assert "1 source snoozed until" in act(admin_client, "snooze_for_hours", source)
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.SNOOZE)
         assert timedelta(hours=2) <= record.run_after - before < timedelta(hours=2, minutes=1)
+        assert "1 source not snoozed any more" in act(admin_client, "end_the_snooze", source)
+        assert record_of(assignment).status == Status.READY
+        assert "0 sources not snoozed" in act(admin_client, "end_the_snooze", source)
 
     @pytest.mark.parametrize(
         ("now", "until"),
@@ -155,9 +144,3 @@ class TestSnoozing:
         assert f"{until:%Y-%m-%d} 09:00:00 UTC" in act(admin_client, "snooze_until_tomorrow", source)
         source.refresh_from_db()
         assert source.snoozed_until == until
-
-    def test_its_end_makes_the_record_ready(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
-        act(admin_client, "snooze_for_hours", source)
-        assert "1 source not snoozed any more" in act(admin_client, "end_the_snooze", source)
-        assert record_of(assignment).status == Status.READY
-        assert "0 sources not snoozed" in act(admin_client, "end_the_snooze", source)

@@ -43,15 +43,13 @@ def save(client: Client, repository: Repository, **changed: str) -> str:
     return client.post(f"{LIST}{repository.pk}/change/", fields, follow=True).content.decode()
 
 
-def test_its_breaker_takes_over_a_new_name(vault: Repository, admin_client: Client) -> None:
+def test_its_breaker_takes_over_a_new_name_and_tries_a_new_location_at_once(
+    vault: Repository, admin_client: Client, tmp_path: Path
+) -> None:
     before = failing(vault).probe_at
     save(admin_client, vault, name="cellar")
     breaker = Breaker.objects.get()
     assert (breaker.title, breaker.probe_at) == ("repository cellar", before)
-
-
-def test_a_new_location_is_tried_at_once(vault: Repository, admin_client: Client, tmp_path: Path) -> None:
-    before = failing(vault).probe_at
     page = save(admin_client, vault, location=str(tmp_path / "elsewhere"))
     assert "one record is tried there now" in page
     assert Breaker.objects.get().probe_at != before

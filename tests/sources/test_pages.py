@@ -132,20 +132,18 @@ def policy() -> Policy:
     return policy
 
 
-class TestPolicyPage:
-    def test_a_click_on_a_preset_fills_its_field_and_the_preview_follows(self, browser: Browser) -> None:
-        browser.look("/admin/sources/policy/add/")
-        eventually(lambda: "09:00" in browser.text_of("#preview"))
-        browser.click("[data-fills='0 0 * * 1-5']")
-        eventually(lambda: browser.value_of("id_cron") == "0 0 * * 1-5")
-        browser.click("[title='every night, 22:00 to 06:00']")
-        nights = '[{"days": "mon-sun", "start": "22:00", "end": "06:00"}]'
-        eventually(lambda: browser.value_of("id_window") == nights)
-        eventually(lambda: "22:00" in browser.text_of("#preview") and "2 h" in browser.text_of("#preview"))
-        assert browser.complaints() == []
-
-
-def test_an_enrolment_code_is_shown_after_a_click(browser: Browser, policy: Policy) -> None:
+def test_presets_fill_their_fields_the_preview_follows_and_an_enrolment_code_is_shown_after_a_click(
+    browser: Browser, policy: Policy
+) -> None:
+    browser.look("/admin/sources/policy/add/")
+    eventually(lambda: "09:00" in browser.text_of("#preview"))
+    browser.click("[data-fills='0 0 * * 1-5']")
+    eventually(lambda: browser.value_of("id_cron") == "0 0 * * 1-5")
+    browser.click("[title='every night, 22:00 to 06:00']")
+    nights = '[{"days": "mon-sun", "start": "22:00", "end": "06:00"}]'
+    eventually(lambda: browser.value_of("id_window") == nights)
+    eventually(lambda: "22:00" in browser.text_of("#preview") and "2 h" in browser.text_of("#preview"))
+    assert browser.complaints() == []
     browser.look(f"/admin/sources/source/{policy.assignments.get().source_id}/enrol/")
     browser.click("#content button[type=submit], form:has(.gap-3) button[type=submit]")
     command = f"python3 backupsched-agent enrol {browser.site}/ "

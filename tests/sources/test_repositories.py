@@ -220,20 +220,11 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         self.check(" ".join(changed.json()["warnings"]), moved)
         assert program.patch(f"repositories/{made.json()['id']}", {"name": "other"}).json()["warnings"] == []
 
-    def test_says_so_in_the_admin(self, second: dict[str, Any]) -> None:
-        form = second | {"remote": "{}", "secrets": "{}"}
-        page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
-        self.check(page.content.decode(), second)
-
-    def test_says_so_of_a_fleet_file_which_is_applied(self, second: dict[str, Any]) -> None:
-        warnings = import_fleet({"repositories": [second]}, "fleet.json").warnings
-        self.check(" ".join(warnings), second)
-        assert warnings[-1].startswith("repository second: ")
-
-    def test_is_said_too_where_the_secrets_of_the_first_are_gone(self, second: dict[str, Any]) -> None:
+    def test_says_so_of_a_fleet_file_also_where_the_secrets_of_the_first_are_gone(self, second: dict[str, Any]) -> None:
         StoredSecret.objects.filter(name="first").delete()
         [*_, text] = import_fleet({"repositories": [second]}, "fleet.json").warnings
         self.check(text, second)
+        assert text.startswith("repository second: ")
         assert "there is no stored secret first" in text
 
     def test_says_so_where_its_first_backup_is_left_to_make_it(self, second: dict[str, Any], tmp_path: Path) -> None:

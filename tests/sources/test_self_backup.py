@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from pyrage import x25519
 
 from backupsched.embedded import Server
 from backupsched.embedded.layout import DATABASE
@@ -19,6 +20,7 @@ from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
 from sources.self_backup import archive, plan_for_today
 from sources.self_backup.backing_up import self_backup
+from tests.commands import command
 from tests.sources.factories import claim
 from tests.waiting import eventually
 
@@ -31,30 +33,29 @@ assert back_up_now(Assignment.objects.all()) == 1
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_packed_comes_back_for_the_passphrase_alone(tmp_path: Path) -> None:
-    key = archive.make_key()
+def test_what_is_packed_comes_back_for_the_key_alone(tmp_path: Path) -> None:
+    identity = x25519.Identity.generate()
     secret = tmp_path / "password"
     secret.write_text("hunter2")
     (tmp_path / archive.DATABASE).write_bytes(b"dump")
     about = archive.About("2026-11-22T03:00:00+00:00", "/var", [["jobs", "0001"]], {"SECRET_KEY": "k"})
-    sealed = archive.pack(tmp_path, about, [secret], key.recipient)
+    sealed = archive.pack(tmp_path, about, [secret], str(identity.to_public()))
 
     assert b"hunter2" not in sealed.read_bytes()
-    assert "hunter2" not in repr(about) + repr(key)
-    identity = archive.open_key(key.age_identity, f" {key.passphrase}\n")
-    with archive.opened(sealed, identity) as (found, tar):
+    assert "hunter2" not in repr(about)
+    with archive.opened(sealed, str(identity)) as (found, tar):
         assert found == about
         content = tar.extractfile(f"{archive.FILES}{secret}")
         assert content is not None
         assert content.read() == b"hunter2"
     sealed.write_bytes(sealed.read_bytes()[:-20])
-    with pytest.raises(archive.ArchiveDamaged, match="is damaged"), archive.opened(sealed, identity):
+    with pytest.raises(archive.ArchiveDamaged, match="is damaged"), archive.opened(sealed, str(identity)):
         pass
     assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".age", ".dump", ".json"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point(
+def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point_or_installation(
     tmp_path: Path, settings: Any
 ) -> None:
     settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
@@ -80,6 +81,10 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert list(vault.iterdir()) == []
+    _, refused = command("self_restore")
+    assert "no backup of the scheduler" in refused(vault, "--list")
+    (tmp_path / "paper").touch()
+    assert "this installation is not empty" in refused(vault, "--passphrase-file", tmp_path / "paper")
 
 
 class Installation:
@@ -146,13 +151,11 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         (made,) = here.facts("self_backup")
         assert (repository / made["file"]).stat().st_size == made["size"]
         passphrase = here.run("self_backup", "passphrase").split("\n\n")[1].strip()
-        assert "not empty" in here.run("self_restore", str(repository), code=2, given=passphrase)
         key = (here.var / "secret_key").read_bytes()
         here.destroy()
 
         assert "does not open" in here.run("self_restore", str(repository), code=2, given="WRONG")
-        assert "no backup of the scheduler" in here.run("self_restore", str(data), code=2, given=passphrase)
-        here.run("self_restore", str(repository), given=passphrase)
+        here.run("self_restore", str(repository), given=f" {passphrase}\n")
 
         assert (here.var / "secret_key").read_bytes() == key
         assert (here.var / "secrets" / "nas").read_text() == "hunter2"

@@ -1,5 +1,7 @@
 """A source checks in: its record stands at its true place at once, whatever silence had made of it."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Event
 
@@ -67,11 +69,8 @@ class TestWaitingForItsRecheck:
         BacklogRecord.objects.update(waiting_for=waiting_for)
         assert announce(assignment.source, NINE + MINUTE) == 0
         record = record_of(assignment)
-        assert (record.status, record.waiting_for, record.run_after) == (
-            Status.WAITING,
-            waiting_for,
-            NINE + 15 * MINUTE,
-        )
+        wanted = (Status.WAITING, waiting_for, NINE + 15 * MINUTE)
+        assert (record.status, record.waiting_for, record.run_after) == wanted
 
     def test_a_closed_window_stays_closed(self) -> None:
         assignment = make_assignment(make_policy(window=[{"days": "mon-sun", "start": "08:00", "end": "10:00"}]))
@@ -88,15 +87,13 @@ class TestNotOnTheBacklogYet:
             make_assignment(policy, source)
         backed_up(make_policy(), NINE, source=source)
         make_assignment()
-        assert announce(source, NINE) == 2
-        assert BacklogRecord.objects.count() == 2
+        assert [announce(source, NINE), announce(source, NINE + MINUTE)] == [2, 0]
+        assert [each.queue for each in BacklogRecord.objects.all()] == [planning.ARRIVALS] * 2
 
-    @pytest.mark.parametrize("asleep", ["paused", "disabled"])
-    def test_a_paused_source_and_a_disabled_policy_move_nothing(self, asleep: str) -> None:
-        assignment = make_assignment(make_policy(enabled=asleep != "disabled"))
-        if asleep == "paused":
-            planning.pause([assignment.source], NINE)
-        assert announce(assignment.source, NINE) == 0
+    def test_a_paused_source_and_a_disabled_policy_move_nothing(self) -> None:
+        disabled, paused = make_assignment(make_policy(enabled=False)), make_assignment()
+        planning.pause([paused.source], NINE)
+        assert [announce(each.source, NINE) for each in (disabled, paused)] == [0, 0]
 
 
 class TestBatteryAndMeter:
@@ -114,15 +111,14 @@ class TestBatteryAndMeter:
         assert planning.check_in(assignment.source, NINE) == 1
 
 
-class TestAskedAgain:
-    def test_what_a_unit_hands_back_has_not_answered_again(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        settle(handed_on(assignment, NINE), Handoff("arrivals", found="it answered long ago"), NINE + HOUR)
-        assignment.refresh_from_db()
-        assert assignment.last_contacted_at == NINE
-        assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("arrivals", None)
-        assert Decision.objects.latest("id").what == "asked again"
+def test_what_a_unit_hands_back_has_not_answered_again() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    settle(handed_on(assignment, NINE), Handoff("arrivals", found="it answered long ago"), NINE + HOUR)
+    assignment.refresh_from_db()
+    assert assignment.last_contacted_at == NINE
+    assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("arrivals", None)
+    assert Decision.objects.latest("id").what == "asked again"
 
 
 class TestVanished:
@@ -170,26 +166,35 @@ class TestWhileItIsAsked:
         assert record_of(assignment).status == status
 
 
+@contextmanager
+def uncommitted(work: Callable[[], object]) -> Iterator[None]:
+    """While the block runs, another session has done `work` and has not committed."""
+    done, may_commit = Event(), Event()
+
+    def slowly() -> None:
+        with transaction.atomic():
+            work()
+            done.set()
+            assert may_commit.wait(PATIENCE)
+
+    under_way = beside(slowly)
+    assert done.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        may_commit.set()
+        under_way.result(PATIENCE)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
     """The settle has found no check-in and has not committed: the check-in waits for it and then moves its record."""
     assignment = make_assignment()
     planning.emit_due(NINE)
     asked = claim("availability", NINE)
-    settled, may_commit = Event(), Event()
-
-    def settle_slowly() -> None:
-        with transaction.atomic():
-            settling.settle([(asked, SILENT)], now=NINE)
-            settled.set()
-            assert may_commit.wait(PATIENCE)
-
-    under_way = beside(settle_slowly)
-    assert settled.wait(PATIENCE)
-    arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
-    eventually(a_lock_is_waited_for)
-    may_commit.set()
-    under_way.result(PATIENCE)
+    with uncommitted(lambda: settling.settle([(asked, SILENT)], now=NINE)):
+        arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
+        eventually(a_lock_is_waited_for)
     assert arriving.result(PATIENCE) == 1
     assert record_of(assignment).status == Status.READY
 
@@ -200,31 +205,12 @@ def test_a_settle_at_the_moment_of_the_check_in_sees_it() -> None:
     assignment = make_assignment()
     planning.emit_due(NINE)
     asked = claim("availability", NINE)
-    arrived, may_commit = Event(), Event()
-
-    def announce_slowly() -> None:
-        with transaction.atomic():
-            announce(assignment.source, NINE + MINUTE)
-            arrived.set()
-            assert may_commit.wait(PATIENCE)
-
-    arriving = beside(announce_slowly)
-    assert arrived.wait(PATIENCE)
-    under_way = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
-    eventually(a_lock_is_waited_for)
-    may_commit.set()
-    arriving.result(PATIENCE)
+    with uncommitted(lambda: announce(assignment.source, NINE + MINUTE)):
+        under_way = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
+        eventually(a_lock_is_waited_for)
     under_way.result(PATIENCE)
     record = record_of(assignment)
     assert (record.status, record.queue) == (Status.READY, planning.ARRIVALS)
-
-
-def test_what_is_ready_waits_behind_no_question_once_it_has_checked_in() -> None:
-    assignment = make_assignment()
-    planning.emit_due(NINE)
-    assert announce(assignment.source, NINE + MINUTE) == 1
-    assert announce(assignment.source, NINE + 2 * MINUTE) == 0
-    assert record_of(assignment).queue == planning.ARRIVALS
 
 
 def test_what_failed_and_was_silent_since_stands_where_its_failure_had_put_it() -> None:
