@@ -136,6 +136,9 @@ def test_a_server_that_was_killed_is_started_again(server):
 
 
 def test_a_server_that_stands_still_is_not_waited_for_and_one_without_its_database_gets_it(server, monkeypatch):
+    with server.connect("postgres") as connection:
+        connection.execute("DROP DATABASE backupsched WITH (FORCE)")
+    assert not server.ensure_running(), "as after a first start that was cut off: what is missing is made"
     monkeypatch.setattr("backupsched.embedded.server.CONNECT_SECONDS", 2)
     pid = server.status().pid
     os.kill(pid, signal.SIGSTOP)
@@ -144,9 +147,6 @@ def test_a_server_that_stands_still_is_not_waited_for_and_one_without_its_databa
             server.connect("backupsched")
     finally:
         os.kill(pid, signal.SIGCONT)
-    with server.connect("postgres") as connection:
-        connection.execute("DROP DATABASE backupsched WITH (FORCE)")
-    assert not server.ensure_running(), "as after a first start that was cut off: what is missing is made"
     server.connect("backupsched").close()
 
 

@@ -115,6 +115,7 @@ class ScriptedServer:
     body: str = "{}"
     headers: dict[str, str] = field(default_factory=dict)
     silent: bool = False
+    connections: int = 0
     asked: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
@@ -128,6 +129,10 @@ def scripted_server() -> Iterator[ScriptedServer]:
     script, ended = ScriptedServer(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            script.connections += 1
+            super().setup()
+
         def do_POST(self) -> None:
             script.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             script.asked.append(self.path)

@@ -211,6 +211,7 @@ class TestAddresses:
         outcome = failed(deliver(run_for(_by_name(scripted, monkeypatch, public_at_first=public_at_first))))
         assert "queues.example.com has the address 127." in outcome.error
         assert scripted.asked == []
+        assert public_at_first or scripted.connections == 0
         assert outcome.fault_of is None
 
     def test_a_name_that_is_allowed_may_lead_anywhere(
