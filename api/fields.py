@@ -9,10 +9,10 @@ from ninja import Field, Schema
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, create_model
 from pydantic_core import PydanticUndefined
 
-from declarations.types import DURATION, PRINTABLE, JsonObject, printable
+from declarations.types import DURATION, PRINTABLE, printable
 from operations.backlog.arguments import LARGEST_ID
 
-__all__ = ["DURATION", "Body", "Instant", "JsonObject", "Line", "Name", "RowId", "partial", "printable", "written_out"]
+__all__ = ["DURATION", "Body", "Instant", "Line", "Name", "RowId", "partial", "printable", "written_out"]
 
 
 class Body(Schema):

@@ -147,8 +147,10 @@ class Resource(Generic[Row]):
         with patiently():
             row = self.get(row_id)
             [facts] = self.facts([row])
-            etag = self.etag(row, self.as_json(self.answer, facts))
-            content = self.as_json(self.detail or self.answer, facts | self.detailed(row))
+            content = self.as_json(self.answer, facts)
+            etag = self.etag(row, content)
+            if self.detail:
+                content = self.as_json(self.detail, facts | self.detailed(row))
         return JsonResponse(content, headers={"ETag": etag})
 
     def contents(self, rows: Sequence[Row]) -> list[dict[str, Any]]:

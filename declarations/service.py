@@ -107,6 +107,10 @@ class Service(Generic[Row]):
         """What keeps a row from being deleted, in sentences with what to do, without full stop."""
         return [text for use_of in declarations.uses if (text := use_of(row))]
 
+    def obstacles(self, row: Row) -> list[str]:
+        """Why a row is not deleted, in sentences without full stop; empty: it is."""
+        return [obstacle] if (obstacle := self.obstacle(row)) else self.uses(row)
+
     def delete(self, row: Row) -> None:
         """Delete a row that nothing uses, with those that are one thing with it."""
         row.delete()
@@ -188,8 +192,8 @@ class Service(Generic[Row]):
         """Delete rows, all or none. Raises: InUse saying what uses them; ProtectedError."""
         for row in rows:
             self.lock(row.pk)
-            if found := self.obstacle(row) or ". ".join(self.uses(row)):
-                raise InUse(found)
+            if found := self.obstacles(row):
+                raise InUse(". ".join(found))
             self.delete(row)
         connection.check_constraints()  # what came into use meanwhile is found here, and not at the commit
 

@@ -96,9 +96,7 @@ class DeclaredAdmin(DeclaredPages, ToldObstacles):
     in_use = (InUse, IntegrityError)
 
     def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
-        edits = self.form.service()
-        found = ([obstacle] if (obstacle := edits.obstacle(row)) else edits.uses(row) for row in rows)
-        return [each for of_row in found for each in of_row]
+        return [each for row in rows for each in self.form.service().obstacles(row)]
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.delete_queryset(request, [obj])

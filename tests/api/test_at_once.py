@@ -1,6 +1,5 @@
 """Two requests at the same moment, on connections of their own: one of them wins, the other one is refused."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,28 +11,15 @@ from declarations.service import Finished
 from delivery import endpoints
 from jobs.models import Throttle
 from operations import throttles
-from operations.declarations import Throttles
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
 from tests.schedules.factories import make_endpoint, make_events
-from tests.threads import a_lock_is_waited_for, at_once, beside, meeting
+from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 BODY = {"name": "hooks", "max_in_flight": 5}
-
-
-def test_of_two_changes_with_one_etag_the_second_is_refused(program: Program) -> None:
-    created = program.post("throttles", BODY)
-    path, etag = created.headers["Location"], created.headers["ETag"]
-    for number in range(3):
-        bodies = [{"max_in_flight": number * 2 + 6}, {"max_in_flight": number * 2 + 7}]
-        answers = at_once(*(partial(program.patch, path, body, If_Match=etag) for body in bodies))
-        assert sorted(answer.status_code for answer in answers) == [200, 412]
-        [won] = [answer for answer in answers if answer.status_code == 200]
-        assert Throttle.objects.get().max_in_flight == won.json()["max_in_flight"]
-        etag = won.headers["ETag"]
 
 
 def test_the_second_waits_for_the_first_and_sees_what_it_wrote(program: Program) -> None:
@@ -45,24 +31,6 @@ def test_the_second_waits_for_the_first_and_sees_what_it_wrote(program: Program)
         eventually(a_lock_is_waited_for)
     problem_of(second.result(PATIENCE), 412)
     assert Throttle.objects.get().name == "hooks"
-
-
-def test_of_two_of_one_name_the_second_is_told_that_it_is_taken(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both are checked before either is saved."""
-    write, arrive = Throttles.write, meeting()
-
-    def meet(*given: Any) -> Any:
-        arrive()
-        return write(*given)
-
-    monkeypatch.setattr(Throttles, "write", meet)
-    answers = at_once(*(lambda cap=cap: program.post("throttles", BODY | {"max_in_flight": cap}) for cap in (1, 2)))
-    first, second = sorted(answers, key=lambda answer: answer.status_code)
-    assert first.status_code == 201
-    assert list(fields_of(second)) == ["name"]
-    assert Throttle.objects.count() == 1
 
 
 def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(

@@ -71,17 +71,18 @@ class TestTheList:
             assert "k3y" not in answer.content.decode()
         assert found(program.get(f"records/{event.pk}"))["payload"]["url"] == "https://example.com:443"
 
-    @pytest.mark.parametrize("url", ["s3cret", "https://user:s3cret@example.com/", 7, {"a": "s3cret"}])
-    def test_what_a_program_enqueued_under_the_names_of_emission_is_told_all_the_same(
-        self, url: Any, program: Program
-    ) -> None:
-        odd = {"event_id": 7, "schedule": ["a"], "endpoint": ["none"], "url": url, "number": "x"}
-        backlog.enqueue("http_callback", [("odd", odd)])
-        attempt(BacklogRecord.objects.get(), error="odd", status="fine", seconds="long")
-        [facts] = found(program.get("records", events="true"))["items"]
-        delivery = facts["delivery"]
-        assert (delivery["schedule"], delivery["endpoint"], delivery["code"]) == ("['a']", None, None)
-        assert facts["payload"]["url"] is None
+    def test_what_a_program_enqueued_under_the_names_of_emission_is_told_all_the_same(self, program: Program) -> None:
+        odd = {"event_id": 7, "schedule": ["a"], "endpoint": ["none"], "number": "x"}
+        urls = ("s3cret", "https://user:s3cret@example.com/", 7, {"a": "s3cret"})
+        backlog.enqueue("http_callback", [(str(number), odd | {"url": url}) for number, url in enumerate(urls)])
+        for record in BacklogRecord.objects.all():
+            attempt(record, error="odd", status="fine", seconds="long")
+        listed = found(program.get("records", events="true"))["items"]
+        assert len(listed) == len(urls)
+        for facts in listed:
+            delivery = facts["delivery"]
+            assert (delivery["schedule"], delivery["endpoint"], delivery["code"]) == ("['a']", None, None)
+            assert facts["payload"]["url"] is None
 
     @pytest.mark.parametrize(
         "query",

@@ -1,7 +1,7 @@
 """What is sent instead of a small JSON object, and what is answered where there is nothing."""
 
 import json
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from django.db import OperationalError
@@ -14,6 +14,13 @@ from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent
 
 pytestmark = pytest.mark.django_db
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def fail(*given: object) -> None:
+        raise error
+
+    return fail
 
 
 class TestBodies:
@@ -89,10 +96,7 @@ class TestErrors:
         assert "evil" not in answer.content.decode()
 
     def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def away(*args: Any) -> None:
-            raise OperationalError("connection to server at 10.0.0.9 failed")
-
-        monkeypatch.setattr(checkins, "check_in", away)
+        monkeypatch.setattr(checkins, "check_in", raising(OperationalError("connection to 10.0.0.9 failed")))
         answer = Agent().check_in()
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "10"
@@ -100,10 +104,7 @@ class TestErrors:
         problem_of(answer)
 
     def test_an_error_of_ours_shows_no_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fails(*args: Any) -> None:
-            raise RuntimeError("inside")
-
-        monkeypatch.setattr(checkins, "check_in", fails)
+        monkeypatch.setattr(checkins, "check_in", raising(RuntimeError("inside")))
         agent = Agent()
         agent.client.raise_request_exception = False
         answer = agent.check_in()
@@ -112,13 +113,8 @@ class TestErrors:
         problem_of(answer)
 
     def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        agent = Agent()
-
-        def gone(*args: Any) -> None:
-            raise checkins.SourceGone
-
-        monkeypatch.setattr(checkins, "check_in", gone)
-        assert agent.check_in().status_code == 401
+        monkeypatch.setattr(checkins, "check_in", raising(checkins.SourceGone()))
+        assert Agent().check_in().status_code == 401
 
 
 def test_a_number_of_any_length_is_no_instant() -> None:
