@@ -13,7 +13,7 @@ is named, and holds nothing up.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -26,7 +26,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from sources import planning
 from sources.availability.check import not_wanted
-from sources.backups import repositories, snapshots, upkeep
+from sources.backups import repositories, upkeep
 from sources.backups.deciding import copies_of, decide, decide_of_copy, has_more, known_to_be_lost
 from sources.domain.retention import MISSING, Kept
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
@@ -37,6 +37,8 @@ from sources.storage.store import Stopped, StorageFailed
 
 KIND = planning.RETENTION
 MINUTES = 24 * 60
+PRUNE_EVERY = timedelta(hours=20)
+"""A prune reads what all snapshots hold: not for each source that forgets one."""
 UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 
 
@@ -149,7 +151,7 @@ def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict
         return None
     if work.assignment.source.retired and len(goes) == len(decided):
         answer = repositories.remove_folder(repository, work, **_at(work))
-        snapshots.note_pruned(repository, database_clock())
+        _note_pruned(repository)
     else:
         answer = repositories.work("remove_points", repository, work, **_at(work), points=goes, stay=stays)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
@@ -159,14 +161,22 @@ def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict
 def prune(work: upkeep.Work, repository: Repository) -> int:
     """Free what no point of a restic repository holds, if that is due. Returns the bytes of it. Raises: StorageFailed,
     Stopped, Busy."""
-    if repository.format != Format.RESTIC or not snapshots.prunes_now(repository, work.record.started_at):
+    last = repository.pruned_at
+    if repository.format != Format.RESTIC or (last and work.record.started_at - last < PRUNE_EVERY):
         return 0
     try:
         answer = repositories.work("prune", repository, work, **_at(work))
     except StorageFailed as error:
         raise StorageFailed(f"what removed points held takes room still: {error}") from error
-    snapshots.note_pruned(repository, database_clock())
+    _note_pruned(repository)
     return int(answer["freed"])
+
+
+def _note_pruned(repository: Repository) -> None:
+    """Keep when restic last freed room."""
+    if repository.format == Format.RESTIC:
+        repository.pruned_at = database_clock()
+        repository.save(update_fields=["pruned_at"])
 
 
 def _at(work: upkeep.Work) -> dict[str, Any]:

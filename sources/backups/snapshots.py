@@ -4,7 +4,7 @@ backup locks it against these: whichever comes second is busy and looks again af
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
@@ -18,8 +18,6 @@ from sources.storage import layout
 from sources.storage.checking import GONE, of_manifest
 from sources.storage.location import RESTIC
 
-PRUNE_EVERY = timedelta(hours=20)
-"""A prune reads what all snapshots hold: not for each source that forgets one."""
 WANTED_ALONE = "repository {} is wanted alone, to remove points or to check it"
 PATIENCE_ATTEMPTS = 120
 """Looks, a minute apart, of a record that needs a repository alone, before new backups wait for it."""
@@ -29,18 +27,6 @@ HAS_FILES = Q(Exists(Backup.objects.filter(**LIES_IN_FILES))) | Q(
     Exists(Copy.objects.filter(**LIES_IN_FILES).exclude(points=[]))
 )
 """Of an assignment: something of it lies in a repository that is not restic's, as one that its policy had before."""
-
-
-def prunes_now(repository: Repository, now: datetime) -> bool:
-    """Whether what is removed frees its room at once."""
-    return repository.pruned_at is None or now - repository.pruned_at >= PRUNE_EVERY
-
-
-def note_pruned(repository: Repository, now: datetime) -> None:
-    """Keep when restic last freed room."""
-    if repository.format == Format.RESTIC:
-        repository.pruned_at = now
-        repository.save(update_fields=["pruned_at"])
 
 
 def is_wanted_alone(repository: Repository) -> bool:

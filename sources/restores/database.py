@@ -2,12 +2,15 @@
 
 It is made under another name, `<name>.unfinished`, and gets its own when it is whole. So one that has the name is
 whole, and what a killed restore left is dropped by the next one of that name, with what its server still does there.
+
+Roles that the dump needs and the server has no longer are made again, as the `globals.sql` of the point says. One that
+is there stays as it is: the file would give it the password and the rights of the day of the backup.
 """
 
 import math
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from sources.engines.pg_dump import errors_of as message_of
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending
-from sources.restores import roles
+from sources.restores.scratch_database import IDENTIFIER
 from sources.storage import restoring
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, Store
@@ -35,6 +38,8 @@ MAKE_IT = (
     "the role that restores may not make {0}: let one with CREATEROLE run `CREATE ROLE {0}` there (globals.sql of the "
     "point says with which rights), and restore again"
 )
+CREATED = re.compile(rf"(?:CREATE|ALTER) ROLE ({IDENTIFIER})(?: .*)?;")
+GRANTED = re.compile(rf"GRANT {IDENTIFIER} TO ({IDENTIFIER})(?: .*)?;")
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
 
 
@@ -76,9 +81,39 @@ def _make_roles(server: Any, file: Path, report: Report) -> list[str]:
         report.not_set.append("roles: the point holds none; one that the server lacks was not made")
         return []
     with file.open(errors="replace") as lines:
-        made, failed = roles.make_missing(server, lines)
+        made, failed = _make_missing(server, lines)
     report.not_set += failed[:KEPT_TEXTS]
     return made
+
+
+def _make_missing(server: Any, lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Make those of `globals.sql` that the server of the connection lacks, with passwords, rights, settings and
+    memberships, all or none. Returns their names, and in words what could not be done."""
+    import psycopg
+
+    there = {f'"{name}"' for (name,) in server.execute("SELECT replace(rolname, '\"', '\"\"') FROM pg_roles")}
+    wanted = [
+        (found[1], line)
+        for line in map(str.strip, lines)
+        if (found := CREATED.fullmatch(line) or GRANTED.fullmatch(line)) and _quoted(found[1]) not in there
+    ]
+    made, failed = list[str](), list[str]()
+    with server.transaction():
+        for name, statement in wanted:
+            try:
+                with server.transaction():
+                    server.execute(statement)
+            except psycopg.Error as error:
+                what = statement.partition(" PASSWORD ")[0].rstrip(";")
+                failed.append(f"{what}: {str(error).partition(chr(10))[0]}")
+            else:
+                if statement.startswith("CREATE"):
+                    made.append(name)
+    return made, failed
+
+
+def _quoted(name: str) -> str:
+    return name if name.startswith('"') else f'"{name}"'
 
 
 def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source: SourceSpec) -> None:

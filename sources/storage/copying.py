@@ -27,11 +27,10 @@ from functools import partial
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
-from sources.storage.copies import Copied, check_is_there, later_than
+from sources.storage.copies import Copied, Left, check_is_there, differing, files_of, is_long, later_than, unaccounted
 from sources.storage.digests import digests_of_copy
 from sources.storage.layout import later_runs, place_of
 from sources.storage.manifests import Entry, ManifestDamaged
-from sources.storage.neighbours import Left, differing, files_of, is_long, unaccounted
 from sources.storage.places import RCLONE, by_place
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 

@@ -5,17 +5,9 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from jobs import durations
 from sources.storage import layout
-from sources.storage.store import Store
 from sources.storage.trees import NotThere
 
 EXAMPLES = "write 24h, yesterday, 2026-03-02, 2026-03-02T12:00, 2026-03-02T12:00+01:00, or a point as 20260302T110000Z"
-
-
-def assignments_of(store: Store) -> list[str]:
-    """The folders of all assignments of a repository."""
-    found = store.entries("", "--dirs-only", "--max-depth=3")
-    ending = f"/{layout.MANIFESTS}"
-    return sorted(str(row["Path"]).removesuffix(ending) for row in found if str(row["Path"]).endswith(ending))
 
 
 def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -> str:

@@ -159,7 +159,7 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
     Raises: NotThere naming what there is.
     """
     found = {}
-    folders = moments.assignments_of(store)
+    folders = store.assignments()
     for folder in [each for each in folders if name in (each, each.partition("/")[0])] or folders:
         if points := runs.points(store, folder):
             found[folder] = _title(store, folder, points)

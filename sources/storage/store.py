@@ -6,7 +6,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -53,11 +53,12 @@ class Store(Rclone):
         self._list(path, rows.append, kind, "--no-modtime")
         return [row["Name"] for row in rows]
 
-    def entries(self, path: str, *options: str) -> Iterator[dict[str, Any]]:
-        """All that lies below a folder, as rclone's lsjson has it: Path, Size, ModTime, IsDir, … in no order."""
+    def assignments(self) -> list[str]:
+        """The folders of all assignments with points, sorted."""
         rows: list[dict[str, Any]] = []
-        self._list(path, rows.append, "--recursive", *options)
-        return iter(rows)
+        self._list("", rows.append, "--recursive", "--dirs-only", "--max-depth=3")
+        folders = (row["Path"].rpartition("/") for row in rows)
+        return sorted(folder for folder, _, name in folders if folder and name == layout.MANIFESTS)
 
     def walk(
         self,
@@ -67,8 +68,9 @@ class Store(Rclone):
         among: Collection[str] = (),
         files_only: bool = False,
     ) -> None:
-        """The same, each handed over as it comes: a million of them take a gigabyte. `among`: only what lies in these
-        folders below it. `files_only`: without folders and times."""
+        """All that lies below a folder, as rclone's lsjson has it (Path, Size, ModTime, IsDir, …), in no order, each
+        handed over as it comes: a million of them take a gigabyte. `among`: only what lies in these folders below it.
+        `files_only`: without folders and times."""
         if (here := self._here(path)) is not None:
             for folder in among or ("",):
                 for row in rows_below(here / folder, folder, files_only=files_only):

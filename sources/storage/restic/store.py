@@ -11,11 +11,10 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from sources.storage import identity, layout
 from sources.storage.files import path_in
@@ -92,11 +91,8 @@ class ResticStore(Store):
             return []
         return super().names(path, folders=folders)
 
-    def entries(self, path: str, *options: str) -> Iterator[dict[str, Any]]:
-        if path == "":
-            found = dict.fromkeys(each.assignment for each in snapshots(self.restic))
-            return iter([{"Path": f"{each}/{layout.MANIFESTS}"} for each in found])
-        return super().entries(path, *options)
+    def assignments(self) -> list[str]:
+        return sorted({each.assignment for each in snapshots(self.restic)})
 
     def fetch(self, path: str, file: Path) -> bool:
         folder, _, name = path.rpartition("/")

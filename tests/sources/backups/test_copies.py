@@ -177,26 +177,20 @@ def there(waiting: Assignment, played: WithDigests, policy: Policy) -> WithDiges
 
 
 @pytest.mark.slow
-def test_a_name_that_is_too_long_for_the_copy_is_named_and_holds_nothing_up(
-    assignment: Assignment, folder: Path, tmp_path: Path
-) -> None:
-    offsite = Repositories().edit(
-        Repository(), {"name": "sealed", "location": str(tmp_path / "sealed"), "encrypted": True}
-    )
-    Policy.objects.update(copy_to=offsite.row)
-    assignment = Assignment.objects.get()
-    long = "ы" * 100
-    change(folder, **{long: "1"})
+def test_a_name_that_is_too_long_for_the_copy_is_named_and_holds_nothing_up(policy: Policy, tmp_path: Path) -> None:
+    place = {"name": "sealed", "location": str(tmp_path / "sealed"), "encrypted": True}
+    Policy.objects.update(copy_to=Repositories().edit(Repository(), place).row)
+    anna = make_assignment(Policy.objects.get(), make_source(name="anna"), directory=ASSIGNMENT)
+    played, long = WithDigests(Path(policy.repository.location)), "ы" * 100
     for number, names in enumerate(([long, "a"], [long, "a"], ["a"]), 1):
-        for name in {long, "a"} & {*os.listdir(folder)} - {*names}:
-            (folder / name).unlink()
-        change(folder, a=f"{number}")
-        found = copied(backed_up(assignment))
+        point = played.back_up({name: f"{number}" if name == "a" else "1" for name in names})
+        at = add_backup(anna, point, number).started_at
+        Assignment.objects.update(last_backup_at=at, to_copy_since=database_clock())
+        found = copied(anna)
         assert len(found.points) == number
         assert (f"{long}': its name is too long for the copy" in found.error) is (long in names), found.error
-        target = tmp_path / f"back {number}"
-        call_command("restore", "anna", "--from=sealed", f"--to={target}", f"--path={'a'}")
-        assert (target / "a").read_text() == f"{number}"
+    call_command("restore", "anna", "--from=sealed", f"--at={found.points[1]}", f"--to={tmp_path}/back", "--path=a")
+    assert (tmp_path / "back/a").read_text() == "2"
 
 
 def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rules_remove_it(
