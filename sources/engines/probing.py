@@ -107,7 +107,7 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
     """Whether a change of a file whose size stays is seen there. Raises: Refused, StorageFailed, Stopped."""
     directory = location.directory
-    if directory and location.is_plain:  # that it can be written is known already, and nothing is made yet
+    if directory and not location.is_encrypted:  # that it can be written is known already, and nothing is made yet
         return _keeps_times(next(each for each in (directory, *directory.parents) if each.exists()))
     missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
     was_there = found or outside.run("lsf", outside.location.root, missing_ok=True)

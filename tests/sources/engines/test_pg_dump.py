@@ -23,15 +23,8 @@ from sources.storage.store import Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened
 from tests.sources.engines import test_restic as restic
-from tests.sources.engines.peers import (
-    back_up,
-    free_port,
-    loopback_address,
-    run,
-    specification,
-    task_for,
-    write_files,
-)
+from tests.sources.engines.peers import back_up as dump
+from tests.sources.engines.peers import free_port, loopback_address, run, specification, task_for, write_files
 from tests.sources.engines.test_restic import FOLDER, location_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,7 +89,7 @@ def test_a_dump_below_the_least_rate_is_ended_and_removed(
     database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WINDOW_SECONDS", 1e-9)
-    result = back_up(database, tmp_path / "copy", least_rate=2**31 - 1)
+    result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "the least rate of its policy is 2,147,483,647" in result.error
     assert dumps_in(tmp_path / "copy") == []
@@ -108,16 +101,16 @@ def test_what_a_killed_run_left_is_removed_and_options_of_other_engines_are_pass
     write_files(tmp_path / "copy/points", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
     write_files(tmp_path / "copy/manifests", **{"20261120T065755Z.unfinished": ""})
     for _ in range(2):
-        back_up(database, tmp_path / "copy", options={"transfers": 4})
+        dump(database, tmp_path / "copy", options={"transfers": 4})
     with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
         engine_for("postgresql").check_options({"transfers": 4})
     assert dumps_in(tmp_path / "copy") == ["20261121T065755Z", "20261121T065755Z-2"]
 
 
 def test_a_dump_whose_manifest_was_lost_stays(database: SourceSpec, tmp_path: Path) -> None:
-    first = back_up(database, tmp_path / "copy").snapshot
+    first = dump(database, tmp_path / "copy").snapshot
     (tmp_path / f"copy/manifests/{first}.jsonl.gz").unlink()
-    assert back_up(database, tmp_path / "copy").snapshot == f"{first}-2"
+    assert dump(database, tmp_path / "copy").snapshot == f"{first}-2"
     assert (tmp_path / f"copy/points/{first}/database.dump").exists()
 
 
@@ -131,11 +124,11 @@ def test_on_a_remote_a_dump_that_wakes_late_makes_no_point(
     def freeze(store: Store, file: Path, path: str) -> None:
         if path.endswith("database.dump"):
             monkeypatch.setattr(Store, "put", woken)
-            assert back_up(database, tmp_path / "copy", location=location).snapshot == "20261121T065755Z-2"
+            assert dump(database, tmp_path / "copy", location=location).snapshot == "20261121T065755Z-2"
         woken(store, file, path)
 
     monkeypatch.setattr(Store, "put", freeze)
-    late = back_up(database, tmp_path / "copy", location=location)
+    late = dump(database, tmp_path / "copy", location=location)
     assert late.verdict is Verdict.REPOSITORY_FAILED
     assert "another run has taken over" in late.error
     assert dumps_in(tmp_path / "copy") == ["20261121T065755Z-2"]
@@ -149,7 +142,7 @@ def test_a_name_that_looks_like_a_connection_string_is_a_name_and_no_refused_pas
         *(({"path": name}, f"there is no database {name!r}") for name in odd),
         *([(wrong, "refused the credentials")] if database.secret else []),  # this server may ask for none
     ):
-        result = back_up(dataclasses.replace(database, **fields), tmp_path / "copy")
+        result = dump(dataclasses.replace(database, **fields), tmp_path / "copy")
         assert (result.verdict, text in result.error) == (Verdict.SOURCE_FAILED, True), result
         assert wrong["secret"] not in repr(result)
         assert dumps_in(tmp_path / "copy") == []
@@ -159,7 +152,7 @@ def test_a_name_that_looks_like_a_connection_string_is_a_name_and_no_refused_pas
 def test_a_silent_server_is_unavailable(address: str, database: SourceSpec, tmp_path: Path) -> None:
     host = loopback_address() if address == "absent" else address
     silent = dataclasses.replace(database, address=host, port=free_port(loopback_address()))
-    result = back_up(silent, tmp_path / "copy")
+    result = dump(silent, tmp_path / "copy")
     assert result.verdict is Verdict.UNAVAILABLE, result.error
     assert dumps_in(tmp_path / "copy") == []
 

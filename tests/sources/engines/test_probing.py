@@ -14,7 +14,7 @@ from sources.engines import probing
 from sources.processes.programs import find_rclone
 from sources.storage import identity, layout, remotes
 from sources.storage.identity import Identity
-from sources.storage.location import Location
+from sources.storage.location import RESTIC, Location
 from sources.storage.store import Store
 from tests.sources.engines.peers import ACCESS_KEY, PASSWORD, USER, new_host_key, s3_bucket, sftp_host, webdav_share
 
@@ -62,6 +62,15 @@ def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path
         assert found["sees_changes"] is (kind != "webdav-other")
         assert [each for each in tmp_path.glob("served/**/*") if each.is_file()] == []
         assert PASSWORD not in repr(location)
+
+
+def test_what_restic_is_to_write_is_tried_by_it_in_a_directory_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = tried(remotes.location_of(str(tmp_path / "new"), {}, {}, KEY, str, format=RESTIC), KEY)
+    assert (found["field"], "the program restic is not installed here" in found["problem"]) == ("format", True), found
+    assert not (tmp_path / "new").exists()
 
 
 def refusal(settings: dict[str, Any], secrets: dict[str, str], path: str) -> tuple[str, str]:

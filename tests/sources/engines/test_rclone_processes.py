@@ -16,7 +16,7 @@ from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.storage.identity import Identity
 from sources.storage.location import of_directory
-from tests.sources.engines.peers import PASSWORD, loopback_address, run, sftp_host, task_for, tree, write_files
+from tests.sources.engines.peers import PASSWORD, is_gone, loopback_address, run, sftp_host, task_for, tree, write_files
 from tests.waiting import eventually
 
 SLOW = {"bwlimit": "100K", "transfers": 1}
@@ -32,10 +32,6 @@ def syncs_below(pid: int) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.promise
@@ -57,7 +53,7 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_
         result = run(task, stop_when_under_way, stop)
     assert result == EngineResult(Verdict.STOPPED, error="stopped on request")
     assert len(seen) == 1
-    assert is_gone(seen[0])
+    assert is_gone(seen[0].pid)
     assert (tree(tmp_path / "copy/current"), tree(tmp_path / "copy/versions")) == (first, {}), (
         "the earlier copy is whole"
     )
@@ -99,7 +95,7 @@ with ThreadPoolExecutor() as pool:
             assert PASSWORD not in " ".join(rclone.cmdline())
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-            eventually(lambda: is_gone(rclone))
+            eventually(lambda: is_gone(rclone.pid))
         result = run(task_for(source, copy))
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(copy / "current") == {"big": "x" * 3_000_000}

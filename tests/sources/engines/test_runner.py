@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from threading import Event
 
-import psutil
 import pytest
 
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, LineSplitter
+from tests.sources.engines.peers import is_gone
 from tests.waiting import PATIENCE, eventually
 
 
@@ -28,13 +28,6 @@ def python(
     command = Command((sys.executable, "-c", code), **fields)  # type: ignore[arg-type]
     signs = {"sign_of_life": lambda: sign_of_life} if sign_of_life else {}
     return runner.run(command, stop=stop or Event(), on_line=take, **signs), lines  # type: ignore[arg-type]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_lines_of_both_streams_come_in_bounded_and_the_exit_code_is_kept() -> None:

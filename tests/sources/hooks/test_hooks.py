@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, connection
@@ -26,6 +25,7 @@ from sources.engines.base import EngineResult, Verdict
 from sources.hooks import definitions, owed
 from sources.hooks.definitions import HookUnusable, hook_of
 from sources.models import Assignment, Backup, Policy, Repository
+from tests.sources.engines.peers import is_gone
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
@@ -65,13 +65,6 @@ def laptop(tmp_path: Path) -> Assignment:
     repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
     policy = make_policy(repository=repository, hook="it", recheck_after=77)
     return make_assignment(policy, make_source(name="laptop", path=str(tmp_path / "files")))
-
-
-def lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def copy(assignment: Assignment, run: Run | None = None) -> Any:
@@ -152,7 +145,7 @@ def test_a_stop_ends_before_at_once_and_gives_after_a_moment(
         write(before=f"{script} sleep 1000 & echo $! > {began}.new; mv {began}.new {began}; wait", after="")
         threading.Thread(target=lambda: (eventually(began.exists), run.stop.set()), daemon=True).start()
         assert isinstance(copy(laptop, run), Released)
-        eventually(lambda: not lives(int(began.read_text())))  # killed with its group, it ends as soon as it runs
+        eventually(lambda: is_gone(int(began.read_text())))  # killed with its group, it ends as soon as it runs
 
     stopped_in_before("")
     assert log.read_text().splitlines() == ["before "]
@@ -308,11 +301,11 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
         record = record_of(laptop)
         cancel([record.pk])
         eventually(lambda: BacklogRecord.objects.filter(pk=record.pk, status=Status.CANCELLED).exists())
-        eventually(lambda: not lives(child))
+        eventually(lambda: is_gone(child))
 
         child = hung()
         worker.kill()
-        eventually(lambda: not lives(child))
+        eventually(lambda: is_gone(child))
     assert log.read_text().splitlines()[2:] == ["before "] * 2
     with worker_process("callbacks:1", tmp_path, **own):
         eventually(lambda: log.read_text().endswith("before \nafter failed\n"))
