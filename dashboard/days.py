@@ -1,10 +1,11 @@
 """The last thirty days of all sources together, from the attempts: what was backed up, what failed and what was missed,
-and what was added to each repository.
+and what was added to each repository; how much room is left there, and when it is used up at that pace.
 
 A day that is over is counted once, by the minute's round of any process, and kept: its attempts may be pruned, and the
 backups of a repository are removed by retention. Today is counted when it is looked at.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -12,9 +13,13 @@ from dashboard.models import DayTotal
 from jobs.clock import database_clock
 from jobs.prepared import execute
 from jobs.states import AttemptOutcome
+from sources.models import Repository
 from sources.planning import BACKUPS, KIND
 
 DAYS = 30
+LEAST_DAYS = 7
+"""Of history: from less no day is named on which a repository is full."""
+FURTHEST = timedelta(days=3650)
 
 # Served by `attempt_ended`. A row that stands for many silences counts for each day from its first to its last.
 COUNT = f"""
@@ -71,3 +76,38 @@ def keep() -> int:
         return forgotten
     created = DayTotal.objects.bulk_create([count(missing)], ignore_conflicts=True)
     return forgotten + len(created)
+
+
+def repositories(days: Sequence[DayTotal], today: date) -> list[dict[str, Any]]:
+    """All of them, by name. `free` and `total`: bytes; None: not known; `used_share`: percent. `full_on`: at the pace
+    of the last thirty days; None: not known, or not within ten years. `pace`: bytes a day; None: too little history."""
+    return [_room(each, days, today) for each in Repository.objects.order_by("name")]
+
+
+def _room(repository: Repository, days: Sequence[DayTotal], today: date) -> dict[str, Any]:
+    pace, free, total = _pace(repository, days, today), repository.room_free, repository.room_total
+    kind = repository.remote.get("type")
+    return {
+        "id": repository.pk, "name": repository.name, "free": free, "total": total, "pace": pace,
+        "where": f"{kind}: {repository.location}" if kind else repository.location,
+        "used_share": None if free is None or not total else 100 - 100 * free // total,
+        "full_on": _full_on(free, pace, today),
+    }  # fmt: skip
+
+
+def _pace(repository: Repository, days: Sequence[DayTotal], today: date) -> float | None:
+    """Bytes a day since its first backup among these days, today left out: it is not over."""
+    name = str(repository.pk)
+    over = [day for day in days if day.date < today]
+    first = next((day.date for day in over if day.added.get(name)), None)
+    if first is None or (today - first).days < LEAST_DAYS:
+        return None
+    added: int = sum(day.added.get(name, 0) for day in over)
+    return added / (today - first).days
+
+
+def _full_on(free: int | None, pace: float | None, today: date) -> date | None:
+    if free is None or not pace:
+        return None
+    ahead = free / pace
+    return today + timedelta(days=int(ahead)) if ahead < FURTHEST.days else None

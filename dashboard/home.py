@@ -19,7 +19,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
-from dashboard import checklist, days, needs, storage, work
+from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
 from jobs import backlog
 from jobs.clock import database_clock
@@ -128,7 +128,7 @@ def facts(request: HttpRequest) -> dict[str, Any]:
         "workers": workers,
         "notices": needs.notices(request, workers, now),
         "days": last_days,
-        "repositories": storage.repositories(last_days or [], now.astimezone(UTC).date())
+        "repositories": days.repositories(last_days or [], now.astimezone(UTC).date())
         if may_look_at(request, Repository)
         else None,
     }

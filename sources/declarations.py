@@ -15,7 +15,7 @@ from declarations.types import (
     Reference,
     Title,
 )
-from sources import repository_rules, validation
+from sources import validation
 from sources.engines import cleartext
 from sources.kinds import RULES
 from sources.models import Format, To
@@ -66,7 +66,7 @@ class Repository(BaseModel):
     @classmethod
     def _suits(cls, value: Any, info: ValidationInfo) -> Any:
         if info.field_name == "remote" or "remote" in info.data:  # which is right, then
-            getattr(repository_rules, f"check_{info.field_name}")(value, info.data)
+            getattr(validation, f"check_repository_{info.field_name}")(value, info.data)
         return value
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard import days, storage
+from dashboard import days
 from dashboard.models import DayTotal
 from jobs.clock import database_clock
 from jobs.models import Attempt
@@ -72,10 +72,10 @@ def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
     def rooms(length: int) -> list[dict[str, Any]]:
         added = {str(known.pk): 50, str(remote.pk): 50}
         history = [DayTotal(date=TODAY - timedelta(days=back), added=added) for back in range(length, 0, -1)]
-        return storage.repositories(history, TODAY)
+        return days.repositories(history, TODAY)
 
-    assert [(each["full_on"], each["used_share"]) for each in rooms(storage.LEAST_DAYS)] == [
+    assert [(each["full_on"], each["used_share"]) for each in rooms(days.LEAST_DAYS)] == [
         (TODAY + timedelta(days=10), 50),
         (None, None),
     ]
-    assert [each["pace"] for each in rooms(storage.LEAST_DAYS - 1)] == [None, None]
+    assert [each["pace"] for each in rooms(days.LEAST_DAYS - 1)] == [None, None]

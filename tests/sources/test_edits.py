@@ -8,7 +8,7 @@ from django.db import transaction
 from django.test import Client
 
 from schedules.models import Schedule
-from sources.edits import Policies
+from sources.edits import SCHEDULE_FIELDS, Policies
 from sources.models import Policy, Repository
 from sources.repository_edits import Repositories
 from tests.api.asking import Program
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def save(policy: Policy, **fields: Any) -> None:
     """As a page of the admin saves it."""
     for name, value in fields.items():
-        setattr(policy.schedule, name, value)
+        setattr(policy.schedule if name in SCHEDULE_FIELDS else policy, name, value)
     with transaction.atomic():
         Policies().save(policy, set(fields))
 
@@ -32,27 +32,16 @@ def read(policy: Policy) -> Policy:
 
 
 class TestTwoEditsOfOnePolicy:
-    def test_each_keeps_what_the_other_has_changed(self) -> None:
+    def test_each_keeps_what_the_other_has_changed_of_the_policy_and_of_its_schedule(self) -> None:
         policy = make_policy()
         first, second = read(policy), read(policy)
-        save(first, enabled=False)
-        save(second, priority=7)
-        schedule = Schedule.objects.get()
-        assert (schedule.enabled, schedule.priority) == (False, 7)
-        assert not second.schedule.enabled  # what is planned anew goes by it
-
-    def test_each_keeps_what_the_other_has_changed_of_the_policy_itself(self) -> None:
-        policy = make_policy()
-        first, second = read(policy), read(policy)
-        first.seeding_limit, first.keep = 3, {"last": 7}
-        second.recheck_after = 1234
-        with transaction.atomic():
-            Policies().save(first, {"seeding_limit", "keep"})
-        with transaction.atomic():
-            Policies().save(second, {"recheck_after"})
-        found = Policy.objects.get()
+        save(first, enabled=False, seeding_limit=3, keep={"last": 7})
+        save(second, priority=7, recheck_after=1234)
+        found = read(policy)
         assert (found.seeding_limit, found.keep, found.recheck_after) == (3, {"last": 7}, 1234)
         assert found.seeding_throttle is not None
+        assert (found.schedule.enabled, found.schedule.priority) == (False, 7)
+        assert not second.schedule.enabled  # what is planned anew goes by it
 
     def test_each_keeps_what_the_other_has_changed_of_a_repository(self, tmp_path: Path) -> None:
         repository = make_policy().repository

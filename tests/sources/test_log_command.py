@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -131,61 +130,44 @@ class TestJson:
         }  # fmt: skip
 
 
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["laptop1"], "there is no source 'laptop1'; did you mean 'laptop-1'?"),
-            (["--since", "yesterday"], "'yesterday' is no instant; write 24h"),
-            (["--follow", "--until", "1h"], "leave out --until"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused_with_an_example(
-        self, laptop: Assignment, arguments: list[str], message: str
-    ) -> None:
-        assert message in refused(*arguments)
-
-    def test_no_line_is_exit_code_1(self) -> None:
-        text = refused(code=1)
-        assert text.startswith("nothing was logged")
-        assert "kept for 14 days" in text
-
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["laptop1"], "there is no source 'laptop1'; did you mean 'laptop-1'?"),
+        (["--since", "yesterday"], "'yesterday' is no instant; write 24h"),
+        (["--follow", "--until", "1h"], "leave out --until"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_an_example(laptop: Assignment, arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+    text = refused(code=1)
+    assert text.startswith("nothing was logged")
+    assert "kept for 14 days" in text
 
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-class TestAsAProcess:
-    @pytest.fixture
-    def start(self, tmp_path: Path) -> Iterator[Start]:
-        """Start the command on the test's own database; what it prints goes to `out`, what it complains of to `err`."""
-        started: list[subprocess.Popen[bytes]] = []
-
-        def start(*arguments: str) -> "subprocess.Popen[bytes]":
-            command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "log", *arguments]
-            environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
-            with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-                started.append(subprocess.Popen(command, env=environment, stdout=out, stderr=err))
-            return started[-1]
-
-        yield start
-        for process in started:
+def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    doing("answered", "before it began")
+    out, err = tmp_path / "out", tmp_path / "err"
+    argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "log", "--follow"]
+    environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    with (
+        out.open("wb") as printed,
+        err.open("wb") as complained,
+        subprocess.Popen(argv, env=environment, stdout=printed, stderr=complained) as process,
+    ):
+        try:
+            eventually(lambda: "before it began" in out.read_text())
+            doing("began", "while it looked", now=database_clock() - timedelta(seconds=20))  # committed late
+            eventually(lambda: "while it looked" in out.read_text())
+            doing("began", "and again")
+            eventually(lambda: "and again" in out.read_text())
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+        finally:
             process.kill()
-            process.wait()
-
-    def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(self, start: Start, tmp_path: Path) -> None:
-        doing("answered", "before it began")
-        process = start("--follow")
-        out = tmp_path / "out"
-        eventually(lambda: "before it began" in out.read_text())
-        doing("began", "while it looked", now=database_clock() - timedelta(seconds=20))  # committed late
-        eventually(lambda: "while it looked" in out.read_text())
-        doing("began", "and again")
-        eventually(lambda: "and again" in out.read_text())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
-        assert "Traceback" not in (tmp_path / "err").read_text()
-        assert [line.split("  ")[-1].strip() for line in out.read_text().splitlines()] == [
-            "before it began", "while it looked", "and again",
-        ]  # fmt: skip
+    assert "Traceback" not in err.read_text()
+    assert [line.split("  ")[-1].strip() for line in out.read_text().splitlines()] == [
+        "before it began", "while it looked", "and again",
+    ]  # fmt: skip

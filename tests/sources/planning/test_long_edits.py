@@ -74,6 +74,13 @@ def left(policy: Policy, before: datetime) -> int:
     return policy.assignments.filter(next_backup_at__lt=before).count()
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: Patch) -> None:
+    """A batch is one assignment, and a look does one batch."""
+    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    monkeypatch.setattr(rollouts, "BATCH", 1)
+
+
 def test_claims_do_not_wait_for_an_edit_of_a_policy_with_a_seeding_limit(monkeypatch: Patch) -> None:
     edited, other = make_policy(seeding_limit=2), make_policy(seeding_limit=2)
     for policy in (edited, other):
@@ -143,10 +150,9 @@ def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkey
     assert rollouts.progress("policy", [policy.pk]) == {}
 
 
-def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it(monkeypatch: Patch) -> None:
+@pytest.mark.usefixtures("one_by_one")
+def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it() -> None:
     policy = many(3)
-    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
-    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, yearly(1))
     with transaction.atomic():
         edits.lock_policy(policy.pk)
@@ -160,10 +166,9 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
     assert not BacklogRecord.objects.unfinished().exists()
 
 
-def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: Patch) -> None:
+@pytest.mark.usefixtures("one_by_one")
+def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed() -> None:
     policy, now = many(3), database_clock()
-    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
-    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, yearly(1))
     settle(claim("default", now), Failed("boom"), now)
     edit(policy, yearly(2))
@@ -171,10 +176,9 @@ def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: 
     assert left(policy, now) == 0
 
 
-def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: Patch) -> None:
+@pytest.mark.usefixtures("one_by_one")
+def test_a_worker_that_lost_its_lease_changes_nothing() -> None:
     policy, now = many(3), database_clock()
-    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
-    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, yearly(1))
     stale = claim("default", now)
     BacklogRecord.objects.running().update(lease_token="00000000-0000-0000-0000-000000000000")
