@@ -8,7 +8,7 @@ from jobs import claiming
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import another_connection, at_once, impatience
+from tests.threads import another_connection, impatience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,14 +30,6 @@ class TestTwoConnections:
             other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [head.pk])
             assert claimed_ids() == [following.pk]
         assert claimed_ids() == [head.pk]
-
-    def test_claims_at_the_same_moment_share_the_records_without_overlap(self):
-        records = {make_record().pk for _ in range(40)}
-        shares = at_once(*[lambda: claimed_ids(limit=10)] * 4)
-        taken = [record_id for share in shares for record_id in share]
-        assert len(taken) == len(set(taken))
-        assert set(taken) <= records
-        assert set(taken) | set(claimed_ids(limit=40)) == records
 
 
 class TestWhatIsClaimed:

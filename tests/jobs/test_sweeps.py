@@ -128,14 +128,11 @@ class TestByHand:
         assert Sweep.objects.get().swept_at == NOW - 5 * MINUTE
         assert not process_backlog(1, now=NOW).done_before
 
-    def test_takes_any_age_exactly(self):
+    def test_takes_any_age_exactly_and_a_dry_run_counts_and_changes_nothing(self):
         old, young = make_waiting(3 * DAY), make_waiting(2 * DAY)
+        assert sweep_by_hand(3, dry_run=True, now=NOW).ready == 1
+        assert statuses(old, young) == [Status.WAITING, Status.WAITING]
+        assert not Decision.objects.exists()
         assert sweep_by_hand(3, now=NOW).ready == 1
         assert statuses(old, young) == [Status.WAITING, Status.READY]
         assert not Sweep.objects.exists()
-
-    def test_a_dry_run_counts_and_changes_nothing(self):
-        record = make_waiting(HOUR)
-        assert sweep_by_hand(1, dry_run=True, now=NOW).ready == 1
-        assert statuses(record) == [Status.WAITING]
-        assert not Decision.objects.exists()

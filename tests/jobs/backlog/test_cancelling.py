@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
 
 from jobs import backlog, claiming, rescuing, settling, tick
 from jobs.clock import database_clock
@@ -88,14 +87,6 @@ class TestCancelBesideWorkers:
                 assert getattr(cancelling.result(PATIENCE), found) == [record.pk]
         after = fresh(record)
         assert (after.status == Status.CANCELLED) == (after.cancel_requested_at is None) == (found == "cancelled")
-
-    def test_a_claim_passes_by_what_is_being_cancelled(self):
-        record = make_record()
-        with transaction.atomic():
-            backlog.cancel([record.pk])
-            [claimed] = at_once(lambda: claiming.claim("default", worker_id=1, limit=1))
-        assert claimed == []
-        assert fresh(record).status == Status.CANCELLED
 
     @pytest.mark.parametrize("outcome", [Released(), Failed("x"), Handoff("backups"), Succeeded(), None])
     def test_what_was_cancelled_while_it_ran_ends_as_cancelled_unless_it_succeeded(self, outcome):
