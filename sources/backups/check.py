@@ -240,7 +240,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     upkeep.log_outcome(record, outcome, now)
     match outcome:
         case Succeeded(result=Read(done=done) as read):
-            row = CheckRound.objects.filter(pk=record.payload["assignment"]).first()
+            row = CheckRound.objects.filter(pk=record.payload["assignment"]).select_for_update(no_key=True).first()
             if row is None:
                 return
             row.checked_at = now

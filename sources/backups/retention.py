@@ -233,7 +233,8 @@ def note_manifests(
 ) -> None:
     """Keep which points of an assignment in a repository have manifests that cannot be read, or none, and why.
     `only_lost`: no more is known than which have none."""
-    row = CheckRound.objects.filter(pk=assignment_id).first() or CheckRound(pk=assignment_id, planned_at=now)
+    rows = CheckRound.objects.filter(pk=assignment_id).select_for_update(no_key=True)  # a check may note, too
+    row = rows.first() or CheckRound(pk=assignment_id, planned_at=now)
     found = [asdict(of_manifest(point, why, repository_id)) for point, why in wrong.items()]
     others = [
         each

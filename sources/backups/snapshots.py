@@ -99,7 +99,9 @@ def share_check(row: CheckRound, repository: Repository, lost: Mapping[str, list
     elsewhere; and where it is, if it reads files there by itself. `lost`: folder → points of the others that are not
     there, but what a removal has removed meanwhile."""
     ours = list(read_for(row.assignment).select_related("source", "policy__schedule"))
-    rows = {each.pk: each for each in CheckRound.objects.filter(assignment__in=ours)}
+    # locked: what a copy or a removal notes at the same moment is not to be forgotten
+    known_rounds = CheckRound.objects.filter(assignment__in=ours).select_for_update(no_key=True).order_by("pk")
+    rows = {each.pk: each for each in known_rounds}
     alone = set(Assignment.objects.filter(HAS_FILES, pk__in=[each.pk for each in ours]).values_list("pk", flat=True))
     damage = [each for each in row.damage if each["place"] == RESTIC]
     for other in ours:
