@@ -86,6 +86,7 @@ class TestCreating:
         write, deleted = history.noted, []
 
         def and_delete(*given: Any) -> None:
+            monkeypatch.setattr(history, "noted", write)  # the deletion is noted, too
             deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
             eventually(lambda: deleted[0].done() or a_lock_is_waited_for())
             write(*given)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.test import Client
 
 from jobs.clock import database_clock
@@ -210,7 +211,8 @@ def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_
     read = CheckRound.objects.get(assignment=others[0])
     read.repository, read.part, read.damage = restic, "3/21", [pack]
     read.save()
-    snapshots.share_check(read, restic, {})
+    with transaction.atomic():
+        snapshots.share_check(read, restic, {})
 
     known = {each.assignment_id: (each.part, each.damage) for each in CheckRound.objects.all()}
     assert known.pop(assignment.pk) == ("", [found, pack]), "it goes on where it was, with what it has found"
