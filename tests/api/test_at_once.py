@@ -8,7 +8,7 @@ from django.db import transaction
 from api import idempotency
 from api.models import IdempotencyKey
 from declarations.service import Finished
-from delivery import endpoints
+from delivery import signing
 from jobs.models import Throttle
 from operations import throttles
 from schedules.editing import Schedules
@@ -93,7 +93,7 @@ def test_what_goes_after_it_was_looked_at_is_no_server_error(
     deleted: str, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"endpoints/{make_endpoint().pk}" if deleted == "endpoint" else program.post("throttles", BODY)["Location"]
-    module, name = (endpoints, "rotate") if deleted == "endpoint" else (throttles, "live")
+    module, name = (signing, "rotate") if deleted == "endpoint" else (throttles, "live")
     then = getattr(module, name)
 
     def goes(*given: Any) -> Any:

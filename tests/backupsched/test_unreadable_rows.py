@@ -61,7 +61,7 @@ def test_what_cannot_be_read_is_named_and_nothing_fails(admin_client: Client) ->
     for name in COMMANDS:
         command(name)[0]()
     reasons = {each["name"]: each["reason"] for each in answers["/api/sources"].json()["items"]}
-    needs = {each.name: each.reason for each in answers["/"].context["needs"]}
+    needs = {each["name"]: each["reason"] for each in answers["/"].context["needs"]}
     for name, (_, _, reason) in WRITTEN.items():
         for text in (command("sources")[0]("show", name), reasons[name], needs[name]):
             assert "backs up nothing until it is corrected" in text
