@@ -68,6 +68,10 @@ def schema(cursor: CursorWrapper, now: datetime) -> Answer:
     """
     models = [model for model in apps.get_models() if model._meta.managed and model._meta.app_label in OURS]
     tables = [model._meta.db_table for model in models]
+    there = connection.introspection.table_names(cursor)
+    if lost := [table for table in tables if table not in there]:
+        do = f"stop the workers, {PROGRAM} migrate; what that does not make was lost: restore the database"
+        return problem(f"the database lacks {listed(lost)}", do, names=lost)
     indexes: Built = {
         (table, name): (*facts, list(zip(columns, options, strict=False)))
         for table, name, *facts, columns, options in rows(cursor, INDEXES, tables=tables)

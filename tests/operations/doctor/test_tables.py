@@ -92,6 +92,12 @@ class TestTheTables:
         run(printed.getvalue().replace("BEGIN;", "").replace("COMMIT;", ""))
         assert finding("schema").severity is OK
 
+    def test_tables_that_are_not_there_are_named_without_all_that_belongs_to_them(self):
+        run("ALTER TABLE operations_ratecount RENAME TO lost")
+        found = finding("schema")
+        assert (found.severity, found.what) == (PROBLEM, "the database lacks operations_ratecount")
+        assert "migrate" in found.do
+
     @pytest.mark.parametrize(
         ("broken", "severity"),
         [
