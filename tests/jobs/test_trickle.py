@@ -1,4 +1,4 @@
-"""Single jobs that come one after the other begin as soon as one that comes alone."""
+"""Single jobs that come one after the other begin about as soon as one that comes alone."""
 
 import threading
 from pathlib import Path
@@ -14,6 +14,11 @@ from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+STANDSTILL = 0.05
+"""Seconds for which other processes may have kept one of the two sorts, and not the other, from running: how they
+compare is measured by `bench latency`. On an idle machine a sender that is silent for
+150 ms fails this."""
 
 WAITED = """
 SELECT extract(epoch FROM started_at - inserted_at)::float8
@@ -48,8 +53,8 @@ def test_a_trickle_begins_as_soon_as_single_jobs(tmp_path: Path):
             put(f"alone {number}", 4, apart=0.2)
             put(f"trickle {number}", 20, apart=0.02)
             put(f"rush {number}", 60, apart=0.002)
-        alone = seconds_until_begun("alone")
-        assert seconds_until_begun("trickle") < 3 * alone
-        assert seconds_until_begun("rush") < 3 * alone
+        bound = 3 * seconds_until_begun("alone") + STANDSTILL
+        assert seconds_until_begun("trickle") < bound
+        assert seconds_until_begun("rush") < bound
     finally:
         workers.end()
