@@ -14,11 +14,10 @@ from functools import partial
 from django.db import transaction
 
 from jobs import decisions, exclusivity
-from jobs.formatting import storable
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import MAX_ERROR_LENGTH
-from jobs.prepared import execute, until_done
+from jobs.prepared import execute, storable, until_done
 from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.formatting import storable
 from jobs.log_fields import OF_PAYLOAD
 from jobs.models import Decision, Level
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
-from jobs.prepared import until_done
+from jobs.prepared import storable, until_done
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 

@@ -174,11 +174,6 @@ class Registry:
             if kind.warm_up and kind.home_queue in queues:
                 kind.warm_up()
 
-    def ended(self, records: Sequence[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
-        """What is done when attempts have ended."""
-        for each in self.at_end:
-            each(records, outcome, ended_at)
-
     def beat(self) -> None:
         """What is done at a heartbeat."""
         for each in self.at_heartbeat:

@@ -1,9 +1,11 @@
-"""Runs the statements of the lease protocol: parameters bound by the server and, in a worker, prepared.
+"""Runs the statements of the lease protocol: parameters made fit for the server and bound by it and, in a worker,
+prepared.
 
 They run on Django's own connection and inside its transactions; only its cursor is gone round, which binds on the
 client, prepares nothing, and decodes instants in Python.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +22,9 @@ from jobs import conf
 
 PREPARE_AT_ONCE = 0
 NEVER_UNASKED = 2**31
+
+LARGEST_FACTS = 4000
+"""Characters of JSON: facts are kept with each attempt."""
 
 
 def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psycopg.Cursor[tuple[Any, ...]]":
@@ -60,6 +65,32 @@ def until_done(step: Callable[[], int], batch: int, seconds: float = math.inf) -
 def array(numbers: Iterable[object]) -> str:
     """A PostgreSQL array as text: a tenth of the time that adapting its elements one by one takes."""
     return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def storable(text: str, most: int | None = None) -> str:
+    """`text` as PostgreSQL can keep it, its first `most` characters: programs quote file names with NUL or half of a
+    surrogate pair."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")[:most]
+
+
+def facts_as_json(facts: dict[str, Any] | None) -> str | None:
+    """A flat dictionary as JSON that PostgreSQL can keep; None for nothing.
+
+    What has no place in JSON is kept as text; of what is too large, only its size.
+    """
+    if not facts:
+        return None
+    try:
+        text = json.dumps({storable(key): _fact(value) for key, value in facts.items()}, allow_nan=False)
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        return json.dumps({"unreadable": storable(repr(facts))[: LARGEST_FACTS // 4]})
+    return text if len(text) <= LARGEST_FACTS else json.dumps({"too_large": len(text)})
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    return value if value is None or isinstance(value, bool | int | float) else storable(str(value))
 
 
 def session_settings(lease_seconds: float) -> str:

@@ -8,18 +8,16 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs import breakers, exclusivity, throttles
+from jobs import breakers, exclusivity, wakeups
 from jobs.clock import ARRIVAL, CLOCK, boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
-from jobs.formatting import facts_as_json
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Succeeded
-from jobs.prepared import array, execute
+from jobs.prepared import array, execute, facts_as_json
 from jobs.set_aside import name_once
 from jobs.states import AttemptOutcome, Status
 from jobs.transitions import changes_of, columns_of
-from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +136,7 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     settled = _settle_succeeded(plain, now) if plain else Settled()
     if others:
         settled |= _settle_others(others, now, skip_locked)
-    throttles.notify_of_room({record.lane for record, _ in results})
+    wakeups.notify_of_room({record.lane for record, _ in results})
     return settled
 
 
@@ -166,10 +164,10 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         exclusivity.open_gates([record.exclusive_key for record, _ in written], instant)
         lost = _lost_among(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
-        notify(queue)
+        wakeups.notify(queue)
     for ended in {change.attempt_outcome for _, change in changes}:
         alike = [record for record, change in changes if change.attempt_outcome is ended]
-        registry.ended([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
+        _tell_of_ends([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
     return Settled(frozenset(record.id for record, _ in written), lost, locked)
 
 
@@ -238,8 +236,13 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
     }
     ids = frozenset(record.id for record in records)
     lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else frozenset()
-    registry.ended([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
+    _tell_of_ends([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
     return Settled(ids - lost, lost)
+
+
+def _tell_of_ends(records: list[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
+    for each in registry.at_end:
+        each(records, outcome, ended_at)
 
 
 def _first_of_each_attempt(results: Results) -> list[tuple[Claimed, Outcome]]:

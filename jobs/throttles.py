@@ -45,7 +45,7 @@ from typing import Any
 
 from django.db import Error
 
-from jobs import conf, order, wakeups
+from jobs import conf, order
 from jobs.clock import CLOCK
 from jobs.models import Lane
 from jobs.outcomes import RECORD_COLUMNS
@@ -143,22 +143,10 @@ _rated: set[str] = set()
 _named: dict[str, frozenset[int]] = {}
 """By queue: the throttles that its ready records named at its last throttled claim. A hint, right or wrong."""
 
-_of_lane: dict[int, tuple[int, ...]] = {}
-"""Lanes never change."""
-
 
 def named_by_ready(queue: str) -> frozenset[int]:
     """The throttles that ready records of `queue` named at the last claim: when it came back short, one may be full."""
     return _named.get(queue, frozenset())
-
-
-def notify_of_room(lanes: Iterable[int]) -> None:
-    """Wake who waits for a throttle of these lanes, when the running transaction commits: they have room again."""
-    wanted = set(lanes) - {0}
-    if unknown := wanted - _of_lane.keys():
-        found = Lane.objects.filter(pk__in=unknown).values_list("pk", "throttle_ids")
-        _of_lane.update((lane, tuple(throttle_ids)) for lane, throttle_ids in found)
-    wakeups.notify_of_room({each for lane in wanted for each in _of_lane.get(lane, ())})
 
 
 def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:

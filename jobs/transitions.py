@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from jobs import order, priorities, retries
-from jobs.formatting import facts_as_json, storable
 from jobs.handlers import registry
 from jobs.models import Origin, RetryPolicy
 from jobs.outcomes import (
@@ -27,6 +26,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
+from jobs.prepared import facts_as_json, storable
 from jobs.retries import tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.zones import zone_of

@@ -6,11 +6,12 @@ looks again when that time is over, so it finds what was not announced; its poll
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from threading import Lock
 
 from django.db import transaction
 
+from jobs.models import Lane
 from jobs.prepared import execute
 
 CHANNEL = "jobs_ready"
@@ -25,6 +26,9 @@ room_here: Callable[[Collection[int]], object] | None = None
 
 _lock = Lock()
 _last_sent: dict[str | int, float] = {}
+
+_of_lane: dict[int, frozenset[int]] = {}
+"""Lane → its throttles. Lanes never change."""
 
 
 EVERY_QUEUE = "*"
@@ -42,9 +46,13 @@ def notify_at_once(queue: str) -> None:
         transaction.on_commit(lambda: heard(queue))
 
 
-def notify_of_room(throttle_ids: Collection[int]) -> None:
-    """The same for workers that one of these throttles holds up: a record gave its place back."""
-    if throttle_ids:
+def notify_of_room(lanes: Iterable[int]) -> None:
+    """The same for workers that a throttle of these lanes holds up: records gave their places back."""
+    wanted = set(lanes) - {0}
+    if unknown := wanted - _of_lane.keys():
+        found = Lane.objects.filter(pk__in=unknown).values_list("pk", "throttle_ids")
+        _of_lane.update((lane, frozenset(throttle_ids)) for lane, throttle_ids in found)
+    if throttle_ids := frozenset().union(*(_of_lane.get(lane, ()) for lane in wanted)):
         transaction.on_commit(lambda: _announce_room(throttle_ids))
 
 

@@ -28,10 +28,10 @@ from django.db.models.expressions import Combinable
 
 from jobs import conf, decisions, order
 from jobs.clock import database_clock
-from jobs.formatting import first_line, storable
+from jobs.formatting import first_line
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
-from jobs.prepared import until_done
+from jobs.prepared import storable, until_done
 from jobs.readying import make_ready, statement
 from jobs.retries import Rule, delay
 from jobs.states import Status, WaitingFor

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.durations import span
-from jobs.formatting import storable
+from jobs.prepared import storable
 from operations import schedule_verbs
 from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment

@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
 from jobs.durations import span
-from jobs.formatting import several, storable
+from jobs.formatting import several
+from jobs.prepared import storable
 from operations.admin.asking import AsksFirst, asked, is_confirmed, question
 from operations.admin.base import Completing, FirstPages, ReadOnlyAdmin, anchor, column, moment
 from operations.admin.filters import OneOf, ScheduleFilter

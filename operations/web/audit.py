@@ -7,8 +7,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpRequest
 
-from jobs.formatting import storable
 from jobs.models import BacklogRecord
+from jobs.prepared import storable
 
 LONGEST_TITLE = 200
 """Of a line, as its column has it."""

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from jobs import decisions
 from jobs.durations import span
-from jobs.formatting import several, storable
+from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
@@ -23,6 +23,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
+from jobs.prepared import storable
 from jobs.states import Status, WaitingFor
 from operations.silences import SILENT
 from sources import engines, outcomes, planning

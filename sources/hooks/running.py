@@ -30,9 +30,9 @@ from django.db import Error, connection
 from delivery.redaction import redacted
 from jobs import conf, decisions
 from jobs.durations import span
-from jobs.formatting import storable
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Outcome, Released, Unavailable
+from jobs.prepared import storable
 from jobs.set_aside import name_once
 from sources.engines.base import BackupTask, EngineResult, Verdict
 from sources.engines.limits import Later

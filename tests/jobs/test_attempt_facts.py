@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from jobs import claiming, settling
-from jobs.formatting import LARGEST_FACTS, facts_as_json
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome, Succeeded
+from jobs.prepared import LARGEST_FACTS, facts_as_json
 from jobs.states import WaitingFor
 from tests.factories import NOON, make_record, make_worker
 

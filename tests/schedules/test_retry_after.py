@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from jobs import backlog, claiming, settling
-from jobs.formatting import LARGEST_FACTS
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
+from jobs.prepared import LARGEST_FACTS
 from jobs.states import Status, WaitingFor
 from operations.printable import facts_in_words
 from schedules import rescheduling

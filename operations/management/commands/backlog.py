@@ -14,9 +14,9 @@ from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.formatting import storable
 from jobs.models import Attempt, BacklogRecord
 from jobs.models.record import CLAIM_ORDER
+from jobs.prepared import storable
 from jobs.states import FINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule
