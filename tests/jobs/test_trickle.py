@@ -1,60 +1,66 @@
-"""Single jobs that come one after the other begin about as soon as one that comes alone."""
+"""Single jobs that come one after the other begin about as soon as one that comes alone, and no poll helps them."""
 
-import threading
+from collections.abc import Sequence
+from itertools import accumulate, repeat
 from pathlib import Path
-from statistics import median
+from types import SimpleNamespace
 
 import pytest
-from django.db import connection
 
+from jobs import wakeups
 from jobs.backlog import enqueue
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from jobs.worker import hints
+from jobs.worker.hints import Hints
 from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-
-STANDSTILL = 0.05
-"""Seconds for which other processes may have kept one of the two sorts, and not the other, from running: how they
-compare is measured by `bench latency`. On an idle machine a sender that is silent for
-150 ms fails this."""
-
-WAITED = """
-SELECT extract(epoch FROM started_at - inserted_at)::float8
-  FROM jobs_backlogrecord
- WHERE subject LIKE %s
-"""
+SOON = 0.005
+"""Seconds: what `bench latency` measures of a job that comes alone."""
+SILENT_FOR = 2.0
+"""Seconds of a sender and its worker that are slower than real ones: longer than it takes to put a job there."""
 
 
-def put(name: str, count: int, apart: float) -> None:
-    """So many jobs, `apart` seconds from each other."""
-    for number in range(count):
-        enqueue("quick", [(f"{name} {number}", {})], queue="default")
-        threading.Event().wait(apart)
+def longest_wait(monkeypatch: pytest.MonkeyPatch, arrivals: Sequence[float]) -> float:
+    """Seconds from the arrival of a job until the worker looks, at most; infinity: it sleeps on. By a clock that moves
+    to what comes next, and as if neither NOTIFY nor claim took any time."""
+    now, heard = 0.0, Hints()
+    monkeypatch.setattr(wakeups, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(hints, "boot_seconds", lambda: now)
+    monkeypatch.setattr(wakeups, "_last_sent", {})
+    monkeypatch.setattr(wakeups, "_send", lambda _channel, queue: heard.hear(queue))
+    coming, waiting, waited = list(arrivals), list[float](), [0.0]
+    while coming or waiting:
+        wakes_at = now + heard.seconds_until_next()
+        if coming and coming[0] <= wakes_at:
+            now = coming.pop(0)
+            waiting.append(now)
+            wakeups._announce_ready("default")
+        else:
+            now = wakes_at
+        if heard.take("default") or now == float("inf"):
+            waited += [now - since for since in waiting]
+            waiting.clear()
+    return max(waited)
 
 
-def seconds_until_begun(name: str) -> float:
-    """The median of these jobs, from their insertion to their claim."""
-    unfinished = BacklogRecord.objects.filter(subject__startswith=name).exclude(status=Status.SUCCEEDED)
-    eventually(lambda: not unfinished.exists())
-    with connection.cursor() as cursor:
-        cursor.execute(WAITED, [f"{name}%"])
-        return median(row[0] for row in cursor.fetchall())
+@pytest.mark.parametrize("apart", [0.0001, 0.0005, 0.0019, 0.002, 0.0021, 0.003, 0.007, 0.02, 0.2])
+def test_a_trickle_is_looked_for_as_soon_as_single_jobs(monkeypatch, apart):
+    assert longest_wait(monkeypatch, list(accumulate(repeat(apart, 200), initial=1.0))) < SOON
 
 
-def test_a_trickle_begins_as_soon_as_single_jobs(tmp_path: Path):
-    """Both on the same machine at the same time: it may be busy. No poll comes to their help."""
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_what_comes_while_its_sender_is_silent_is_found_by_a_worker(monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(wakeups, "QUIET_SECONDS", SILENT_FOR)
+    monkeypatch.setattr(wakeups, "_last_sent", {})
+    unfinished = BacklogRecord.objects.exclude(status=Status.SUCCEEDED)
     workers = WorkerProcesses(tmp_path)
     try:
-        workers(WORKER_POLL="3600")
-        put("first", 3, apart=0.1)
+        workers(WORKER_POLL="3600", WORKER_QUIET=str(SILENT_FOR))
         for number in range(2):
-            put(f"alone {number}", 4, apart=0.2)
-            put(f"trickle {number}", 20, apart=0.02)
-            put(f"rush {number}", 60, apart=0.002)
-        bound = 3 * seconds_until_begun("alone") + STANDSTILL
-        assert seconds_until_begun("trickle") < bound
-        assert seconds_until_begun("rush") < bound
+            enqueue("quick", [(str(number), {})], queue="default")
+            eventually(lambda: not unfinished.exists())
     finally:
         workers.end()

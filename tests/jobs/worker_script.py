@@ -1,7 +1,8 @@
 """A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment.
 
 WORKER_READY names the file that says that it has started; WORKER_POLL and WORKER_BESIDES are the seconds between its
-looks and its rounds, WORKER_STOPPING those that stopped handlers have to end, if not the usual.
+looks and its rounds, WORKER_QUIET those for which who wakes it says nothing more, WORKER_STOPPING those that stopped
+handlers have to end, if not the usual.
 """
 
 import asyncio
@@ -13,6 +14,10 @@ from pathlib import Path
 import django
 
 django.setup()
+
+from jobs import wakeups  # noqa: E402
+
+wakeups.QUIET_SECONDS = float(os.environ.get("WORKER_QUIET", wakeups.QUIET_SECONDS))  # before `hints` reads it
 
 from jobs.conf import QueueRule  # noqa: E402
 from jobs.handlers import Kind, Run, registry  # noqa: E402
