@@ -1,6 +1,7 @@
 """What surrounds the worker's main loop: look-ahead, guard, heartbeat, options, periodic tasks."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.core.management.base import CommandError
@@ -9,12 +10,16 @@ from django.db.utils import OperationalError
 
 from jobs import claiming, periodic, settling
 from jobs.clock import database_clock
+from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.management.commands.worker import _rules
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
 from jobs.states import Status
+from jobs.worker import hints, process
 from jobs.worker.heartbeat import Guard, Heartbeat
+from jobs.worker.process import POLL_SECONDS, SHORTEST_SLEEP_SECONDS
+from jobs.worker.units import STARVED_SECONDS
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
 
@@ -69,6 +74,46 @@ class TestHeartbeat:
         assert BacklogRecord.objects.get(pk=record.pk).status == Status.SUCCEEDED
         assert "lost the lease" not in caplog.text
         assert not run.is_stopped
+
+
+@pytest.mark.django_db
+class TestSleep:
+    """For how long the main loop sleeps after a look, unless it is woken: no time passes but the database's."""
+
+    @pytest.fixture(params=[60])
+    def worker(self, request, settings, monkeypatch) -> process.WorkerProcess:
+        """By the length of its leases in seconds."""
+        settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": request.param}
+        for module in (process, hints):
+            monkeypatch.setattr(module, "boot_seconds", lambda: 0.0)
+        worker = process.WorkerProcess([QueueRule("default", 4)])
+        worker.units = SimpleNamespace(waiting=lambda: 0)
+        return worker
+
+    @pytest.mark.parametrize(("worker", "seconds"), [(60, 1.25), (2, 0.5)], indirect=["worker"])
+    def test_lasts_until_the_next_poll_when_nothing_is_due_soon(self, worker, seconds):
+        later = database_clock() + timedelta(hours=1)
+        make_record(Status.WAITING, run_after=later)
+        make_record(Status.RUNNING, lease_expires_at=later)
+        make_record(closes_at=later)
+        for _ in range(3):
+            assert not worker.look()
+            assert worker._seconds_to_sleep() == seconds
+
+    def test_ends_when_a_waiting_record_may_run_and_lasts_a_moment_after_one_did(self, worker):
+        record = make_record(Status.WAITING, run_after=database_clock() + timedelta(seconds=POLL_SECONDS / 2))
+        worker.look()
+        assert SHORTEST_SLEEP_SECONDS <= worker._seconds_to_sleep() <= POLL_SECONDS / 2
+        BacklogRecord.objects.filter(pk=record.pk).update(run_after=database_clock())
+        assert worker.look()
+        assert worker._seconds_to_sleep() == SHORTEST_SLEEP_SECONDS
+
+    def test_ends_when_a_queue_is_worth_a_claim_or_what_was_claimed_has_waited_for_too_long(self, worker):
+        worker.look()
+        worker.units = SimpleNamespace(waiting=lambda: 1)
+        assert worker._seconds_to_sleep() == STARVED_SECONDS
+        worker.hints.again("default", 0.25)
+        assert worker._seconds_to_sleep() == 0.25
 
 
 class TestOptions:
