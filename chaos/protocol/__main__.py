@@ -28,10 +28,14 @@ FAST = {
     "autovacuum": "off",
     "deadlock_timeout": "1h",
     "jit": "off",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
     "max_connections": "60",
     "shared_buffers": "32MB",
 }
-"""A deadlock is found by the simulation, which the server would end by chance."""
+"""A deadlock is found by the simulation, which the server would end by chance. Plans are those of large tables: of a
+handful of rows all would be read, and a settle of plain successes would lock them as they lie."""
 SAY_EVERY_SECONDS = 2.0
 HASH_SEED = "0"
 

@@ -11,7 +11,14 @@ from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
 from jobs import conf
 from jobs.handlers import Run
+from jobs.outcomes import Handoff, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status
+
+WRITTEN_AS: dict[type, AttemptOutcome] = {
+    Succeeded: AttemptOutcome.SUCCEEDED,
+    Handoff: AttemptOutcome.HANDOFF,
+    Unavailable: AttemptOutcome.UNAVAILABLE,
+}
 
 
 class Row(NamedTuple):
@@ -74,6 +81,9 @@ class Seen:
             and row.token == run.record.lease_token
         )
 
+    def is_a_key_taken(self) -> bool:
+        return any(row.exclusive_key and row.status in (Status.READY, Status.RUNNING) for row in self.records.values())
+
 
 def look(world: World) -> Seen:
     records, attempts, bookings, triggers = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS, TRIGGERS))
@@ -91,6 +101,11 @@ def lives(worker: SimulatedWorker, run: Run, boot: float) -> bool:
     if worker.is_dead or worker.is_paused or run.is_stopped:
         return False
     return bool(places.holding(run)) or boot - run.renewed_at <= conf.deadline_seconds()
+
+
+def may_have_been_stopped(worker: SimulatedWorker, run: Run, boot: float) -> bool:
+    """Whether its guard had to: it was not renewed for two thirds of a lease."""
+    return boot - run.renewed_at > conf.deadline_seconds() or run.ran_out or worker.is_paused
 
 
 def is_rescue(attempt: Ended) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 
 from chaos.protocol import editor, kinds, places
@@ -226,8 +227,13 @@ class Choices:
             self._do_turn(actor.name, [])
 
     def _do_step(self, _: str, rest: list[str]) -> None:
-        self.audit.was_stepped_back |= float(rest[0]) < 0
-        self.world.clocks.step(float(rest[0]))
+        seconds = float(rest[0])
+        if seconds < 0:
+            self.audit.was_stepped_back = True
+            for actor in self.world.baton.actors:
+                if actor.waited_until is not None:
+                    actor.waited_until += timedelta(seconds=seconds)
+        self.world.clocks.step(seconds)
 
     def _do_read_only(self, _: str, _rest: list[str]) -> None:
         self.world.baton.is_read_only = True

@@ -24,7 +24,11 @@ class Clocks:
         self._monitor.set_clock(self.database())
 
     def database(self) -> datetime:
-        return BEGINNING + timedelta(seconds=self.boot - BOOT_BEGINNING + self.stepped)
+        return self.database_at(self.boot)
+
+    def database_at(self, boot: float) -> datetime:
+        """What the database's clock says when the boot clock says `boot`, as they stand now."""
+        return BEGINNING + timedelta(seconds=boot - BOOT_BEGINNING + self.stepped)
 
     def advance(self, seconds: float) -> None:
         """Let time go by on both."""

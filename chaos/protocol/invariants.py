@@ -2,16 +2,16 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 
 from chaos.protocol import kinds, places
 from chaos.protocol.actor import State
-from chaos.protocol.books import Seen, is_rescue, lives, look
+from chaos.protocol.books import WRITTEN_AS, Seen, is_rescue, lives, look, may_have_been_stopped
 from chaos.protocol.violation import Violation
 from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
 from jobs import conf
 from jobs.handlers import Run
-from jobs.outcomes import Handoff, Succeeded, Unavailable
 from jobs.states import FINISHED, UNFINISHED, AttemptOutcome, Status, WaitingFor
 
 
@@ -77,6 +77,7 @@ class Audit:
             raise kinds.early[0]
         for worker in self.world.living():
             self._no_living_run_is_taken(worker, seen)
+            self._leases_last_as_long_as_believed(worker, seen)
             self._stops_have_a_reason(worker, seen)
             self._results_are_kept(worker, seen)
             self._beats_renew(worker, seen)
@@ -93,7 +94,7 @@ class Audit:
         self._waiting = waiting
 
     def look_at_the_end(self) -> None:
-        """After all has come to rest: what runs by the database is known to a worker."""
+        """After all has come to rest: what runs by the database is known to a worker, and runs there."""
         seen = look(self.world)
         self.met.update(AttemptOutcome(each.outcome).label for each in seen.attempts.values())
         self.met["stopped runs"] += len(self._stopped)
@@ -101,13 +102,14 @@ class Audit:
         for row in seen.records.values():
             owner = owners.get(row.leased_by or 0)
             if row.status == Status.RUNNING and owner is not None:
-                known = {run.record.id: run.record.attempt for run in owner.runs()}
-                if known.get(row.id) != row.attempt:
+                if not any(seen.holds(run) for run in owner.runs() if run.record.id == row.id):
                     raise Violation(
                         "a claim is forgotten", f"{row.subject} runs at w{owner.number}, which does not know"
                     )
+                if row.token and (outcome := places.outcomes.get((row.id, row.token))):
+                    raise Violation("a result is not written", f"{outcome} of {row.subject} at w{owner.number}")
             waits = row.waiting_for == WaitingFor.THROTTLE and row.run_after > self.world.clocks.database()
-            if waits and not _taken(seen) and not self.edits & {"hold", "replan", "follow"}:
+            if waits and not seen.is_a_key_taken() and not self.edits & {"hold", "replan", "follow"}:
                 raise Violation("a gate stays shut", f"{row.subject} waits for a key that is free")
 
     def _threads_live(self) -> None:
@@ -214,13 +216,25 @@ class Audit:
                     f"{self.world.clocks.boot - run.renewed_at:.0f} s ago",
                 )
 
+    def _leases_last_as_long_as_believed(self, worker: SimulatedWorker, seen: Seen) -> None:
+        """A worker that takes a lease for renewed that was not runs on beside the next owner."""
+        clocks = self.world.clocks
+        if clocks.stepped or self.was_stepped_back:
+            return
+        for run in worker.runs():
+            expires_at = seen.records[run.record.id].lease_expires_at
+            believed = clocks.database_at(run.renewed_at) + timedelta(seconds=conf.lease_seconds())
+            if seen.holds(run) and expires_at is not None and expires_at < believed:
+                text = f"{run.record.subject} at w{worker.number}: until {expires_at:%H:%M:%S}, not {believed:%H:%M:%S}"
+                raise Violation("a lease is shorter than its worker believes", text)
+
     def _stops_have_a_reason(self, worker: SimulatedWorker, seen: Seen) -> None:
         for run in worker.runs():
             if not run.is_stopped or id(run) in self._stopped:
                 continue
             self._stopped.add(id(run))
             row = seen.records.get(run.record.id)
-            if may_have_been_stopped(worker, run, self.world) or (row is not None and row.is_cancelled):
+            if may_have_been_stopped(worker, run, self.world.clocks.boot) or (row is not None and row.is_cancelled):
                 continue
             if seen.holds(run):
                 raise Violation(
@@ -239,15 +253,11 @@ class Audit:
             outcome = places.outcomes.get((record.id, record.lease_token))
             if attempt is None or is_rescue(attempt):
                 raise Violation("a result is lost", f"{outcome} of {record.subject}, attempt {record.attempt}")
-            expected = {Succeeded: AttemptOutcome.SUCCEEDED, Handoff: AttemptOutcome.HANDOFF}.get(type(outcome))
-            if isinstance(outcome, Unavailable):
-                expected = AttemptOutcome.UNAVAILABLE
-            row = seen.records[record.id]
-            if expected is not None and attempt.outcome not in (expected, AttemptOutcome.CANCELLED):
+            expected = WRITTEN_AS.get(type(outcome), attempt.outcome)
+            is_cancel = attempt.outcome == AttemptOutcome.CANCELLED and seen.records[record.id].is_cancelled
+            if attempt.outcome != expected and not is_cancel:
                 reported = AttemptOutcome(attempt.outcome).label
                 raise Violation("a result is changed", f"{outcome} of {record.subject} was written as {reported}")
-            if expected is AttemptOutcome.SUCCEEDED and attempt.outcome != expected and not row.is_cancelled:
-                raise Violation("a result is changed", f"{outcome} of {record.subject} was written as cancelled")
         self._runs[worker.number] = held
 
     def _beats_renew(self, worker: SimulatedWorker, seen: Seen) -> None:
@@ -287,13 +297,3 @@ class Audit:
                         "a record has two owners", f"{run.record.subject} runs at {other} and w{worker.number}"
                     )
                 owners[run.record.id] = f"w{worker.number}"
-
-
-def may_have_been_stopped(worker: SimulatedWorker, run: Run, world: World) -> bool:
-    """Whether its guard had to: it was not renewed for two thirds of a lease."""
-    is_late = world.clocks.boot - run.renewed_at > conf.deadline_seconds()
-    return is_late or run.ran_out or worker.is_paused
-
-
-def _taken(seen: Seen) -> bool:
-    return any(row.exclusive_key and row.status in (Status.READY, Status.RUNNING) for row in seen.records.values())

@@ -38,6 +38,7 @@ INSERTED = """       facts::jsonb
 SETTLE_OTHERS = "def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:\n"
 NO_TRANSACTION = '    with __import__("contextlib").nullcontext():\n'
 IGNORED = "    ON CONFLICT DO NOTHING\n"
+INTEND = '            execute(INTEND, {**columns, "now": now})\n'
 
 MUTANTS = [
     # claim
@@ -128,8 +129,8 @@ MUTANTS = [
     # emission
     _one("events and their count are two transactions", "schedules/chunks.py",
          "    with transaction.atomic():\n        found = locked(", NO_TRANSACTION + "        found = locked("),
-    _one("a trigger and its watermark are two transactions", "schedules/triggers.py",
-         "    with transaction.atomic():\n        # no_key", NO_TRANSACTION + "        # no_key"),
+    _one("a trigger and its watermark are two transactions", "schedules/triggers.py", INTEND,
+         INTEND + '            execute("COMMIT", {})\n            execute("BEGIN", {})\n'),
     _one("the watermark is not moved", "schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",
          "SET next_trigger_at = s.next_trigger_at"),
     _one("what waits is promoted early", TICK, '"run_after <= %(now)s::timestamptz"',

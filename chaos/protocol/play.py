@@ -16,6 +16,8 @@ from chaos.protocol.violation import Violation
 from chaos.protocol.world import World, make
 
 LEAST_CHOICES, MOST_CHOICES = 30, 100
+SETTLERS = ("settler", "silences")
+"""Each has its turn twice: with a batch that it could not write, and with what others held locked of it."""
 
 
 @dataclass
@@ -74,14 +76,14 @@ def _drawn(rng: Random, choices: Choices) -> Iterator[str]:
 
 
 def _come_to_rest(world: World, choices: Choices) -> None:
-    """Let everything that is under way end, and each worker write, beat and look once."""
+    """Let everything that is under way end, and each worker beat, write what it kept, and look."""
     world.baton.is_read_only = False
     for worker in world.living():
         if worker.is_paused:
             choices.do(f"wake w{worker.number}")
     _finish(world, choices)
     for worker in world.living():
-        for name in ("heartbeat", "main"):
+        for name in ("heartbeat", *SETTLERS, *SETTLERS, "main"):
             choices.do(f"w{worker.number}.{name}")
             _finish(world, choices)
 

@@ -19,6 +19,8 @@ from jobs.handlers import registry
 from jobs.worker import process
 
 NEVER = 1e9
+REMEMBERING = ("jobs", "schedules", "operations")
+"""The layers of which a seed plays something: what one of them kept would let a seed depend on those before it."""
 
 
 def set_up() -> Player:
@@ -49,8 +51,8 @@ def set_up() -> Player:
 
 
 def _memories() -> list[Any]:
-    """What modules of the queue remember from call to call, as hints: empty now, and to be empty for each seed."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("jobs.")]
+    """What modules remember from call to call, as hints and totals: empty now, and to be empty for each seed."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] in REMEMBERING]
     return [
         value
         for module in modules
