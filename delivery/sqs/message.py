@@ -41,12 +41,12 @@ async def deliver(run: Run) -> Outcome:
     request = request_for(queue, record.payload, record.subject, target.endpoint.message_group)
     if size_of(request) > LARGEST_MESSAGE:
         return Failed(too_large(size_of(request)))
-    body, timeout = json.dumps(request).encode(), target.endpoint.timeout
+    body = json.dumps(request).encode()
     try:
-        async with asyncio.timeout(timeout):
-            headers = await aside(lambda: signature.signed(queue, body, timeout))
+        async with asyncio.timeout(signature.SECONDS):
+            headers = await aside(lambda: signature.signed(queue, body))
     except TimeoutError:
-        return Failed(signature.NO_END.format(timeout))
+        return Failed(signature.NO_END)
     except signature.Unready as error:
         return Failed(str(error))
     return await _send(target, queue, request, body, headers)

