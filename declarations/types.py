@@ -1,5 +1,6 @@
 """Types that declarations share. Nothing passes that the database cannot hold, or that no name holds."""
 
+from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler
@@ -52,6 +53,8 @@ def _check_json(value: Any, depth: int) -> None:
         storable_text(value)
     elif isinstance(value, int) and abs(value) > LARGEST_PART:
         raise ValueError("holds a number of more than 1,000 digits")
+    elif isinstance(value, float) and not isfinite(value):
+        raise ValueError("must not hold NaN or infinite numbers, which are no JSON")
     elif isinstance(value, dict):
         for key, each in value.items():
             storable_text(key)

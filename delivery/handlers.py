@@ -1,7 +1,7 @@
 """Delivery: from an event on the backlog to its receiver.
 
-Each kind has a module with a handler, which is loaded at its first delivery: the HTTP client takes 0.4 s, which no
-other command should, and boto3 may not be installed.
+Each kind has a module that delivers it, which is loaded at the first delivery: the HTTP client takes 0.4 s, which no
+other command should.
 """
 
 import json
@@ -27,31 +27,22 @@ def register() -> None:
     """Register the kinds that deliver events."""
     for kind in EndpointKind.values:
         registry.add(Kind(kind, home_queue=QUEUE, max_seconds=LONGEST_SECONDS, warm_up=prepare))
-    registry.handler(EndpointKind.HTTP_CALLBACK.value, queue=QUEUE)(post_callback)
-    registry.handler(EndpointKind.SQS_MESSAGE.value, queue=QUEUE, is_sharing=True)(send_message)
+        registry.handler(kind, queue=QUEUE)(deliver)
 
 
 def prepare() -> None:
-    """Load the HTTP client before a worker claims callbacks, so that the first one does not wait for it."""
+    """Load the HTTP client before a worker claims events, so that the first one does not wait for it."""
     from delivery.http import callback  # noqa: F401
 
 
-async def post_callback(run: Run) -> Outcome:
-    """Deliver by HTTP, on the event loop."""
+async def deliver(run: Run) -> Outcome:
+    """Deliver an event as its kind says."""
     from delivery.http import callback
-
-    try:
-        return await callback.deliver(run)
-    except Error as error:
-        return _postponed(run.record, error)
-
-
-def send_message(run: Run) -> Outcome:
-    """Deliver to a queue of SQS, in a thread."""
     from delivery.sqs import message
 
+    delivered = message.deliver if run.record.kind == EndpointKind.SQS_MESSAGE else callback.deliver
     try:
-        return message.deliver(run)
+        return await delivered(run)
     except Error as error:
         return _postponed(run.record, error)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connection
@@ -24,9 +25,10 @@ from delivery.addresses import Place, Refused, reachable
 from delivery.encryption import Unsealable, unseal
 from delivery.handlers import QUEUE
 from delivery.models import Endpoint, EndpointKind
+from jobs import breakers
 from jobs.clock import boot_seconds
 from jobs.models import Breaker
-from jobs.outcomes import Claimed, Guarded
+from jobs.outcomes import Claimed, Failed, Guarded, Outcome
 from jobs.worker.database_threads import ask_database
 
 FRESH_SECONDS = 1.0
@@ -96,49 +98,29 @@ class Target:
 
 
 class Targets:
-    """The targets that are known, each for as long as it is fresh."""
+    """The targets that one event loop knows, each for as long as it is fresh. What many want meanwhile is asked in one
+    go."""
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[float, Target | str]] = {}
         self._hosts: dict[str, Host] = {}
+        self._wanted: dict[Key, asyncio.Future[Target | str]] = {}
+        self._asking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def known(self, key: Key) -> Target | str | None:
-        """The target of `key`, or why nothing can be delivered there; None: that has to be asked."""
-        asked_at, target = self._known.get(key, (0.0, None))
-        return target if boot_seconds() - asked_at < FRESH_SECONDS else None
-
-    def ask(self, wanted: Iterable[Key]) -> dict[Key, Target | str]:
-        """Ask the database. Raises: django.db.Error."""
-        if len(self._known) > MOST_KEPT:
-            self._known.clear()
-            self._hosts.clear()
-        asked_at = boot_seconds()
-        found = load(wanted, self._hosts)
-        self._known |= {key: (asked_at, target) for key, target in found.items()}
-        return found
-
-
-class TargetsOfLoop(Targets):
-    """The same for the coroutines of one event loop. What many want meanwhile is asked in one go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-        self._wanted: dict[Key, asyncio.Future[Target | str]] = {}
-        self._asking: asyncio.Task[None] | None = None
-
     async def find(self, key: Key) -> Target | str:
         """The target of `key`, or why nothing can be delivered there. Raises: django.db.Error."""
-        if (known := self.known(key)) is not None:
-            return known
+        asked_at, target = self._known.get(key, (0.0, ""))
+        if target and boot_seconds() - asked_at < FRESH_SECONDS:
+            return target
+        loop = asyncio.get_running_loop()
         wanted = self._wanted.get(key)
         if wanted is None:
-            wanted = self._wanted[key] = self._loop.create_future()
+            wanted = self._wanted[key] = loop.create_future()
             if self._asking is None:
-                self._asking = self._loop.create_task(self._ask())
+                self._asking = loop.create_task(self._ask())
         return await asyncio.shield(wanted)
 
     async def _ask(self) -> None:
@@ -151,7 +133,7 @@ class TargetsOfLoop(Targets):
 
     async def _ask_for(self, wanted: "dict[Key, asyncio.Future[Target | str]]") -> None:
         try:
-            found = await ask_database(QUEUE, self.ask, list(wanted))
+            found = await ask_database(QUEUE, self._load, list(wanted))
         except Exception as error:
             for future in wanted.values():
                 future.set_exception(error)
@@ -163,6 +145,33 @@ class TargetsOfLoop(Targets):
         else:
             for key, target in found.items():
                 wanted[key].set_result(target)
+
+    def _load(self, wanted: Iterable[Key]) -> dict[Key, Target | str]:
+        if len(self._known) > MOST_KEPT:
+            self._known.clear()
+            self._hosts.clear()
+        asked_at = boot_seconds()
+        found = load(wanted, self._hosts)
+        self._known |= {key: (asked_at, target) for key, target in found.items()}
+        return found
+
+
+_of_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, Targets]" = WeakKeyDictionary()
+
+
+async def target_of(record: Claimed) -> Target | Outcome:
+    """Where a claimed record goes; or, when it goes nowhere now, what comes of it. Raises: django.db.Error."""
+    loop = asyncio.get_running_loop()
+    if (targets := _of_loop.get(loop)) is None:
+        targets = _of_loop[loop] = Targets()
+    target = await targets.find(key_of(record))
+    if isinstance(target, str):
+        return Failed(target)
+    refused = None
+    if target.host.is_open:
+        # asked itself: it may have closed, or let this very record through as a trial
+        refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
+    return refused or target
 
 
 def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | str]:

@@ -161,8 +161,6 @@ class Registry:
         self.before_retry: list[Callable[[Sequence[int]], None]] = []
         self.at_retry: list[Callable[[Sequence[int]], None]] = []
         self._handlers: dict[tuple[str, str], tuple[Handler, bool]] = {}
-        self.sharing: set[tuple[str, str]] = set()
-        """Handlers (kind, queue) in threads of which one at a time has a connection to the database."""
 
     def add(self, kind: Kind) -> None:
         """Register a kind. Registering it again replaces it (a reload, a test)."""
@@ -179,13 +177,11 @@ class Registry:
         for each in self.at_heartbeat:
             each()
 
-    def handler(self, kind: str, *, queue: str, is_sharing: bool = False) -> Callable[[Handler], Handler]:
+    def handler(self, kind: str, *, queue: str) -> Callable[[Handler], Handler]:
         """Register the decorated function to run records of `kind` that are claimed from `queue`."""
 
         def register(function: Handler) -> Handler:
             self._handlers[kind, queue] = function, iscoroutinefunction(function)
-            if is_sharing:
-                self.sharing.add((kind, queue))
             return function
 
         return register

@@ -17,9 +17,9 @@ class SchedulesConfig(AppConfig):
         )
 
         registry.step = emitter.EMIT
-        registry.at_start.append(emitter.correct_watermarks)
         registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]
         registry.before_retry[:], registry.at_retry[:] = [finishing.hold], [finishing.take_back]
         uses.append(later("schedules.obstacles:use_of"))
         registry.add_periodic(batches.keep)
+        registry.add_periodic(emitter.correct_watermarks)
         rollouts.register_kind()

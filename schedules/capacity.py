@@ -8,7 +8,7 @@ batch is through when the work that lies in the queue at its last event is. What
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -34,7 +34,8 @@ WORKER_PACE = 1_500.0
 ASSUMED_SECONDS = 1.0  # in flight, of an event of a schedule of which nothing has succeeded yet
 LATE_FROM = 0.1  # seconds after the close of its window from which a batch is late: less is rounding
 EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
-"""More events a batch or steps a week (10 ms) are taken as spread evenly: true to one event a minute and batch."""
+"""More events a batch or steps a week (10 ms), of all schedules, are taken as spread evenly: true to one event a minute
+and batch."""
 
 batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
 open_times: list[Callable[[list[int]], dict[int, float]]] = []
@@ -146,26 +147,28 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
     if upcoming[0] >= start + timedelta(minutes=MINUTES):
         start = upcoming[0] - timedelta(minutes=1)
     at = triggers(schedule.cron, schedule.zone, start, MINUTES)
-    steps, last = steps_of_batch(demand, len(at))
+    steps, last = steps_of_batch(demand, len(at), len(demands))
     behind = int(last // MINUTE)
     minutes = MINUTES + behind + 1  # the last batch is followed to its end
     pace, limited_by = limits.pace(demand.seconds_each)
-    batches = [(demand, at, steps)]
+    arriving = [(demand, at, steps)]
     for each in demands[1:]:
         with suppress(ValueError):  # stored past its form
             at_other = triggers(each.schedule.cron, each.schedule.zone, start, minutes)
-            batches.append((each, at_other, steps_of_batch(each, len(at_other))[0]))
+            arriving.append((each, at_other, steps_of_batch(each, len(at_other), len(demands))[0]))
     load, work = [0.0] * minutes, [0.0] * minutes
-    for each, at_each, steps in batches:
-        _add(load, steps, at_each)
-        if pace and each.schedule.priority >= schedule.priority:
-            _add(work, steps, at_each, 1 / limits.pace(each.seconds_each)[0])
+    _add(load, ((at_each, steps, 1.0) for _, at_each, steps in arriving))
+    if pace:
+        _add(work, (
+            (at_each, steps, 1 / limits.pace(each.seconds_each)[0])
+            for each, at_each, steps in arriving if each.schedule.priority >= schedule.priority
+        ))  # fmt: skip
     load, work, window = _levels(load)[:MINUTES], _levels(work), demand.window
     queue = queued(work)
     ends = [max(behind * MINUTE + queue[minute + behind], last) + demand.seconds_each for minute in at]
     ended = [(start + timedelta(minutes=minute), end) for minute, end in zip(at, ends, strict=True) if pace]
     return Capacity(
-        demand, [each.schedule.name for each, _, _ in batches[1:]], limits, pace, limited_by,
+        demand, [each.schedule.name for each, *_ in arriving[1:]], limits, pace, limited_by,
         demand.events / window if window else 0.0,
         max(demand.events / pace, demand.seconds_each) if pace else inf, start, upcoming, load,
         start + timedelta(minutes=load.index(max(load))), ended,
@@ -180,21 +183,22 @@ def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, 
     return tuple(takewhile(lambda minute: minute < minutes, found))
 
 
-def steps_of_batch(demand: Demand, batches: int) -> tuple[list[tuple[int, float]], float]:
+def steps_of_batch(demand: Demand, batches: int, among: int = 1) -> tuple[list[tuple[int, float]], float]:
     """The arrivals of each of so many batches, and the seconds from its trigger to its last event.
 
     Cron's triggers lie on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
-    As steps (minute after the trigger, change in events a minute): a spread batch is nearly level and has few.
+    As steps (minute after the trigger, change in events a minute): a spread batch is nearly level and has few. `among`:
+    how many schedules are looked at.
     """
     schedule, window = demand.schedule, demand.schedule.window_for
     if schedule.stagger != Stagger.EVEN or not window or not demand.events:
         return [(0, demand.events), (1, -demand.events)], 0.0
-    if demand.events <= EXACT_EVENTS:
+    if demand.events * among <= EXACT_EVENTS:
         places = stagger.offsets(demand.events, window, schedule.pk or 0)
         count = Counter(int(place // MINUTE) for place in places)
         edges = sorted({edge for minute in count for edge in (minute, minute + 1)})
         steps = [(minute, float(step)) for minute in edges if (step := count[minute] - count[minute - 1])]
-        if len(steps) * batches <= MOST_STEPS:
+        if len(steps) * batches * among <= MOST_STEPS:
             return steps, max(places)
     usable = stagger.usable_for(window)
     whole, part = int(usable // MINUTE), usable / MINUTE % 1
@@ -207,11 +211,17 @@ def queued(work: Iterable[float]) -> list[float]:
     return list(accumulate(work, lambda left, coming: max(0.0, left - MINUTE) + coming))
 
 
-def _add(to: list[float], steps: Iterable[tuple[int, float]], at: Sequence[int], weight: float = 1.0) -> None:
-    """Add the steps of a batch at each minute in `at`."""
-    for after, step in steps:
-        for trigger in at[: bisect_left(at, len(to) - after)]:
-            to[trigger + after] += step * weight
+def _add(to: list[float], arriving: Iterable[tuple[tuple[int, ...], Sequence[tuple[int, float]], float]]) -> None:
+    """Add the steps of batches, weighted, at each minute that they trigger at. Those that trigger together are one."""
+    together: dict[tuple[int, ...], dict[int, float]] = {}
+    for at, steps, weight in arriving:
+        at_these = together.setdefault(at, defaultdict(float))
+        for after, step in steps:
+            at_these[after] += step * weight
+    for at, at_these in together.items():
+        for after, step in at_these.items():
+            for trigger in at[: bisect_left(at, len(to) - after)]:
+                to[trigger + after] += step
 
 
 def _levels(steps: Iterable[float]) -> list[float]:

@@ -17,13 +17,14 @@ What a provider yields is one chunk: the batches of any number of its triggers a
 import logging
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, repeat
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
+from jobs.clock import database_clock
 from jobs.handlers import StepDue, TickStep
 from jobs.prepared import execute
 from jobs.set_aside import name_once
@@ -37,6 +38,9 @@ from schedules.triggers import record_due_triggers, unreadable
 from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)
+
+A_MOMENT = timedelta(seconds=5)
+"""Between a look at the clock and what others have done by it since."""
 
 # The heads of `schedule_due` and `trigger_unfinished`.
 COLUMNS = (
@@ -103,18 +107,24 @@ def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
         skip(reasons, schedules, now)
 
 
-def correct_watermarks(now: datetime) -> int:
-    """Bring back watermarks beyond the next trigger: of a clock that was set back since. Returns how many."""
-    ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=now)
+def correct_watermarks(now: datetime | None = None) -> int:
+    """Once a minute: bring back watermarks beyond the next trigger: of a clock that was ahead. Returns how many.
+
+    A schedule that has just triggered is beyond it, too, for who asked for the time a moment before.
+    """
+    instant = now or database_clock()
+    ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=instant)
     corrected = 0
     for cron, zone, furthest in ahead.order_by().values_list("cron", "zone").annotate(Max("next_trigger_at")):
+        period = Period(cron, zone)
         try:
-            trigger_at = Period(cron, zone).next_after(now)
+            *_, trigger_at = period.around(instant)
+            soon = period.next_after(instant + A_MOMENT) if furthest > trigger_at else furthest
         except Exception as error:  # no database is asked: it cannot be read
             name_once(f"the watermarks of cron {cron!r} in {zone} are not looked at: {error}")
             continue
-        if furthest > trigger_at:
-            corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=trigger_at), trigger_at)
+        if furthest > soon:
+            corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=soon), trigger_at)
     return corrected
 
 

@@ -18,20 +18,15 @@ NAMES = (*OF_THE_BATCH, *OF_THE_EVENT)
 
 LARGEST = 200_000
 """Characters of a template as JSON: a message of SQS holds 256 KiB, and the facts come on top."""
-DEEPEST = 50
 
 Value = str | int
 
 
 def check(template: Any) -> None:
-    """Raises: ValueError saying what does not render, and where."""
-    try:
-        written = json.dumps(template, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the payload template is not JSON: {error}") from None
-    if len(written) > LARGEST:
-        raise ValueError(f"the payload template has {len(written):,} characters, more than {LARGEST:,}")
-    _walk(template, lambda text, where: _check_text(text, where), "")
+    """`template` is JSON that the database holds. Raises: ValueError saying what does not render, and where."""
+    if (length := len(json.dumps(template))) > LARGEST:
+        raise ValueError(f"the payload template has {length:,} characters, more than {LARGEST:,}")
+    _walk(template, lambda text, where: _render_text(text, dict.fromkeys(NAMES, ""), where), "")
 
 
 class CompiledTemplate(NamedTuple):
@@ -61,7 +56,7 @@ def compiled(template: Any, values: Mapping[str, Value]) -> CompiledTemplate:
         name = _only_placeholder(text)
         return alone[name] if name in alone else _render_text(text, {**values, **inside}, where)
 
-    written = json.dumps(_walk(template, text_of, ""), allow_nan=False, ensure_ascii=False)
+    written = json.dumps(_walk(template, text_of, ""), ensure_ascii=False)
     written = written.replace(f'"{mark}=', f"{mark}=")  # the quotes of what stands alone come with it
     for name in OF_THE_EVENT:
         written = written.replace(f'={name}{mark}"', f"={name}{mark}")
@@ -70,15 +65,13 @@ def compiled(template: Any, values: Mapping[str, Value]) -> CompiledTemplate:
     return CompiledTemplate(tuple(pieces[::2]), tuple((name.removeprefix("="), name.startswith("=")) for name in names))
 
 
-def _walk(part: Any, text_of: Callable[[str, str], Any], where: str, depth: int = 0) -> Any:
-    if depth > DEEPEST:
-        raise ValueError(f"the payload template is nested more than {DEEPEST} deep")
+def _walk(part: Any, text_of: Callable[[str, str], Any], where: str) -> Any:
     if isinstance(part, str):
         return text_of(part, where)
     if isinstance(part, dict):
-        return {name: _walk(each, text_of, f"{where}.{name}", depth + 1) for name, each in part.items()}
+        return {name: _walk(each, text_of, f"{where}.{name}") for name, each in part.items()}
     if isinstance(part, list | tuple):
-        return [_walk(each, text_of, f"{where}[{place}]", depth + 1) for place, each in enumerate(part)]
+        return [_walk(each, text_of, f"{where}[{place}]") for place, each in enumerate(part)]
     return part
 
 
@@ -98,12 +91,6 @@ def _render_text(text: str, values: Mapping[str, Value], where: str) -> Value:
         raise ValueError(f"there is no ${error.args[0]}{_at(where)}; there are {known}, and $$ for a dollar") from None
     except ValueError:
         raise ValueError(f"{text!r:.80}{_at(where)} has a $ that begins no name; write $$ for a dollar") from None
-
-
-def _check_text(text: str, where: str) -> Value:
-    if "\0" in text:
-        raise ValueError(f"the text{_at(where)} has a NUL character, which cannot be stored")
-    return _render_text(text, dict.fromkeys(NAMES, ""), where)
 
 
 def _at(where: str) -> str:

@@ -46,7 +46,7 @@ class Delivery(Ours):
 
     def work(self, site: Site, *, stamp: bool) -> None:
         set_up_for_loopback(site.url)
-        from delivery.handlers import post_callback
+        from delivery.handlers import deliver
         from jobs.conf import QueueRule
         from jobs.handlers import Run, registry
         from jobs.outcomes import Outcome
@@ -60,7 +60,7 @@ class Delivery(Ours):
         tick = site.tally.tick
 
         async def count(run: Run) -> Outcome:
-            outcome = await post_callback(run)
+            outcome = await deliver(run)
             tick()
             return outcome
 

@@ -11,18 +11,7 @@ handled the event already. Any 2xx is a delivery; its body is read, to use the c
 import asyncio
 import time
 from datetime import UTC, datetime
-from functools import lru_cache
-from io import BytesIO
-from weakref import WeakKeyDictionary
 
-from aiohttp import (
-    ClientConnectionResetError,
-    ClientConnectorError,
-    ClientOSError,
-    ClientResponse,
-    ClientTimeout,
-    ServerDisconnectedError,
-)
 from yarl import URL
 
 from delivery import signing
@@ -30,19 +19,11 @@ from delivery.addresses import Place, Refused, reachable, read
 from delivery.handlers import body_of, event_id_of
 from delivery.http import client
 from delivery.http.answers import FOLLOWED, Answer, failure_of
-from delivery.targets import Target, TargetsOfLoop, key_of
-from jobs import breakers
+from delivery.targets import Target, target_of
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Facts, Failed, Outcome, Succeeded
-from jobs.worker.database_threads import ask_database
 
 MOST_REDIRECTS = 5
-MOST_READ = 65_536
-"""Bytes of an answer. What sends more has answered, but its connection is not used again."""
-LARGE_BODY = 1_000_000
-"""Bytes from which the client wants a file, so that it sends piece by piece."""
-
-_targets: "WeakKeyDictionary[asyncio.AbstractEventLoop, TargetsOfLoop]" = WeakKeyDictionary()
 
 
 async def deliver(run: Run) -> Outcome:
@@ -50,18 +31,8 @@ async def deliver(run: Run) -> Outcome:
 
     Raises: django.db.Error when the database does not say where it goes.
     """
-    record, loop = run.record, asyncio.get_running_loop()
-    if (targets := _targets.get(loop)) is None:
-        targets = _targets[loop] = TargetsOfLoop()
-    target = await targets.find(key_of(record))
-    if isinstance(target, str):
-        return Failed(target)
-    if target.host.is_open:
-        # asked itself: it may have closed, or let this very record through as a trial
-        refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
-        if refused is not None:
-            return refused
-    return await _post(record, target)
+    target = await target_of(run.record)
+    return await _post(run.record, target) if isinstance(target, Target) else target
 
 
 async def _post(record: Claimed, target: Target) -> Outcome:
@@ -109,42 +80,15 @@ class Exchange:
 
         Raises: NotFollowed; what `client.RAISED` names.
         """
+        connect_timeout = self.target.endpoint.connect_timeout
         while True:
-            response = await self._send()
-            try:
-                status = response.status
-                body = await _beginning_of(response)
-            finally:
-                response.release()  # closes the connection, unless the answer is read to its end
+            response, body = await client.post(self.at.url, self._body, self._headers(), connect_timeout)
+            status = response.status
             location = response.headers.get("Location", "") if 300 <= status < 400 else ""
             if not (location and status in FOLLOWED and self.target.endpoint.follow_redirects):
                 leads_to = self._origin_of(location) if location else ""
                 return Answer(status, body, response.headers.get("Retry-After", ""), leads_to, self._redirects)
             self.at = self.follow(location)
-
-    async def _send(self) -> ClientResponse:
-        """Send it to where we are.
-
-        The host may have closed a connection that was kept, just when it is used again. That says nothing about this
-        event, which then goes once more; its id would tell the host if it had come twice.
-        """
-        made = client.Made()
-        client.asking.set(made)
-        try:
-            return await self._post()
-        except (ServerDisconnectedError, ClientConnectionResetError, ClientOSError) as error:
-            if made.a_connection or isinstance(error, ClientConnectorError):
-                raise
-        return await self._post()
-
-    async def _post(self) -> ClientResponse:
-        return await client.session().post(
-            self.at.url,
-            data=self._body if len(self._body) < LARGE_BODY else BytesIO(self._body),
-            headers=self._headers(),
-            allow_redirects=False,
-            timeout=_client_timeout(self.target.endpoint.connect_timeout),
-        )
 
     def _headers(self) -> dict[str, str]:
         """What proves who we are is for the endpoint's own origin only."""
@@ -184,17 +128,3 @@ class Exchange:
             return read(self._joined(location)).origin
         except Refused:
             return "something that is no URL"
-
-
-@lru_cache(maxsize=64)
-def _client_timeout(connect_timeout: float) -> ClientTimeout:
-    """The caller of the exchange holds the time for all of it."""
-    return ClientTimeout(total=None, connect=connect_timeout)
-
-
-async def _beginning_of(response: ClientResponse) -> bytes:
-    content = response.content
-    body = b""
-    while more := await content.read(MOST_READ - len(body)):
-        body += more
-    return body

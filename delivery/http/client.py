@@ -1,6 +1,6 @@
 """The HTTP client: one for each event loop, with the connections that it keeps for the next callback.
 
-It is made at the first callback. A task of its own ends with the loop (which cancels what is left at its end) and
+It is made at the first delivery. A task of its own ends with the loop (which cancels what is left at its end) and
 closes it then. What it raises is put into words here: its own quote URLs and headers.
 """
 
@@ -9,8 +9,11 @@ import os
 import socket
 import ssl
 from contextvars import ContextVar
+from functools import lru_cache
+from io import BytesIO
 
 import aiohttp
+from yarl import URL
 
 from delivery.http.resolving import CheckedResolver, NoSuchName, NotAllowed
 
@@ -19,6 +22,10 @@ RAISED = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError, ValueE
 
 KEEP_ALIVE_SECONDS = 15.0
 """For which an idle connection is kept."""
+MOST_READ = 65_536
+"""Bytes of an answer. What sends more has answered, but its connection is not used again."""
+LARGE_BODY = 1_000_000
+"""Bytes from which the client wants a file, so that it sends piece by piece."""
 LOOK_UP_AGAIN_SECONDS = 10
 """For which a new connection may use the addresses that were looked up, and checked, for an earlier one."""
 
@@ -30,13 +37,13 @@ ALWAYS_SENT = {
 }
 
 
-class Made:
+class _Made:
     """What a request has made on its way: a connection, or none when it used one that was kept."""
 
     a_connection = False
 
 
-asking: ContextVar[Made | None] = ContextVar("asking", default=None)
+_asking: ContextVar[_Made | None] = ContextVar("asking", default=None)
 """Of the request that is under way in this task."""
 
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, "asyncio.Task[None]"]] = {}
@@ -51,6 +58,48 @@ def session() -> aiohttp.ClientSession:
         # held here: a loop holds its tasks weakly
         found = _sessions[loop] = made, loop.create_task(_close_at_the_end(made), name="keep-connections")
     return found[0]
+
+
+async def post(
+    url: URL, body: bytes, headers: dict[str, str], connect_timeout: float
+) -> tuple[aiohttp.ClientResponse, bytes]:
+    """Send `body`. Returns the answer, of which no more is read than its beginning, and that. It follows no redirect,
+    and takes as long as it takes, but for `connect_timeout` (seconds).
+
+    The host may have closed a connection that was kept, just when it is used again. That says nothing about this
+    event, which then goes once more; its id would tell the host if it had come twice. Raises: what RAISED names.
+    """
+    made = _Made()
+    _asking.set(made)
+    try:
+        response = await _send(url, body, headers, connect_timeout)
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError, aiohttp.ClientOSError) as error:
+        if made.a_connection or isinstance(error, aiohttp.ClientConnectorError):
+            raise
+        response = await _send(url, body, headers, connect_timeout)
+    try:
+        return response, await _beginning_of(response)
+    finally:
+        response.release()  # closes the connection, unless the answer is read to its end
+
+
+async def _send(url: URL, body: bytes, headers: dict[str, str], connect_timeout: float) -> aiohttp.ClientResponse:
+    data = body if len(body) < LARGE_BODY else BytesIO(body)
+    timeout = _timeout(connect_timeout)
+    return await session().post(url, data=data, headers=headers, allow_redirects=False, timeout=timeout)
+
+
+@lru_cache(maxsize=64)
+def _timeout(connect_timeout: float) -> aiohttp.ClientTimeout:
+    """Who posts holds the time for all of it."""
+    return aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+
+
+async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
+    body = b""
+    while more := await response.content.read(MOST_READ - len(body)):
+        body += more
+    return body
 
 
 def _new_session() -> aiohttp.ClientSession:
@@ -71,7 +120,7 @@ def _new_session() -> aiohttp.ClientSession:
 
 
 def _new_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    if made := asking.get():
+    if made := _asking.get():
         made.a_connection = True
     family, kind, protocol, _, _ = address
     return socket.socket(family, kind, protocol)

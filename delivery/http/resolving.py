@@ -2,13 +2,11 @@
 
 import asyncio
 import socket
-import threading
-from concurrent.futures import Future
-from contextlib import suppress
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from delivery.addresses import Refused, refuse_addresses
+from delivery.aside import aside
 
 MOST_LOOK_UPS = 64
 """At once. A resolver that is silent takes half a minute over each name."""
@@ -55,23 +53,9 @@ class CheckedResolver(AbstractResolver):
         """Nothing is held."""
 
     async def _addresses_of(self, host: str, family: int) -> list[str]:
-        """Looked up in a daemon thread of its own: asyncio's executor has a handful of threads, and at its exit Python
-        waits for all of them. The place is given back when the thread ends, whether or not its caller still waits."""
+        """The place is given back when the look-up has ended."""
         await self._places.acquire()
-        loop = asyncio.get_running_loop()
-        found: Future[list[str]] = Future()
-        found.set_running_or_notify_cancel()
-
-        def work() -> None:
-            try:
-                found.set_result(look_up(host, family))
-            except Exception as error:
-                found.set_exception(error)
-            with suppress(RuntimeError):  # the loop has ended in the meantime
-                loop.call_soon_threadsafe(self._places.release)
-
-        threading.Thread(target=work, name="look-up", daemon=True).start()
-        return await asyncio.wrap_future(found)
+        return await aside(lambda: look_up(host, family), self._places.release)
 
 
 def look_up(host: str, family: int) -> list[str]:

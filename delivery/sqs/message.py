@@ -4,48 +4,36 @@ The body is the document that a callback gets; `event_id` and `schedule` are mes
 be sent twice, as when a worker is killed after it was accepted: the receiver tells by the event id; a FIFO queue does
 so itself for 5 minutes.
 
-What is wrong with the host is counted by its breaker, as with a callback. Threads share what is known of endpoints, so
-that hundreds of them do not keep a connection to the database each.
+It goes by the client of callbacks, under the same rules about addresses, times and how much of an answer is read. What
+is wrong with the host is counted by its breaker, as with a callback.
 """
 
+import asyncio
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 
-from django.db import connection
+from yarl import URL
 
 from delivery.addresses import Refused
-from delivery.sqs import clients
-from delivery.sqs.clients import ClientKey, Unready
-from delivery.sqs.errors import meaning_of, too_large
+from delivery.aside import aside
+from delivery.http import client
+from delivery.sqs import signature
+from delivery.sqs.errors import accepted, meaning_of, too_large
 from delivery.sqs.queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of
-from delivery.targets import Target, Targets, key_of
-from jobs import breakers
+from delivery.targets import Target, target_of
 from jobs.handlers import Run
-from jobs.outcomes import Failed, Outcome, Released, Succeeded
-
-targets = Targets()
-_lock = Lock()
+from jobs.outcomes import Facts, Failed, Outcome, Succeeded
 
 
-def deliver(run: Run) -> Outcome:
-    """Send the event of a record to its queue. Runs in a thread.
+async def deliver(run: Run) -> Outcome:
+    """Send the event of a record to its queue. Cancelled, it breaks off: the record is released, and delivered again.
 
     Raises: django.db.Error when the database does not say where it goes.
     """
-    record, key = run.record, key_of(run.record)
-    with _lock, _session_given_back():
-        target = targets.known(key) or targets.ask([key])[key]
-    if isinstance(target, str):
-        return Failed(target)
-    if target.host.is_open:
-        # asked itself: it may have closed, or let this very record through as a trial
-        with _lock, _session_given_back():
-            refused = breakers.refusal(target.host.guarded, record)
-        if refused is not None:
-            return refused
+    record, target = run.record, await target_of(run.record)
+    if not isinstance(target, Target):
+        return target
     try:
         queue = queue_at(target.endpoint.url, target.endpoint.region)
     except Refused as error:
@@ -53,46 +41,37 @@ def deliver(run: Run) -> Outcome:
     request = request_for(queue, record.payload, record.subject, target.endpoint.message_group)
     if size_of(request) > LARGEST_MESSAGE:
         return Failed(too_large(size_of(request)))
-    if run.is_stopped:
-        return Released()
-    return _send(target, queue, request)
-
-
-@contextmanager
-def _session_given_back() -> Iterator[None]:
+    body = json.dumps(request).encode()
     try:
-        yield
-    finally:
-        if not connection.in_atomic_block:
-            connection.close()
-
-
-def _send(target: Target, queue: Queue, request: dict[str, Any]) -> Outcome:
-    endpoint, host = target.endpoint, target.host
-    key = ClientKey(queue.server, queue.region, endpoint.connect_timeout, endpoint.timeout)
-    began = time.monotonic()
-    try:
-        client = clients.client_for(key)
-        began = time.monotonic()
-        answer = client.send_message(**request)
-        facts = {"status": answer["ResponseMetadata"].get("HTTPStatusCode"), "message_id": answer["MessageId"]}
-    except Unready as error:
+        async with asyncio.timeout(signature.SECONDS):
+            headers = await aside(lambda: signature.signed(queue, body))
+    except TimeoutError:
+        return Failed(signature.NO_END)
+    except signature.Unready as error:
         return Failed(str(error))
-    except Exception as error:  # also those of its parsers, for an answer that is no queue's
-        meaning = meaning_of(error, size_of(request), endpoint.connect_timeout, endpoint.timeout)
-        if meaning.credentials:
-            clients.forget(key)
-        host.is_doubted |= meaning.by_server
-        return Failed(
-            f"{queue}: {meaning.text}",
-            fault_of=host.guarded if meaning.by_server else None,
-            retry_after=meaning.retry_after,
-            facts=({"status": meaning.status} if meaning.status else {}) | {"seconds": _seconds_since(began)},
-        )
-    if number := answer.get("SequenceNumber"):
-        facts["sequence_number"] = number
-    return Succeeded(facts=facts | {"seconds": _seconds_since(began)}, proves=host.proof())
+    return await _send(target, queue, request, body, headers)
 
 
-def _seconds_since(began: float) -> float:
-    return round(time.monotonic() - began, 3)
+async def _send(target: Target, queue: Queue, request: dict[str, Any], body: bytes, headers: dict[str, str]) -> Outcome:
+    endpoint, host, began = target.endpoint, target.host, time.perf_counter()
+    try:
+        async with asyncio.timeout(endpoint.timeout):
+            response, answer = await client.post(URL(f"{queue.server}/"), body, headers, endpoint.connect_timeout)
+    except client.RAISED as error:
+        text = client.describe(error, str(queue), endpoint.connect_timeout, endpoint.timeout)
+        by_server = not client.is_ours(error)
+        host.is_doubted |= by_server
+        return Failed(text, fault_of=host.guarded if by_server else None, facts=_facts(began))
+    facts = {"status": response.status, **_facts(began)}
+    if found := accepted(response.status, answer):
+        return Succeeded(facts=facts | found, proves=host.proof())
+    meaning = meaning_of(response.status, answer, response.headers.get("Retry-After", ""), size_of(request))
+    if meaning.credentials:
+        signature.forget()
+    host.is_doubted |= meaning.by_server
+    fault_of = host.guarded if meaning.by_server else None
+    return Failed(f"{queue}: {meaning.text}", fault_of=fault_of, retry_after=meaning.retry_after, facts=facts)
+
+
+def _facts(began: float) -> Facts:
+    return {"seconds": round(time.perf_counter() - began, 4)}

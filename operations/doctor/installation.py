@@ -10,7 +10,6 @@ from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
 from jobs.clock import MAX_SKEW_SECONDS
-from jobs.handlers import registry
 from jobs.migrated import differences
 from jobs.models import Worker
 from jobs.worker.database_threads import THREADS
@@ -158,11 +157,9 @@ def connections_of(queues: Mapping[str, int]) -> int:
     """How many connections a worker may hold that serves `queues` (name → records at once)."""
     handlers = checks.registered()
     shared = {queue for (_, queue), handler in handlers.items() if iscoroutinefunction(handler)}
-    sharing = {queue for _, queue in registry.sharing}
-    in_threads = {key for key, handler in handlers.items() if not iscoroutinefunction(handler)}
-    sync = {queue for _, queue in in_threads - registry.sharing}
+    sync = {queue for (_, queue), handler in handlers.items() if not iscoroutinefunction(handler)}
     own = sum(units for queue, units in queues.items() if queue in sync)
-    return OF_EACH_WORKER + own + THREADS * len(shared & set(queues)) + len(sharing & set(queues))
+    return OF_EACH_WORKER + own + THREADS * len(shared & set(queues))
 
 
 def judge_pool(pool: Any, needed: int) -> Finding | None:

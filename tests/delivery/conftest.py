@@ -1,13 +1,12 @@
 """Loopback is allowed, as an operator would allow it."""
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from delivery import targets
-from delivery.sqs import clients, message
+from delivery.sqs import signature
 from tests.delivery.queue_servers import CREDENTIALS, QueueServer, ScriptedServer, queue_server, scripted_server
 from tests.waiting import PATIENCE
 
@@ -37,14 +36,13 @@ def _loopback_allowed(allow) -> None:
 
 @pytest.fixture
 def _worker_of_queues(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials in the environment and no region; loopback is allowed; no clients or targets of another test."""
+    """Credentials in the environment and no region; loopback is allowed; no session of another test."""
     settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(clients, "_clients", OrderedDict())
-    monkeypatch.setattr(message, "targets", targets.Targets())
+    monkeypatch.setattr(signature, "_session", None)
 
 
 @pytest.fixture(scope="package")

@@ -6,7 +6,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
-from delivery.handlers import post_callback
+from delivery import handlers
 from delivery.models import Endpoint
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Failed, Guarded, Outcome
@@ -48,7 +48,7 @@ def deliver(*records: Claimed) -> list[Outcome]:
     """Deliver them one after the other, as one event loop does."""
 
     async def one_after_the_other() -> list[Outcome]:
-        return [await post_callback(Run(record)) for record in records]
+        return [await handlers.deliver(Run(record)) for record in records]
 
     return async_to_sync(one_after_the_other)()
 
@@ -57,7 +57,7 @@ def deliver_at_once(*records: Claimed) -> list[Outcome]:
     """Deliver them all at the same time."""
 
     async def at_once() -> list[Outcome]:
-        return list(await asyncio.gather(*(post_callback(Run(record)) for record in records)))
+        return list(await asyncio.gather(*(handlers.deliver(Run(record)) for record in records)))
 
     return async_to_sync(at_once)()
 

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from asgiref.sync import async_to_sync
+
+from delivery import handlers
 from delivery.models import Endpoint, EndpointKind
 from jobs.handlers import Run
+from jobs.outcomes import Outcome
 from tests.factories import make_claimed
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.waiting import PATIENCE, eventually
@@ -70,14 +74,26 @@ class QueueServer:
                 self.client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return found
 
+    def make_account(self, may: str) -> dict[str, str]:
+        """The credentials of a new account that may do that, as a worker's environment has them."""
+        iam = self._client_of("iam")
+        iam.create_user(UserName="worker")
+        policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": may, "Resource": "*"}]}
+        iam.put_user_policy(UserName="worker", PolicyName="may", PolicyDocument=json.dumps(policy))
+        key = iam.create_access_key(UserName="worker")["AccessKey"]
+        return {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+
     @cached_property
     def client(self) -> Any:
+        return self._client_of("sqs")
+
+    def _client_of(self, service: str) -> Any:
         from boto3.session import Session  # each process of the tests would spend 0.6 s on it
         from botocore.config import Config
 
         config = Config(retries={"total_max_attempts": 1}, read_timeout=PATIENCE)
         keys = {name.lower(): CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-        return Session().client("sqs", region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)
+        return Session().client(service, region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)
 
     def check_credentials(self, from_call: str) -> None:
         """Let it check credentials from so many calls on ("inf": never): those above belong to no account."""
@@ -181,6 +197,15 @@ def payload_for(endpoint: Endpoint | None, number: int = 3, body: Any = None) ->
         "url": None,
         "body": {"shard": number} if body is None else body,
     }
+
+
+def deliver(*runs: Run) -> list[Outcome]:
+    """Send them one after the other, as one event loop does."""
+
+    async def one_after_the_other() -> list[Outcome]:
+        return [await handlers.deliver(run) for run in runs]
+
+    return async_to_sync(one_after_the_other)()
 
 
 def run_for(endpoint: Endpoint | None, number: int = 3, body: Any = None, **fields: Any) -> Run:

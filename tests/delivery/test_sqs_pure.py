@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from botocore import exceptions
-from botocore.exceptions import ClientError
 
 from delivery.addresses import Refused
 from delivery.handlers import body_of
@@ -73,10 +71,9 @@ class TestMessages:
         assert size_of(request) == 5 + 2 + 6 + 2
 
 
-def answered(code: str, message: str = "no", status: int | None = 400, **headers: str) -> Meaning:
-    about = {"HTTPStatusCode": status, "HTTPHeaders": headers} if status else {}
-    error = ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": about}, "SendMessage")  # type: ignore[typeddict-item]
-    return meaning_of(error, 7, 5, 30)
+def answered(code: str, message: str = "no", status: int = 400, retry_after: str = "") -> Meaning:
+    answer = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": message})
+    return meaning_of(status, answer.encode(), retry_after, 7)
 
 
 class TestRefusals:
@@ -89,47 +86,27 @@ class TestRefusals:
             ("KmsAccessDenied", 400, "kms:GenerateDataKey", ""),
             ("InvalidMessageContents", 400, "change the payload template", ""),
             ("SomethingNew", 400, "SomethingNew: no", ""),
+            ("", 404, "404 Not Found: no", ""),
             ("ExpiredToken", 403, "renew them", "credentials"),
             ("SignatureDoesNotMatch", 403, "renew them", "credentials"),
             ("InternalFailure", 500, "InternalFailure: no", "server"),
-            ("InternalFailure", None, "InternalFailure: no", "server"),
         ],
     )
-    def test_say_what_to_do_and_what_is_at_fault(
-        self, code: str, status: int | None, text: str, is_at_fault: str
-    ) -> None:
+    def test_say_what_to_do_and_what_is_at_fault(self, code: str, status: int, text: str, is_at_fault: str) -> None:
         meaning = answered(code, status=status)
         assert text in meaning.text
         assert (meaning.by_server, meaning.credentials) == (is_at_fault == "server", is_at_fault == "credentials")
-        assert (meaning.retry_after, meaning.status) == (0, status)
+        assert meaning.retry_after == 0
 
     @pytest.mark.parametrize(("header", "seconds"), [("17", 17.0), ("", THROTTLED_FOR), ("-3", THROTTLED_FOR)])
     def test_for_being_asked_too_often_are_honoured(self, header: str, seconds: float) -> None:
-        assert answered("ThrottlingException", **{"retry-after": header}).retry_after == seconds
-        assert answered("SomethingNew", status=429, **{"retry-after": header}).retry_after == seconds
+        assert answered("ThrottlingException", retry_after=header).retry_after == seconds
+        assert answered("SomethingNew", status=429, retry_after=header).retry_after == seconds
 
     def test_in_xml_are_read_and_pages_are_cut_short(self) -> None:
-        meaning = answered("403", "<Error><Code>ExpiredToken</Code><Message>it has expired</Message></Error>", 403)
+        xml = b"<Error><Code>ExpiredToken</Code><Message>it has expired</Message></Error>"
+        meaning = meaning_of(403, xml, "", 7)
         assert meaning.credentials
         assert "ExpiredToken: it has expired" in meaning.text
-        assert len(answered("502", "<html>" + "x" * 5000, 502).text) < 400
-
-    @pytest.mark.parametrize(
-        ("error", "text", "is_at_fault"),
-        [
-            (exceptions.ConnectTimeoutError(endpoint_url="u"), "did not accept a connection within 5 s", "server"),
-            (exceptions.ReadTimeoutError(endpoint_url="u"), "did not answer within 30 s", "server"),
-            (exceptions.ConnectionClosedError(endpoint_url="u"), "hung up", "server"),
-            (exceptions.EndpointConnectionError(endpoint_url="u", error=OSError(111, "refused")), "refused", "server"),
-            (exceptions.SSLError(endpoint_url="u", error=OSError("certificate")), "speak TLS with us: cert", "server"),
-            (exceptions.HTTPClientError(error=OSError("odd")), "the request failed: odd", "server"),
-            (KeyError("Messages"), "is that a server of queues?", "server"),
-            (exceptions.NoCredentialsError(), "finds no credentials", "credentials"),
-            (exceptions.ProfileNotFound(profile="x"), "finds no credentials", "credentials"),
-            (exceptions.ParamValidationError(report="QueueUrl is no text"), "QueueUrl is no text", ""),
-        ],
-    )
-    def test_without_an_answer(self, error: Exception, text: str, is_at_fault: str) -> None:
-        meaning = meaning_of(error, 7, 5, 30)
-        assert text in meaning.text
-        assert (meaning.by_server, meaning.credentials) == (is_at_fault == "server", is_at_fault == "credentials")
+        page = meaning_of(502, b"<html>" + b"x" * 5000, "", 7)
+        assert (len(page.text) < 400, page.by_server) == (True, True)

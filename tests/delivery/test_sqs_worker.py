@@ -1,22 +1,16 @@
-"""Messages of queues as a worker sends them: a process, its threads, and a server that dies and comes back."""
+"""Messages of queues as a worker sends them: a process, and a server that dies and comes back."""
 
 import json
 import signal
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 
-from delivery import targets
 from delivery.models import Endpoint
-from delivery.sqs import message
-from jobs import backlog, breakers, claiming, settling, tick
+from jobs import backlog, claiming, settling, tick
 from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker
 from jobs.outcomes import Failed, Guarded, Held, Outcome, Succeeded
@@ -25,10 +19,10 @@ from tests.delivery.queue_servers import (
     CREDENTIALS,
     QueueServer,
     ScriptedServer,
+    deliver,
     endpoint_at,
     payload_for,
     queue_server,
-    run_for,
 )
 from tests.factories import NOON, make_record, make_worker
 from tests.sources.worker_process import worker_process
@@ -37,7 +31,6 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
 
 EVENTS = 60
-THREADS = 8
 MINUTE = timedelta(minutes=1)
 
 
@@ -65,44 +58,6 @@ class TestAWorker:
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(PATIENCE) == 0
 
-    @pytest.mark.parametrize(("is_open", "expected"), [(True, Held), (False, Failed)])
-    def test_keeps_no_session_of_the_database_for_each_thread(
-        self, is_open: bool, expected: type[Outcome], scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
-        all_done, before = Barrier(THREADS + 1, timeout=PATIENCE), sessions()
-
-        def deliver(run: Run) -> Outcome:
-            outcome = message.deliver(run)
-            all_done.wait()  # all have delivered, and none has ended
-            all_done.wait()
-            connection.close()
-            return outcome
-
-        scripted.refuses("InternalError", status=500)
-        endpoint = endpoint_at(f"{scripted.url}/1/events")
-        if is_open:
-            Breaker.objects.create(
-                key=f"host:{scripted.url}", title=scripted.url, opened_at=NOON, probe_at=NOON, failures=3
-            )
-        with ThreadPoolExecutor(THREADS) as pool:
-            delivering = [pool.submit(deliver, run_for(endpoint, number)) for number in range(THREADS)]
-            all_done.wait()
-            during = sessions()
-            all_done.wait()
-            assert {type(each.result()) for each in delivering} == {expected}
-        assert during - before <= 1
-
-
-def sessions() -> int:
-    """How many sessions this test's database has for other threads and processes."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND backend_type = 'client backend'"
-        )
-        return int(cursor.fetchone()[0])
-
 
 def emit(endpoint: Endpoint, *numbers: int) -> None:
     for number in numbers:
@@ -113,18 +68,13 @@ def emit(endpoint: Endpoint, *numbers: int) -> None:
 def work(now: datetime) -> list[Outcome]:
     """Claim all that is ready, deliver it and settle it."""
     claimed = claiming.claim("callbacks", worker_id=make_worker().pk, limit=100, now=now)
-    results = [(record, message.deliver(Run(record))) for record in claimed]
-    settling.settle(results, now=now)
-    return [outcome for _, outcome in results]
+    outcomes = deliver(*map(Run, claimed))
+    settling.settle(list(zip(claimed, outcomes, strict=True)), now=now)
+    return outcomes
 
 
 @pytest.mark.django_db
 class TestABreaker:
-    @pytest.fixture(autouse=True)
-    def _not_known_for_long(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
-        return
-
     def test_of_a_server_that_is_killed_holds_what_follows_and_lets_it_go_when_it_is_back(self, tmp_path: Path) -> None:
         with queue_server(tmp_path) as server:
             endpoint = endpoint_at(server.make_queue("events"))
@@ -157,9 +107,8 @@ class TestABreaker:
             assert len(server.received(endpoint.url)) == 7
 
     def test_counts_a_server_that_never_answers_until_it_does_and_nothing_that_it_refuses(
-        self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+        self, scripted: ScriptedServer
     ) -> None:
-        monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
         url = f"{scripted.url}/1/events"
         patient, hasty = endpoint_at(url), endpoint_at(url, name="hasty", timeout=0.2)
         scripted.refuses("AccessDenied")
@@ -177,19 +126,3 @@ class TestABreaker:
         emit(patient, 3)
         work(NOON)
         assert Breaker.objects.get().failures == 0
-
-    def test_lets_a_trial_through_that_was_chosen_since_it_was_looked_at(
-        self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        scripted.refuses("InternalError", status=500)
-        emit(endpoint_at(f"{scripted.url}/1/events"), 1, 2, 3, 4)
-        work(NOON)
-        assert Breaker.objects.get().is_open
-        asked = len(scripted.asked)
-        emit(Endpoint.objects.get(), 5)
-        assert isinstance(work(NOON)[0], Held)
-        monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
-        tick.tick(NOON + MINUTE, rescue=False)
-        work(NOON + MINUTE)
-        assert len(scripted.asked) == asked + 1
-        assert breakers.state_of(Breaker.objects.get()) == "open"

@@ -8,10 +8,9 @@ from django.db import connection
 from django.db.utils import OperationalError
 from django.test.utils import CaptureQueriesContext
 
-from delivery import targets
-from delivery.handlers import post_callback
+from delivery import handlers, targets
 from delivery.models import Endpoint
-from delivery.targets import Key, TargetsOfLoop, load
+from delivery.targets import Key, Targets, load
 from jobs import claiming, settling
 from jobs.handlers import Run
 from jobs.models import Breaker
@@ -47,11 +46,11 @@ class TestWhatIsKnown:
             record = make_event(endpoint)
 
             async def change_meanwhile() -> list[object]:
-                first = await post_callback(Run(record))
+                first = await handlers.deliver(Run(record))
                 await sync_to_async(Endpoint.objects.update)(url=receiver.url)
-                second = await post_callback(Run(record))
+                second = await handlers.deliver(Run(record))
                 monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
-                return [first, second, await post_callback(Run(record))]
+                return [first, second, await handlers.deliver(Run(record))]
 
             first, second, third = on_a_loop(change_meanwhile)
         assert isinstance(first, Failed)
@@ -62,7 +61,7 @@ class TestWhatIsKnown:
         monkeypatch.setattr(targets, "MOST_KEPT", 3)
 
         async def find_many() -> int:
-            known = TargetsOfLoop()
+            known = Targets()
             for number in range(10):
                 await known.find(Key("http_callback", None, f"http://127.0.0.1:{number + 1}/"))
             return len(known)
@@ -84,8 +83,8 @@ class TestWhatIsKnown:
             record = make_event(make_endpoint(receiver.url))
 
             async def cancel_the_first() -> object:
-                first = asyncio.ensure_future(post_callback(Run(record)))
-                second = asyncio.ensure_future(post_callback(Run(record)))
+                first = asyncio.ensure_future(handlers.deliver(Run(record)))
+                second = asyncio.ensure_future(handlers.deliver(Run(record)))
                 await asyncio.sleep(0)
                 first.cancel()
                 return await second
@@ -117,9 +116,9 @@ class TestAnOpenBreaker:
             other, chosen = make_event(url=receiver.url), make_event(url=receiver.url)
 
             async def choose_after_a_look() -> list[object]:
-                first = await post_callback(Run(other))
+                first = await handlers.deliver(Run(other))
                 await sync_to_async(Breaker.objects.filter(pk=opened.pk).update)(trial_id=chosen.id)
-                return [first, await post_callback(Run(chosen))]
+                return [first, await handlers.deliver(Run(chosen))]
 
             first, second = on_a_loop(choose_after_a_look)
         assert isinstance(first, Held)

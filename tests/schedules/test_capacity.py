@@ -86,13 +86,23 @@ class TestTheLoad:
         assert max(abs(one - other) for one, other in zip(exact.load, even.load, strict=True)) <= 2
         assert sum(even.load) == pytest.approx(sum(exact.load), rel=0.001)
 
-    @pytest.mark.parametrize(("events", "window_for"), [(1_000_000, 60), (5_000, 31 * 86_400)])
-    def test_costs_less_than_a_second_however_much_it_is(self, events: int, window_for: int) -> None:
+    @pytest.mark.parametrize(
+        ("events", "window_for", "others"), [(1_000_000, 60, 1), (5_000, 31 * 86_400, 1), (10, 3_600, 1_000)]
+    )
+    def test_costs_less_than_a_second_however_much_it_is(self, events: int, window_for: int, others: int) -> None:
         triggers.cache_clear()
+        beside = [demand(name="other", cron="*/5 * * * *", events=events, pk=pk) for pk in range(1, others + 1)]
         began = time.thread_time()  # of this thread alone: the machine may be busy
-        capacity = found(demand(name="other"), cron="* * * * *", events=events, window_for=window_for)
+        capacity = found(*beside, cron="* * * * *", events=events, window_for=window_for)
         assert time.thread_time() - began < 1
         assert len(capacity.ended) == MINUTES - 1
+
+    def test_is_the_sum_of_those_that_share_the_throttle(self) -> None:
+        others = [demand(events=70, pk=7), demand(events=30, cron="*/5 * * * *", pk=8, stagger="none")]
+        alone = [assess([each], Limits(), SATURDAY).load for each in others]
+        together = found(*others, events=50, pk=9).load
+        mine = found(events=50, pk=9).load
+        assert together == pytest.approx([sum(loads) for loads in zip(mine, *alone, strict=True)])
 
     def test_follows_the_clocks_of_its_zone(self) -> None:
         before_the_change = datetime(2026, 10, 24, tzinfo=UTC)

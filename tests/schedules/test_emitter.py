@@ -18,7 +18,7 @@ from tests.threads import another_connection, at_once, impatience
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
 
 NINE = NOON.replace(hour=9)
-DAY = timedelta(days=1)
+DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -85,6 +85,22 @@ class TestTriggers:
         assert emitter.emit_triggers(NOON) == 1
         trigger = Trigger.objects.get(schedule=schedule)
         assert (trigger.trigger_at, trigger.events, trigger.emitted_at) == (NINE, 1, NOON)
+
+    def test_go_on_within_a_minute_after_a_clock_that_was_ahead(self, emitted):
+        """It was set forward by a year and back again, while the workers worked on."""
+        schedule = make_schedule(name="daily", next_trigger_at=NINE)
+        emitter.emit_triggers(NINE + 365 * DAY)
+        schedule.refresh_from_db()
+        assert schedule.next_trigger_at == NINE + 366 * DAY
+        assert emitter.correct_watermarks(NINE - SECOND) == 1
+        assert emitter.emit_triggers(NINE) == 1
+        assert emitter.correct_watermarks in registry.periodic
+
+    def test_that_come_between_a_look_at_the_clock_and_one_at_the_watermark_are_no_such_thing(self, emitted):
+        make_schedule(name="daily", next_trigger_at=NINE)
+        asked_at = NINE - SECOND
+        emitter.emit_triggers(NINE)
+        assert emitter.correct_watermarks(asked_at) == 0
 
     def test_the_indexes_stand_behind_it(self):
         schedule = make_schedule()
