@@ -1,6 +1,7 @@
 """How instants are shown to people, and how what programs wrote is made fit for the database."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,12 @@ def moment(instant: datetime | None) -> str:
 def several(count: int, word: str) -> str:
     """As “1 worker” or “1,200 workers”."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def some_of(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """The first `most` of them, and how many more there are."""
+    more = len(parts) - most
+    return between.join(parts[:most]) + (f"{between.rstrip(', ')} and {more:,} more" if more > 0 else "")
 
 
 def first_line(text: str) -> str:
