@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from alerting.models import AlertKind, MessageType
+from jobs.formatting import some_of
 
 MOST_NAMED = 5
 """Of a group: a dead switch is one line and five names, not three hundred."""
@@ -74,9 +75,7 @@ def heading(kind: AlertKind, count: int) -> str:
 
 def _heading(group: Group) -> str:
     text = heading(group.kind, group.count)
-    more = len(group.policies) - MOST_NAMED
-    shown = ", ".join(group.policies[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    under = f" (under {shown})" if shown and group.count > 1 else ""
+    under = f" (under {some_of(group.policies)})" if group.policies and group.count > 1 else ""
     return f"OK again: {text[:1].lower()}{text[1:]}{under}" if group.over else f"{text}{under}"
 
 

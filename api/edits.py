@@ -13,7 +13,8 @@ from ninja import Query, Schema
 from api import history
 from api.errors import ApiError, not_valid
 from declarations.problems import lines_of
-from declarations.service import Edit, InUse, Service, some_of
+from declarations.service import Edit, InUse, Service
+from jobs.formatting import some_of
 from sources import removing
 
 DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"

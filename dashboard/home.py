@@ -31,7 +31,7 @@ from operations.hold import held, sentence
 from operations.web.permissions import may_operate
 from sources.models import Backup, Repository, Source
 
-SECONDS = re.compile(r" \d+ s\b")
+SECONDS = re.compile(r" [\d.]+ s\b")
 FRESH_SECONDS, FRESH_TIMES = 5, 50
 """How long, or how many times as long as it took to gather them, the facts serve all pages of people with the same
 permissions that are open in this process: with 100,000 sources half a second, so 25 s, and a fiftieth of a core."""

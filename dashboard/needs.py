@@ -1,7 +1,7 @@
 """What needs a person: the sources, the worst first, and what else does not work. Each with its reason and a button."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,13 +10,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from alerting import raising, sending
-from jobs import breakers
-from jobs.durations import span
-from jobs.formatting import several
+from jobs.formatting import moment, several
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
-from operations.backlog.attention import attention
-from operations.backlog.summary import Summary, WorkerSummary
+from operations.backlog.attention import attention, needs
+from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
 from operations.web.permissions import may_look, may_operate
 from sources import status
 from sources.admin.protection import mends
@@ -68,14 +66,12 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
 
 def notices(request: HttpRequest, workers: Sequence[WorkerSummary] | None, now: datetime) -> list[Notice]:
     """What else needs a person, as far as this one may look at it. `workers`: None: may not."""
-    found = []
+    found: list[Notice] = []
     if workers is not None:
         open_page = reverse("admin:jobs_worker_changelist")
-        # to the minute: what would change each second would never be answered by 304
-        seen = [replace(each, heartbeat_for=each.heartbeat_for // 60 * 60) for each in workers]
-        found += [Notice(text, "Open", open_page) for text in attention(Summary(now, [], seen, []))]
+        found += [Notice(text, "Open", open_page) for text in attention(Summary(now, [], list(workers), []))]
     if may_look(request):
-        found += [*_paused(request, now), *_open_breakers(), *_dead_letters()]
+        found += _of_backlog(request, now)
     if request.user.has_perm("alerting.view_alert"):
         found += [Notice(text, "Open", reverse("admin:alerting_alert_changelist")) for text in raising.in_need(now)]
     if request.user.has_perm("alerting.view_alertmessage"):
@@ -89,27 +85,24 @@ def _undelivered() -> Iterator[Notice]:
         yield Notice(text, "Open", reverse("admin:alerting_alertmessage_changelist"))
 
 
-def _paused(request: HttpRequest, now: datetime) -> Iterator[Notice]:
-    action = "resume_queue" if may_operate(request) else ""
-    for queue in PausedQueue.objects.order_by("name"):
-        why = f" ({queue.reason})" if queue.reason else ""
-        text = f"Queue {queue.name} has been paused for {span((now - queue.paused_at).total_seconds())}{why}."
-        yield Notice(
-            text, "Resume" if action else "Open", reverse("admin:jobs_pausedqueue_changelist"), action, queue.name
-        )
-
-
-def _open_breakers() -> Iterator[Notice]:
-    for breaker in Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")[:SHOWN]:
-        count = breakers.held_by(breaker)
-        text = f"{breakers.describe(breaker)}; {count:,} {'record waits' if count == 1 else 'records wait'} for it."
-        yield Notice(text, "Open", reverse("admin:jobs_breaker_change", args=[breaker.pk]))
-
-
-def _dead_letters() -> Iterator[Notice]:
+def _of_backlog(request: HttpRequest, now: datetime) -> Iterator[Notice]:
+    """Paused queues, open breakers and dead letters, as all summaries say them, each with its page or button instead of
+    what there is to type."""
+    paused = [
+        QueueSummary(queue.name, True, queue.paused_at, queue.reason) for queue in PausedQueue.objects.order_by("name")
+    ]
     failed = BacklogRecord.objects.filter(status=RecordStatus.FAILED)
-    if count := failed.count():
-        latest = failed.aggregate(at=Max("finished_at"))["at"]
-        plural = "record has" if count == 1 else "records have"
-        text = f"{count:,} {plural} given up, the last one at {latest:%Y-%m-%d %H:%M} UTC."
-        yield Notice(text, "Open the dead letters", reverse("admin:jobs_backlogrecord_dead_letters"))
+    summary = Summary(now, paused, [], [], open_breakers(now, SHOWN), dead_letters=failed.count())
+    pages = dict(Breaker.objects.filter(key__in=[each.key for each in summary.breakers]).values_list("key", "pk"))
+    action = "resume_queue" if may_operate(request) else ""
+    for need in needs(summary):
+        match need.sort:
+            case "paused":
+                page = reverse("admin:jobs_pausedqueue_changelist")
+                yield Notice(f"{need.what}.", "Resume" if action else "Open", page, action, need.about)
+            case "breaker" if need.about in pages:
+                yield Notice(f"{need.what}.", "Open", reverse("admin:jobs_breaker_change", args=[pages[need.about]]))
+            case "failed":
+                latest = failed.aggregate(at=Max("finished_at"))["at"]
+                text = f"{need.what}, the last one at {moment(latest)} UTC." if latest else f"{need.what}."
+                yield Notice(text, "Open the dead letters", reverse("admin:jobs_backlogrecord_dead_letters"))

@@ -20,12 +20,12 @@ from pydantic import BaseModel
 import declarations
 from declarations import InUse as InUse
 from declarations.problems import validated
+from jobs.formatting import some_of
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
 MOST_KNOWN = 20
-MOST_NAMED = 5
 
 
 class Edit(NamedTuple):
@@ -244,12 +244,6 @@ def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
     plural = f"{users[:-1]}ies" if users.endswith("y") else f"{users}s"
     title, them = (plural, "them") if len(names) > 1 else (users, "it")
     return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _missing(model: Any, named_by: str, name: str) -> str:

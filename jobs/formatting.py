@@ -1,5 +1,6 @@
 """How instants, numbers and errors are shown to people."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 
@@ -11,6 +12,12 @@ def moment(instant: datetime | None) -> str:
 def several(count: int, word: str) -> str:
     """As “1 worker” or “1,200 workers”."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def some_of(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """The first `most` of them, and how many more there are."""
+    more = len(parts) - most
+    return between.join(parts[:most]) + (f"{between.rstrip(', ')} and {more:,} more" if more > 0 else "")
 
 
 def first_line(text: str) -> str:

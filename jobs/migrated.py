@@ -9,9 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
 from jobs.conf import PROGRAM
-from jobs.formatting import several
-
-MOST_NAMED = 5
+from jobs.formatting import several, some_of
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,9 @@ class Differences:
         """In a sentence. Empty: there are none."""
         if self.unknown:
             count = several(len(self.unknown), "migration")
-            return f"the database has {count} of a newer version: {_listed(self.unknown)}"
+            return f"the database has {count} of a newer version: {some_of(self.unknown, between='; ')}"
         count = several(len(self.missing), "migration")
-        return f"the database lacks {count}: {_listed(self.missing)}" if self.missing else ""
+        return f"the database lacks {count}: {some_of(self.missing, between='; ')}" if self.missing else ""
 
     @property
     def to_do(self) -> str:
@@ -63,8 +61,3 @@ def _names_here() -> set[tuple[str, str]]:
         for file in Path(app.path, "migrations").glob("*.py")
         if file.stem[0] not in "_~"
     }
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    rest = len(names) - MOST_NAMED
-    return "; ".join(names[:MOST_NAMED]) + (f"; and {rest} more" if rest > 0 else "")

@@ -10,6 +10,7 @@ class OperationsConfig(AppConfig):
         from operations import (
             checks,  # noqa: F401 - registers the system checks
             considering,
+            patience,  # noqa: F401 - makes each connection a line that can be given up
             totals,
         )
 

@@ -1,15 +1,39 @@
 """How long the database may work at what a person asked for: a search without an index in millions of rows would hold
-up one of a few web threads, and costs the database as much as it takes."""
+up one of a few web threads, and costs the database as much as it takes.
 
+The server itself gives up a statement that takes too long (`statement_timeout`). One that takes questions and answers
+none, as a server that stands still or is behind a tunnel that does, keeps no such promise, and its line looks sound: it
+is given up by this process's own clock, or each web thread in turn would wait for it for ever.
+"""
+
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar
 
+import psycopg
 from django.db import connection, transaction
+from django.db.backends.signals import connection_created
 from django.db.utils import OperationalError
+from django.dispatch import receiver
+from psycopg.abc import RV, PQGen
 from psycopg.errors import QueryCanceled
 
 PAGE_SECONDS = 10
 """Of each statement of a page, or of an answer of the API."""
+
+ON_ITS_WAY_SECONDS = 2.0
+"""Beyond what a statement may take: until the server has said that it gave it up."""
+
+SIGN_OF_LIFE_SECONDS = 5.0
+"""Until a server has answered the first question of a request, on a line that was open before; as long as a new line
+may take."""
+
+FORM_SECONDS = 300.0
+"""Of each statement of a web process that has no other bound. None takes as long, but a server that never answers."""
+
+_answer_within: ContextVar[float | None] = ContextVar("answer_within", default=None)
 
 
 class TookTooLong(Exception):
@@ -23,7 +47,9 @@ def was_given_up(error: BaseException) -> bool:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """One transaction, each statement of which is given up after `seconds`. Raises: TookTooLong."""
+    """One transaction, each statement of which is given up after `seconds`. Raises: TookTooLong; django.db.Error, also
+    for a server that says nothing."""
+    before = _answer_within.set(seconds + ON_ITS_WAY_SECONDS)
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -33,3 +59,44 @@ def at_most(seconds: float) -> Iterator[None]:
         if not was_given_up(error):
             raise
         raise TookTooLong(f"that took more than {seconds:g} s") from error
+    finally:
+        _answer_within.reset(before)
+
+
+class Line(psycopg.Connection[Any]):
+    """A connection that is closed when its server has not answered a question in time."""
+
+    usual_seconds: ClassVar[float | None] = None
+    """For what has no bound of its own in this process; None: it is waited for, as workers do."""
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        """Raises: psycopg.OperationalError when nothing came in time."""
+        if seconds := _answer_within.get() or self.usual_seconds:
+            asking: Any = connection
+            if asking.health_check_enabled and not asking.health_check_done:
+                seconds = min(seconds, SIGN_OF_LIFE_SECONDS)
+            gen = self._given_up_after(seconds, gen)
+        return super().wait(gen, *args, **kwargs)
+
+    def _given_up_after(self, seconds: float, gen: PQGen[RV]) -> PQGen[RV]:
+        """`gen`, which psycopg asks some times a second whether it has what it waits for."""
+        heard_at = time.monotonic()
+        try:
+            waits_for = next(gen)
+            while True:
+                if is_there := (yield waits_for):
+                    heard_at = time.monotonic()
+                elif time.monotonic() > heard_at + seconds:
+                    self.close()
+                    raise psycopg.OperationalError(f"the server has said nothing for {seconds:g} s")
+                waits_for = gen.send(is_there)
+        except StopIteration as end:
+            found: RV = end.value
+            return found
+
+
+@receiver(connection_created)
+def _is_line(connection: Any, **_: object) -> None:
+    """Each connection of Django's is one; Django offers no way to name a class."""
+    if type(connection.connection) is psycopg.Connection:
+        connection.connection.__class__ = Line

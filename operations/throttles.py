@@ -11,6 +11,7 @@ from declarations import InUse, uses
 from jobs import conf
 from jobs.clock import CLOCK
 from jobs.durations import span
+from jobs.formatting import some_of
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
@@ -130,7 +131,7 @@ def remove(asked: Iterable[Throttle]) -> None:
         lanes = Lane.objects.filter(throttle_ids__overlap=ids)
         free = lanes.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)
         if len(free) < lanes.count():
-            names = ", ".join(throttle.name for throttle in held)
+            names = some_of([throttle.name for throttle in held])
             raise InUse(f"{names}: records that name it are put on the backlog at this moment. Try again in a moment.")
         for found in live(ids):
             if obstacle := obstacle_to_removing(found):

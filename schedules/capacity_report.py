@@ -4,9 +4,8 @@ from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
-from declarations.service import some_of
 from jobs.durations import span
-from jobs.formatting import several
+from jobs.formatting import several, some_of
 from schedules.capacity import MINUTES, Capacity
 
 GOOD, WARNING, BAD = "good", "warning", "bad"

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.backends.postgresql import base, client
 from psycopg import OperationalError
+from psycopg.errors import ConnectionTimeout
 
 from backupsched.embedded import EmbeddedDatabaseAway, Server
 
@@ -35,6 +36,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         try:
             return super().get_new_connection(conn_params)
+        except ConnectionTimeout:
+            raise  # it runs, and does not answer: all who would start it would wait for each other, and ask it in turn
         except OperationalError:
             # also when another process has just started it: tried once more in any case
             self._start()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobs import conf
+from jobs.formatting import some_of
 from jobs.handlers import Run
 
 log = logging.getLogger(__name__)
@@ -104,8 +105,7 @@ class LoopWatch:
 
     def _description(self) -> str:
         held = [f"{run.record.kind} {run.record.subject}" for run in self._busy()]
-        more = f" and {len(held) - NAMED} more" if len(held) > NAMED else ""
         return (
             f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered "
-            f"meanwhile; it runs {', '.join(held[:NAMED]) or 'no handler'}{more}, at\n{self._loop.stack()}"
+            f"meanwhile; it runs {some_of(held, NAMED) or 'no handler'}, at\n{self._loop.stack()}"
         )

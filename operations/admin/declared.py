@@ -5,16 +5,15 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from pydantic import BaseModel
 from unfold.admin import ModelAdmin
 
 from declarations.service import InUse, Service
 from declarations.shapes import shapes_of
 from operations.admin.base import PER_PAGE
-from operations.admin.deleting import ToldObstacles
 from operations.duration_fields import DurationField, WholeDurationField
 
 
@@ -90,13 +89,46 @@ class DeclaredPages(ModelAdmin):
                 self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
 
 
-class DeclaredAdmin(DeclaredPages, ToldObstacles):
-    """The same, and deleted by it."""
+IN_USE = (InUse, IntegrityError)
+"""What deleting raises for rows that have come into use since they were looked at: by the service, by the database."""
 
-    in_use = (InUse, IntegrityError)
+
+class DeclaredAdmin(DeclaredPages):
+    """The same, and deleted by it. In place of the question whether to delete rows that others use, its pages say what
+    stands against it: Django would list each row that uses one, and there may be millions."""
+
+    delete_confirmation_template = "operations/delete_confirmation.html"
+    delete_selected_confirmation_template = "operations/delete_selected_confirmation.html"
 
     def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
         return [each for row in rows for each in self.form.service().obstacles(row)]
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Who gets here may delete them: both callers have asked."""
+        rows = list(objs)
+        counts = {self.opts.verbose_name_plural: len(rows)}
+        return [str(row) for row in rows], counts, set(), self.obstacles_to_deleting(rows)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except IN_USE as error:
+            return self._refused(request, "It has come into use meanwhile; look again.", error)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        if request.method != "POST":
+            return super().changelist_view(request, extra_context)
+        try:
+            with transaction.atomic():  # Django writes into its log before it deletes
+                return super().changelist_view(request, extra_context)
+        except IN_USE as error:
+            return self._refused(request, "One has come into use meanwhile; none was deleted.", error)
+
+    def _refused(self, request: HttpRequest, text: str, error: Exception) -> HttpResponse:
+        """Says what uses it now, where the error has a sentence for people."""
+        used = f" {error}" if isinstance(error, InUse) else ""
+        self.message_user(request, f"{text}{used}", messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.delete_queryset(request, [obj])

@@ -22,11 +22,13 @@ FOLLOWS = ("unserved", "overdue")
 
 
 class Need(NamedTuple):
-    """One thing. `sort`: which, in a word, for the doctor, whose findings have their names."""
+    """One thing. `sort`: which, in a word, for the doctor, whose findings have their names, and for the buttons of the
+    home page; `about`: the name of its queue, or the key of its breaker."""
 
     sort: str
     what: str
     do: str
+    about: str = ""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.do}."
@@ -80,7 +82,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
         why = f" ({queue.paused_reason})" if queue.paused_reason else ""
         since = span((summary.at - queue.paused_at).total_seconds())
         what = f"Queue {name} has been paused for {since}{why}"
-        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on")
+        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on", name)
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
         yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
@@ -97,7 +99,8 @@ def _of_breaker(breaker: BreakerSummary) -> Need:
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     what = f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}"
+    key = breaker.key
     if breaker.waiting:
-        return Need("breaker", what, f"correct it; `{PROGRAM} breakers probe {breaker.key}` then tries it at once")
-    close = f"`{PROGRAM} breakers close {breaker.key}`"
-    return Need("breaker", what, f"correct it; what needs it next then tries it, or {close}")
+        return Need("breaker", what, f"correct it; `{PROGRAM} breakers probe {key}` then tries it at once", key)
+    close = f"`{PROGRAM} breakers close {key}`"
+    return Need("breaker", what, f"correct it; what needs it next then tries it, or {close}", key)

@@ -6,17 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q
 
 from jobs import conf
-from jobs.breakers import held_by
 from jobs.clock import database_clock
 from jobs.durations import span
-from jobs.formatting import several
+from jobs.formatting import first_line, several
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
 from jobs.prepared import execute
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from operations import hold
 from operations.backlog import IN_NEED
 from operations.backlog import summary_statements as statements
@@ -138,7 +137,7 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
         _add_waiting(queues, instant, bound)
         _add_finished(queues, instant, bound)
         kinds = [kind for (kind,) in execute(statements.UNFINISHED_KINDS, {}).fetchall()]
-        opened = _open_breakers(instant)
+        opened = open_breakers(instant)
         execute(statements.AS_BEFORE, {})
     for worker in workers:
         for name, places in worker.queues.items():
@@ -232,19 +231,22 @@ def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSumm
     ]
 
 
-def _open_breakers(now: datetime) -> list[BreakerSummary]:
-    """The longest open ones first."""
+def open_breakers(now: datetime, most: int | None = None) -> list[BreakerSummary]:
+    """The longest open ones first, at most so many."""
+    found = Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")[:most]
+    waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker__in=[*found])
+    held = dict(waiting.order_by().values_list("breaker").annotate(Count("pk"))) if found else {}
     return [
         BreakerSummary(
             key=breaker.key,
             title=str(breaker),
             open_for=_age(breaker.opened_at, now) or 0.0,
-            waiting=held_by(breaker),
-            last_error=(breaker.last_error.splitlines() or [""])[0],
+            waiting=held.get(breaker.pk, 0),
+            last_error=first_line(breaker.last_error),
             failures=breaker.failures,
             trials=breaker.trials,
         )
-        for breaker in Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")
+        for breaker in found
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
+from jobs.formatting import some_of
 from operations.backlog.summary import Summary, summary
 
 STATEMENT_SECONDS = 5
@@ -116,8 +117,7 @@ def settings_of_server(cursor: CursorWrapper, *names: str) -> dict[str, str]:
 
 def listed(parts: Sequence[str], most: int = 5) -> str:
     """`parts` in one line, the first `most` of them; the rest is counted."""
-    rest = len(parts) - most
-    return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
+    return some_of(parts, most, "; ")
 
 
 def counted(count: int) -> str:

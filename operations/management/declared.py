@@ -87,12 +87,21 @@ class DeclaredCommand(VerbCommand):
     def _add(self, options: dict[str, Any]) -> None:
         with transaction.atomic():
             service = self.made_service(options)
-            self.edited(service.edit(service.new(), self.sent(options)), options)
+            self.report(service.edit(service.new(), self.sent(options)), options)
 
     def _set(self, options: dict[str, Any]) -> None:
         if not (sent := self.sent(options)):
             raise ValueError("say what to change; `--help` lists what there is")
-        self.edited(self.made_service(options).edit(self.found(options), sent), options)
+        self.report(self.made_service(options).edit(self.found(options), sent), options)
+
+    def report(self, edit: Edit, options: dict[str, Any]) -> None:
+        """Print what was added or changed, and what that warns of."""
+        self.edited(edit, options)
+        self.warn(edit.row, edit.warnings)
+
+    def warn(self, row: Any, warnings: list[str]) -> None:
+        for text in warnings:
+            self.stderr.write(self.style.WARNING(f"{one_line(row.name)}: {one_line(text)}"))
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         """Print what was added or changed."""

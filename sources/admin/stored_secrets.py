@@ -12,6 +12,7 @@ from delivery.models import StoredSecret
 from delivery.references import LONGEST_SECRET, PREFIX
 from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
+from jobs.formatting import some_of
 from operations.admin.base import WholePage, column, moment
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from sources.backups.reach import SET_SECRET
@@ -86,5 +87,4 @@ class StoredSecretAdmin(DeclaredAdmin):
         if not hasattr(secret, "users"):
             self.complete([secret])
         names = [f"{title} {name}" for title, of_it in secret.users.items() for name in of_it]
-        more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
-        return f"{', '.join(names[:MOST_SHOWN])}{more}" or "nothing"
+        return some_of(names, MOST_SHOWN) or "nothing"

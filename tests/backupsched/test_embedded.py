@@ -23,7 +23,7 @@ from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
 from backupsched.embedded.layout import reachable
 from backupsched.embedded.server import SETTINGS
 from backupsched.places import secret_key
-from backupsched.postgresql.base import DatabaseClient
+from backupsched.postgresql.base import DatabaseClient, DatabaseWrapper
 from jobs import conf
 from operations.doctor import Severity, installation
 from tests.waiting import eventually
@@ -145,6 +145,11 @@ def test_a_server_that_stands_still_is_not_waited_for_and_one_without_its_databa
     try:
         with pytest.raises(psycopg.OperationalError, match="timeout"):
             server.connect("backupsched")
+        database = DatabaseWrapper(settings.DATABASES["default"] | databases(None, server.layout.var_dir)["default"])
+        database.settings_dict["OPTIONS"]["connect_timeout"] = 2
+        monkeypatch.setattr(Server, "ensure_running", lambda server: pytest.fail("each thread would wait its turn"))
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            database.get_new_connection(database.get_connection_params())
     finally:
         os.kill(pid, signal.SIGCONT)
     server.connect("backupsched").close()

@@ -1,5 +1,6 @@
 """The home page: what it says is true, to each person what he may look at, and what did not change costs a 304."""
 
+import html
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,8 +15,10 @@ from django.utils import timezone
 from alerting import raising
 from dashboard.work import WAITS
 from jobs.backlog import hold, pause_queue
-from jobs.models import BacklogRecord, Hold, PausedQueue
+from jobs.models import BacklogRecord, Breaker, Hold, PausedQueue
 from jobs.states import Status, WaitingFor
+from operations.backlog.attention import needs
+from operations.backlog.summary import summary
 from sources.models import Assignment, CheckRound, Policy, Progress, Repository
 from sources.planning import AVAILABILITY, BACK_UP_NOW_PRIORITY, BACKUPS, KIND, REMOVAL, subject_of
 from tests.factories import make_record, make_worker
@@ -115,6 +118,31 @@ def test_is_not_well_while_a_queue_is_paused_and_resumes_it(admin_client, policy
     admin_client.post(ACT, {"do": "resume_queue:backups"})
     assert not PausedQueue.objects.exists()
     assert "is-well" in text_of(admin_client)
+
+
+def test_says_what_every_summary_says_of_queues_and_breakers(admin_client, policy):
+    pause_queue("backups", "disk is moved")
+    facts = {"failures": 3, "opened_at": timezone.now() - HOUR, "probe_at": NOW, "last_error": "it is full\n"}
+    breaker = Breaker.objects.create(key="repository:7", title="repository nas", **facts)
+    make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
+    make_record(Status.FAILED, finished_at=NOW)
+    page = html.unescape(text_of(admin_client))
+    said = {need.sort: need.what for need in needs(summary())}
+    assert said["breaker"].startswith("Repository nas has kept failing for 1 h (it is full); 1 record waits for it")
+    for sort in ("breaker", "failed"):
+        assert said[sort] in page
+    assert "disk is moved" in said["paused"]
+    assert said["paused"].partition(" for ")[0] in page
+    assert f"/admin/jobs/breaker/{breaker.pk}/change/" in page
+
+
+def test_what_passes_by_the_second_costs_a_304(admin_client, policy):
+    pause_queue("backups", "disk is moved")
+    PausedQueue.objects.update(paused_at=timezone.now() - timedelta(seconds=3.2))
+    first = admin_client.get(FACTS)
+    PausedQueue.objects.update(paused_at=timezone.now() - timedelta(seconds=5.7))
+    text_of(admin_client)
+    assert admin_client.get(FACTS, headers={"If-None-Match": first["ETag"]}).status_code == 304
 
 
 @pytest.mark.parametrize("name", ["gone", "\0"])

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from jobs import claiming, settling
+from jobs.formatting import some_of
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome, Succeeded
@@ -57,3 +58,9 @@ class TestRetryAfter:
         )
         record = settled(Failed("busy", retry_after=wanted), retry_policy=policy)
         assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + timedelta(seconds=waits))
+
+
+def test_some_of_many_are_named_and_the_others_counted() -> None:
+    assert some_of(["a", "b"], 2) == "a, b"
+    assert some_of(list("abcdefg")) == "a, b, c, d, e and 2 more"
+    assert some_of(["a b, c", "d", "e"], 1, "; ") == "a b, c; and 2 more"

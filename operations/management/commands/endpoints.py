@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from declarations.service import Edit
-from delivery.endpoints import Endpoints, endpoint_facts, secret_facts, undelivered
+from delivery.endpoints import NOT_SIGNED, Endpoints, endpoint_facts, secret_facts, undelivered
 from delivery.models import Endpoint, EndpointKind
 from delivery.signing import KEEP_FOR, rotate
 from jobs.conf import PROGRAM
@@ -81,6 +81,7 @@ class Command(DeclaredCommand):
         is_new, secret = edit.changed is None, None
         if is_new and edit.row.kind == EndpointKind.HTTP_CALLBACK:
             secret = rotate(edit.row)
+            edit.warnings.remove(NOT_SIGNED)
         if options["json"]:
             facts = endpoint_facts(edit.row) | ({"signing_secret": secret} if is_new else {})
             self.stdout.write(as_json(facts))

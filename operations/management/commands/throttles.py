@@ -43,10 +43,10 @@ class Command(DeclaredCommand):
         else:
             self._print([live], options)
             self.stdout.write(f"schedules: {one_line(', '.join(named_by) or 'none')}")
-        self._warn(throttle.name, throttles.warnings(throttle, live))
+        self.warn(throttle, throttles.warnings(throttle, live))
 
     def _pause(self, options: dict[str, Any]) -> None:
-        self.edited(self.service().edit(self.found(options), {"max_in_flight": 0}), options)
+        self.report(self.service().edit(self.found(options), {"max_in_flight": 0}), options)
 
     def _resume(self, options: dict[str, Any]) -> None:
         if options["max_in_flight"] < 1:
@@ -55,17 +55,12 @@ class Command(DeclaredCommand):
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         self._print(throttles.live([edit.row.pk]), options)
-        self._warn(edit.row.name, edit.warnings)
 
     def _print(self, found: list[Live], options: dict[str, Any]) -> None:
         if options["json"]:
             self.stdout.write(as_json([_facts(one) for one in found]))
         else:
             self.print_out(table(COLUMNS, [(one.throttle.name, *one.shown.values()) for one in found]))
-
-    def _warn(self, name: str, warnings: list[str]) -> None:
-        for line in warnings:
-            self.stderr.write(self.style.WARNING(f"{one_line(name)}: {line}"))
 
 
 def _facts(one: Live) -> dict[str, Any]:

@@ -76,8 +76,7 @@ class Command(DeclaredCommand):
             self.stdout.write(f"{one_line(edit.row)} is {'there' if is_new else 'changed'}")
             if key:
                 self.stdout.write(f"its key, shown this once: {key}")
-        for line in [*edit.warnings, *([KEEP_THE_KEY] if key else [])]:
-            self.stderr.write(self.style.WARNING(f"{one_line(edit.row)}: {line}"))
+        self.warn(edit.row, [KEEP_THE_KEY] if key else [])
 
     def _test(self, options: dict[str, Any]) -> None:
         repository = self.found(options)

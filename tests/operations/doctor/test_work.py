@@ -94,8 +94,8 @@ def an_open_breaker() -> None:
         (a_pause, "paused_queues", WARNING, {"paused": {"default": 1}}),
         (a_strange_kind, "unknown_kinds", PROBLEM, {"unknown": ["strange"]}),
         (an_open_breaker, "open_breakers", WARNING,
-         {"open": [{"key": "k:1", "title": "nas", "open_for": 3600.0, "waiting": 0, "last_error": "", "failures": 3,
-                    "trials": 0}]}),
+         {"open": [{"key": "k:1", "title": "nas", "open_for": 3600.0, "waiting": 0, "failures": 3, "trials": 0,
+                    "last_error": "no reason was given"}]}),
     ],
 )  # fmt: skip
 def test_what_needs_a_person_is_a_finding_in_the_words_of_the_summary(
