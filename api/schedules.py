@@ -9,7 +9,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 
-from api import history
+from api import edits, history
 from api.auth import Staff, operating, user_of, viewing
 from api.cursors import patiently
 from api.declared import Declared
@@ -146,7 +146,7 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
         try:
             fired = verbs.trigger_now(schedule, str(request.user))
         except ValueError as error:
-            raise ApiError(409, str(error), "ask again in a second") from error
+            raise ApiError(409, str(error), edits.DO_WHAT_IT_SAYS) from error
         history.noted(request, schedule, "Triggered")
         response = triggers.respond(fired.pk, 201)
         response["Location"] = f"/api{triggers.path}/{fired.pk}"
