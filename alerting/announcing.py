@@ -3,7 +3,7 @@
 A route is alerted of what is open and not known to it, and hears that it is over of what is known to it: so each once.
 During its quiet hours nothing goes out; what is over by their end was never known to it, and is not mentioned. Both is
 one statement a route, which counts and names the first few of each kind, and the message is written down in the same
-transaction.
+transaction. What is dated in the future was written by a clock that was ahead, and holds nothing up.
 """
 
 from datetime import datetime, timedelta
@@ -14,8 +14,6 @@ from alerting import sending
 from alerting.messages import MOST_NAMED, Group, message
 from alerting.models import AlertKind, AlertRoute
 from alerting.raising import AT_ONCE, FLUTTERING
-from jobs.set_aside import name_once
-from sources.domain.windows import Window
 
 APART = timedelta(minutes=5)
 """Between two messages of a route: what a dead switch brings down after the first few comes as one more."""
@@ -32,7 +30,8 @@ UPDATE alerting_alert
  WHERE CASE WHEN ended_at IS NULL
             THEN %(route)s <> ALL(known_to)
              AND (%(kinds)s::text[] = '{{}}' OR kind = ANY(%(kinds)s::text[]))
-             AND (kind <> ALL(%(fluttering)s::text[]) OR (raised_at <= %(settled)s AND calm_since IS NULL))
+             AND (kind <> ALL(%(fluttering)s::text[])
+                  OR (calm_since IS NULL AND (raised_at <= %(settled)s OR raised_at > %(now)s)))
              AND (policy_id IS NULL OR %(policies)s::bigint[] = '{{}}' OR policy_id = ANY(%(policies)s::bigint[]))
             ELSE known_to <> '{{}}' AND %(route)s = ANY(known_to) END
    AND (ended_at IS NULL OR known_to <> '{{}}')
@@ -68,12 +67,12 @@ def announce(now: datetime) -> int:
 def _announce_to(pk: int, now: datetime) -> int:
     # of two processes that look at the same moment one announces
     route = AlertRoute.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=pk, enabled=True).first()
-    if route is None or is_quiet(route, now) or (route.sent_at and route.sent_at > now - APART):
+    if route is None or sending.is_quiet(route, now) or (route.sent_at and now - APART < route.sent_at <= now):
         return 0
     policies = list(route.policies.values_list("pk", flat=True))
     fluttering = [str(kind) for kind in FLUTTERING]
     values = {"route": pk, "kinds": route.kinds, "policies": policies, "fluttering": fluttering}
-    values["settled"] = now - SETTLED_AFTER
+    values |= {"now": now, "settled": now - SETTLED_AFTER}
     with connection.cursor() as cursor:
         cursor.execute(ANNOUNCE, values)
         groups = [
@@ -88,15 +87,3 @@ def _announce_to(pk: int, now: datetime) -> int:
     rest = "\n\nMore may follow in five minutes." if sum(each.count for each in groups) >= AT_ONCE else ""
     sending.put(route, found.title, found.body + rest, found.type, now=now)
     return 1
-
-
-def is_quiet(route: AlertRoute, now: datetime) -> bool:
-    """Whether its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
-    if not route.quiet:
-        return False
-    try:
-        found = Window.parse(route.quiet, route.zone).current_or_next(now)
-    except ValueError as error:
-        name_once(f"the quiet hours of the alert route {route} are not kept: {error}")
-        return False
-    return found is None or found.opens_at <= now

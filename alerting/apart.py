@@ -10,10 +10,19 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
+
+from sources.processes.orders import bound_memory
 
 LONGEST_SECONDS = 60
 """After which this process ends, should its worker be gone."""
+LARGEST_MEMORY = 256 << 20
+"""Bytes. Apprise keeps what it is answered in memory, however much that is; it needs a sixth of this by itself."""
+MOST_PARTS = 3
+"""Of a message. Apprise waits for five seconds between two of them, and a pager calls for each."""
+TITLE = 300
+"""Characters: some services take the title as a part of the text."""
 
 
 class Refused(OSError):
@@ -23,6 +32,7 @@ class Refused(OSError):
 def main() -> None:
     signal.alarm(LONGEST_SECONDS)
     order = json.loads(sys.stdin.read())
+    bound_memory(LARGEST_MEMORY)
     guard(order["allowed"])
     answer = {"ok": True, "reason": ""} if (reason := send(order)) is None else {"ok": False, "reason": reason}
     sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -67,7 +77,8 @@ refusals: list[str] = []
 
 
 def send(order: dict[str, Any]) -> str | None:
-    """Send `title` and `body` to `url`, as `type`. Returns why it was not sent, perhaps with the URL; None: it was."""
+    """Send `title` and `body` to `url`, as `type`: in parts, where a service takes less at once. Returns why it was not
+    sent, perhaps with the URL; None: it was."""
     import apprise
 
     complaints = Complaints()
@@ -75,12 +86,34 @@ def send(order: dict[str, Any]) -> str | None:
     asset = apprise.AppriseAsset(
         app_id="Backup scheduler", app_desc="Backup scheduler", app_url="", secure_logging=True
     )
-    sender = apprise.Apprise(asset=asset)
-    if not sender.add(order["url"]):
+    # one URL: `Apprise.add` would take several in one text, of which the first alone was looked at
+    service = apprise.Apprise.instantiate(order["url"], asset=asset)
+    if service is None:
         return "Apprise cannot read the URL: is a part of it missing?"
-    if sender.notify(title=order["title"], body=order["body"], notify_type=order["type"], body_format="text"):
+    if service.overflow_mode == apprise.OverflowMode.UPSTREAM:
+        service.overflow_mode = apprise.OverflowMode.SPLIT
+    service.send = bounded(service.send)  # type: ignore[method-assign]
+    sender, body = apprise.Apprise(service, asset=asset), cut(order["body"], MOST_PARTS * (service.body_maxlen - TITLE))
+    if sender.notify(title=order["title"], body=body, notify_type=order["type"], body_format="text"):
         return None
     return "; ".join(dict.fromkeys([*refusals, *complaints.lines])) or "Apprise gave no reason"
+
+
+def cut(body: str, longest: int) -> str:
+    return body if len(body) <= longest else f"{body[:longest]}\n… and more: the list of alerts has the rest."
+
+
+def bounded(send: Callable[..., bool]) -> Callable[..., bool]:
+    """`send`, which fails when what it is answered does not fit into the memory."""
+
+    def send_bounded(*args: Any, **kwargs: Any) -> bool:
+        try:
+            return send(*args, **kwargs)
+        except MemoryError:
+            refusals.append("it answers without end")
+            return False
+
+    return send_bounded
 
 
 class Complaints(logging.Handler):

@@ -21,29 +21,31 @@ SHOWN = 10
 
 
 def send_due(now: datetime | None = None) -> str:
-    """Write down the digests that are due, and send what waits. Returns how many, in words."""
+    """Write down the digests that are due: the next round of a minute sends them. Returns how many, in words."""
     instant, written = now or database_clock(), 0
     for route in AlertRoute.objects.filter(enabled=True).exclude(digest=Digest.NONE):
         if is_due(route, instant):
-            usual = timedelta(days=7 if route.digest == Digest.WEEKLY else 1)
-            title, body = text(route.digest_at or instant - usual, instant)
+            since = instant - timedelta(days=7 if route.digest == Digest.WEEKLY else 1)
+            if route.digest_at and route.digest_at <= instant:
+                since = route.digest_at
+            title, body = text(since, instant)
             with transaction.atomic():
                 sending.put(route, title, body, now=instant)
                 AlertRoute.objects.filter(pk=route.pk).update(digest_at=instant)
             written += 1
-    if written:
-        sending.deliver_due()
     return several(written, "digest")
 
 
 def is_due(route: AlertRoute, now: datetime) -> bool:
     """From eight in the morning, of each day or Monday; later, even on another day, if nothing ran then. The first
-    digest of a route comes on such a day."""
+    digest of a route comes on such a day. One that is dated in the future was of a clock that was ahead."""
     here = now.astimezone(zone_of(route.zone))
     latest = here.replace(hour=HOUR, minute=0, second=0, microsecond=0)
     latest -= timedelta(days=here < latest)
     latest -= timedelta(days=latest.weekday() if route.digest == Digest.WEEKLY else 0)
-    return latest.date() == here.date() if route.digest_at is None else route.digest_at < latest
+    if route.digest_at is None:
+        return latest.date() == here.date()
+    return not latest <= route.digest_at <= now
 
 
 def text(since: datetime, now: datetime) -> tuple[str, str]:

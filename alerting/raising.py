@@ -55,7 +55,7 @@ SELECT kind, subject, policy_id, left(name, 300), COALESCE(since, %(now)s), left
     ON CONFLICT DO NOTHING
 RETURNING 1
 ), moving AS (
-SELECT a.id, h.kind IS NULL AS calm, COALESCE(a.calm_since, %(now)s) AS calm_since
+SELECT a.id, h.kind IS NULL AS calm, LEAST(a.calm_since, %(now)s) AS calm_since
   FROM alerting_alert a
   LEFT JOIN holds h ON h.kind = a.kind AND h.subject = a.subject
  WHERE a.ended_at IS NULL AND (h.kind IS NULL OR a.calm_since IS NOT NULL)
@@ -66,7 +66,8 @@ UPDATE alerting_alert a
                        THEN %(now)s END
   FROM moving m
  WHERE a.id = m.id
-   AND (NOT m.calm OR a.calm_since IS NULL OR a.kind <> ALL(%(fluttering)s::text[]) OR m.calm_since <= %(calm_before)s)
+   AND (NOT m.calm OR a.calm_since IS DISTINCT FROM m.calm_since OR a.kind <> ALL(%(fluttering)s::text[])
+        OR m.calm_since <= %(calm_before)s)
 RETURNING 1
 )
 SELECT (SELECT count(*) FROM reopened) + (SELECT count(*) FROM raised) + (SELECT count(*) FROM moved)

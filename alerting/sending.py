@@ -5,9 +5,10 @@
                   Apprise each, and writes down what came of it
     in_background the same in a thread, since a worker's loop waits for nothing
 
-What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it. A
-message may come twice when a process dies between sending and writing that down. The URL is fetched at each attempt,
-from where its route refers to, and stands in no row, no log and no message.
+What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it. In the
+quiet hours of its route no alert is tried. A message may come twice when a process dies between sending and writing
+that down. The URL is fetched at each attempt, from where its route refers to, and stands in no row, no log and no
+message.
 """
 
 import json
@@ -30,6 +31,8 @@ from delivery.redaction import redacted
 from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import first_line, moment, several
+from jobs.set_aside import name_once
+from sources.domain.windows import Window
 from sources.processes import runner
 from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
@@ -44,6 +47,7 @@ TEST_SECONDS = 20.0
 LEASE = timedelta(minutes=2)
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=1)
 TRIED_FOR = timedelta(days=1)
+LATE = timedelta(minutes=10)
 LONGEST_REASON = 1000
 SHOWN_FOR = timedelta(days=7)
 """For which a message that was given up is shown as undelivered."""
@@ -59,9 +63,11 @@ def put(
 
 
 def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
-    """Messages whose last attempt failed: what is tried again, and what was given up in the last week."""
+    """Messages whose last attempt failed: what is tried again, and what was given up in the last week. None of a route
+    that a person has switched off."""
     recent = Q(next_at__isnull=False) | Q(made_at__gt=(now or database_clock()) - SHOWN_FOR)
-    return AlertMessage.objects.filter(recent, delivered_at=None).exclude(error="").select_related("route")
+    failed = AlertMessage.objects.filter(recent, delivered_at=None, route__enabled=True).exclude(error="")
+    return failed.select_related("route")
 
 
 def in_need(now: datetime) -> list[str]:
@@ -74,7 +80,7 @@ def in_need(now: datetime) -> list[str]:
 
 def in_background() -> None:
     """Send what is due in a thread, unless one of this process does."""
-    if not _one_at_a_time.locked() and AlertMessage.objects.filter(next_at__lte=database_clock()).exists():
+    if not _one_at_a_time.locked() and _due(database_clock()).exists():
         start_thread(deliver_due)
 
 
@@ -104,14 +110,36 @@ def deliver_due(now: datetime | None = None) -> int:
         return tried
 
 
+def _due(now: datetime) -> QuerySet[AlertMessage]:
+    """What may go out now. No message waits for longer than LONGEST_WAIT: a later `next_at` is of a clock that was
+    ahead."""
+    quiet = [route for route in AlertRoute.objects.filter(enabled=True).exclude(quiet=[]) if is_quiet(route, now)]
+    due = AlertMessage.objects.filter(Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_WAIT), route__enabled=True)
+    return due.exclude(~Q(type=MessageType.INFO), route__in=quiet)
+
+
+def is_quiet(route: AlertRoute, now: datetime) -> bool:
+    """Whether its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
+    if not route.quiet:
+        return False
+    try:
+        found = Window.parse(route.quiet, route.zone).current_or_next(now)
+    except ValueError as error:
+        name_once(f"the quiet hours of the alert route {route} are not kept: {error}")
+        return False
+    return found is None or found.opens_at <= now
+
+
 @transaction.atomic
 def _take(now: datetime) -> AlertMessage | None:
-    due = AlertMessage.objects.filter(next_at__lte=now, route__enabled=True)
     # what was never tried comes first: a route that hangs takes ANSWER_SECONDS for each of its messages
-    due = due.order_by("attempts", "next_at", "pk").select_for_update(skip_locked=True, of=("self",))
+    due = _due(now).order_by("attempts", "next_at", "pk").select_for_update(skip_locked=True, of=("self",))
     message = due.select_related("route").first()
     if message is not None:
         AlertMessage.objects.filter(pk=message.pk).update(next_at=now + LEASE, attempts=F("attempts") + 1)
+        # what has come meanwhile, as that all is well again, may be newer than this
+        if message.error or now - message.made_at > LATE:
+            message.body += f"\n\nWritten at {moment(message.made_at)} UTC: it could not be delivered before."
     return message
 
 
@@ -137,9 +165,7 @@ def send(message: AlertMessage, seconds: float | None = None) -> str:
         return f"its URL is not known here: {error}"
     if problem := urls.problem_with(url):
         return f"its URL {problem}"
-    # what has come meanwhile, as that all is well again, may be newer than this
-    late = f"\n\nWritten at {moment(message.made_at)} UTC: it could not be delivered before." if message.error else ""
-    about = {"title": message.title, "body": message.body + late, "type": message.type}
+    about = {"title": message.title, "body": message.body, "type": message.type}
     order = about | {"url": url, "allowed": list(settings.CALLBACKS_ALLOWED)}
     try:
         answer = _ask(order, patience)
@@ -147,8 +173,7 @@ def send(message: AlertMessage, seconds: float | None = None) -> str:
         return f"no process can be started here: {error}"
     if answer.get("ok"):
         return ""
-    reason = answer.get("reason") or f"it did not answer within {patience:g} s"
-    return f"{urls.shown(url)}: {redacted(reason, urls.secrets_of(url))}"[:LONGEST_REASON]
+    return f"{urls.shown(url)}: {redacted(answer['reason'], urls.secrets_of(url))}"[:LONGEST_REASON]
 
 
 def send_test(route: AlertRoute) -> str:
@@ -177,5 +202,9 @@ def _ask(order: dict[str, Any], patience: float) -> dict[str, Any]:
 
     argv = (sys.executable, "-I", "-c", PROGRAM, str(ROOT))
     command = Command(argv, stall_timeout=patience, grace=0.0, given=json.dumps(order).encode())
-    runner.run(command, stop=threading.Event(), on_line=take)
-    return answers[-1] if answers else {}
+    ended = runner.run(command, stop=threading.Event(), on_line=take)
+    if answers:
+        return answers[-1]
+    if ended.ending is runner.Ending.STALLED:
+        return {"reason": f"it did not answer within {patience:g} s"}
+    return {"reason": f"the process that sends it ended with {ended.exit_code}: {' '.join(ended.last_lines[-1:])}"}

@@ -131,7 +131,9 @@ class AssignmentEdits(Service[Assignment]):
         return []
 
     def uses(self, row: Assignment) -> list[str]:
-        return repository_edits.backups_of(row.backups.all())
+        over = f"or its source: DELETE /api/sources/{row.source_id} with `backups`"
+        then = f"delete it on its page in the admin, which says what stays in its repository, {over}"
+        return repository_edits.points_of(row.backups.all(), row.copies.all(), then)
 
 
 class Assignments(Declared[Assignment]):

@@ -123,7 +123,7 @@ class Declared(Resource[Row]):
     @transaction.atomic
     def change(self, request: HttpRequest, row_id: int, body: BaseModel) -> HttpResponse:
         """Raises: ApiError (400, 404, 409, 412, 422)."""
-        service, row = self._locked(request, row_id)
+        service, row = self.locked(request, row_id)
         edit = edits.write(service, row, {name: getattr(body, name) for name in body.model_fields_set})
         if edit.changed:
             history.noted(request, row, f"Changed {', '.join(sorted(edit.changed))}")
@@ -132,10 +132,10 @@ class Declared(Resource[Row]):
     @transaction.atomic
     def delete(self, request: HttpRequest, row_id: int, backups: str | None = None) -> HttpResponse:
         """Raises: ApiError (400, 404, 409, 412)."""
-        service, row = self._locked(request, row_id)
+        service, row = self.locked(request, row_id)
         return edits.remove(request, service, row, backups) if backups else edits.delete(request, service, row)
 
-    def _locked(self, request: HttpRequest, row_id: int) -> tuple[Service[Any], Row]:
+    def locked(self, request: HttpRequest, row_id: int) -> tuple[Service[Any], Row]:
         """The service of who asks, and the row: locked, as `If-Match` says. Raises: ApiError (400, 404, 409, 412)."""
         service = self.service(user_of(request))
         if not service.lock(row_id):

@@ -17,8 +17,8 @@ from declarations.service import Edit, InUse, Service
 from jobs.formatting import some_of
 from sources import removing
 
-DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"
-"""The hint of a 409 whose detail tells for each use what to do about it."""
+DO_WHAT_IT_SAYS = "do what `detail` says"
+"""The hint of a 409 whose detail tells what to do."""
 
 OF_BACKUPS = "What becomes of the files of its backups; left out, what has backups is not deleted"
 BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]}  # type: ignore[type-arg]

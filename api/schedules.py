@@ -9,7 +9,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 
-from api import history
+from api import edits, history
 from api.auth import Staff, operating, user_of, viewing
 from api.cursors import patiently
 from api.declared import Declared
@@ -22,10 +22,9 @@ from api.triggers import resource as triggers
 from declarations.problems import lines_of
 from schedules import declarations, verbs
 from schedules.capacity import check
-from schedules.capacity_report import facts_of
+from schedules.capacity_report import Plan, plan_of
 from schedules.editing import Schedules
 from schedules.models import Schedule
-from schedules.obstacles import obstacle_to_editing
 from schedules.previews import coming_batches
 
 MOST_PREVIEWED = 100
@@ -65,53 +64,6 @@ class PreviewAnswer(Schema):
     triggers: list[PreviewedTrigger]
 
 
-class PlanMessage(Schema):
-    """A sentence about a plan. `level`: good, warning, bad, or empty."""
-
-    level: str
-    text: str
-
-
-class PlanVerdict(Schema):
-    """`needed_pace`: events a second; `batch_takes`, `longest`: seconds; `busy`: share of the time asked for."""
-
-    needed_pace: float
-    batch_takes: float
-    batches: int
-    batches_too_late: int
-    first_too_late: datetime | None
-    longest: float | None
-    busy: float
-
-
-class PlanCurve(Schema):
-    """Events a minute over the days: the busiest minute, the mean, and the busiest minute of each hour."""
-
-    peak: float
-    busiest_minute: datetime | None
-    mean: float
-    busiest_minute_of_each_hour: list[float]
-
-
-class PlanAnswer(Schema):
-    """The load of the next seven days, beside what shares its throttle, and whether batches complete in their window.
-
-    `pace`: events a second that get through. `verdict` null: its throttle is paused.
-    """
-
-    schedule: str
-    start: datetime
-    next_triggers: list[datetime]
-    events: int
-    shares_its_throttle_with: list[str]
-    seconds_each: float
-    seconds_each_is_assumed: bool
-    pace: float
-    verdict: PlanVerdict | None
-    load: PlanCurve
-    messages: list[PlanMessage]
-
-
 class SchedulesOfTheApi(Declared[Schedule]):
     """Schedules. The emitter follows an edit at its next look, within a second.
 
@@ -146,7 +98,7 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
         try:
             fired = verbs.trigger_now(schedule, str(request.user))
         except ValueError as error:
-            raise ApiError(409, str(error), "ask again in a second") from error
+            raise ApiError(409, str(error), edits.DO_WHAT_IT_SAYS) from error
         history.noted(request, schedule, "Triggered")
         response = triggers.respond(fired.pk, 201)
         response["Location"] = f"/api{triggers.path}/{fired.pk}"
@@ -155,13 +107,13 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
     return once(request, fire)
 
 
-@resource.verb("pause", operating(), "Pause a schedule", has=["etag", "conflict"])
+@resource.verb("pause", operating(), "Pause a schedule", has=["etag", "if-match", "conflict"])
 def pause(request: HttpRequest, schedule: Schedule) -> None:
     """It triggers nothing until it is resumed. What it has emitted goes on."""
     _switch(request, schedule, enabled=False)
 
 
-@resource.verb("resume", operating(), "Resume a schedule", has=["etag", "conflict"])
+@resource.verb("resume", operating(), "Resume a schedule", has=["etag", "if-match", "conflict"])
 def resume(request: HttpRequest, schedule: Schedule) -> None:
     """It triggers from now on. What it would have triggered while it was paused is not caught up."""
     _switch(request, schedule, enabled=True)
@@ -187,19 +139,17 @@ def preview(request: HttpRequest, schedule: Schedule, query: Query[PreviewQuery]
     }
 
 
-@resource.verb(
-    "plan", viewing("schedules.schedule"), "The load of the next seven days", answer=PlanAnswer, method="get"
-)
-def plan(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
+@resource.verb("plan", viewing("schedules.schedule"), "The load of the next seven days", answer=Plan, method="get")
+def plan(request: HttpRequest, schedule: Schedule) -> Plan:
     """And whether its batches complete in their windows at the pace of its throttle."""
     return _plan(schedule)
 
 
 @router.post(
     "/schedules/plan", auth=Staff(Scope.READ, "schedules.add_schedule", "schedules.change_schedule"),
-    response=PlanAnswer, operation_id="plan_new_schedule", summary="The load of a schedule that is not saved",
+    response=Plan, operation_id="plan_new_schedule", summary="The load of a schedule that is not saved",
 )  # fmt: skip
-def plan_new(request: HttpRequest, body: declarations.Schedule) -> dict[str, Any]:
+def plan_new(request: HttpRequest, body: declarations.Schedule) -> Plan:
     """As for one that is saved. Nothing is saved."""
     row, service = Schedule(), Schedules(user_of(request))
     service.free.add(body.name)
@@ -210,20 +160,18 @@ def plan_new(request: HttpRequest, body: declarations.Schedule) -> dict[str, Any
     return _plan(row)
 
 
-def _plan(schedule: Schedule) -> dict[str, Any]:
+def _plan(schedule: Schedule) -> Plan:
     """Raises: ApiError (422) for one that was stored past its form."""
     try:
         with patiently():
-            return facts_of(check(schedule))
+            return plan_of(check(schedule))
     except (ValueError, OverflowError) as error:
         raise ApiError(422, f"no plan is possible: {error}", "correct the schedule") from error
 
 
 @transaction.atomic
 def _switch(request: HttpRequest, schedule: Schedule, *, enabled: bool) -> None:
-    locked = Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
-    if obstacle := obstacle_to_editing(locked):
-        raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
+    _, locked = resource.locked(request, schedule.pk)
     if locked.enabled != enabled:
         verbs.resume(locked) if enabled else verbs.pause(locked)
         history.noted(request, locked, "Resumed" if enabled else "Paused")

@@ -1,8 +1,9 @@
-"""A capacity check in words: its messages, and its facts by name for `--json` and the API. Pure."""
+"""A capacity check in words: its messages, and the plan that `--json` and the API tell. Pure."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from math import ceil
-from typing import Any, NamedTuple
 
 from jobs.durations import span
 from jobs.formatting import several, some_of
@@ -11,11 +12,55 @@ from schedules.capacity import MINUTES, Capacity
 GOOD, WARNING, BAD = "good", "warning", "bad"
 
 
-class Message(NamedTuple):
-    """One sentence; `level` is GOOD, WARNING or BAD, or empty for what is only to be known."""
+@dataclass(frozen=True)
+class Message:
+    """A sentence about a plan. `level`: good, warning, bad, or empty for what is only to be known."""
 
     level: str
     text: str
+
+
+@dataclass(frozen=True)
+class PlanVerdict:
+    """`needed_pace`: events a second; `batch_takes`, `longest`: seconds; `busy`: share of the time asked for."""
+
+    needed_pace: float
+    batch_takes: float
+    batches: int
+    batches_too_late: int
+    first_too_late: datetime | None
+    longest: float | None
+    busy: float
+
+
+@dataclass(frozen=True)
+class PlanCurve:
+    """Events a minute over the days: the busiest minute, the mean, and the busiest minute of each hour."""
+
+    peak: float
+    busiest_minute: datetime | None
+    mean: float
+    busiest_minute_of_each_hour: list[float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The load of the next seven days, beside what shares its throttle, and whether batches complete in their window.
+
+    `pace`: events a second that get through. `verdict` null: its throttle is paused.
+    """
+
+    schedule: str
+    start: datetime
+    next_triggers: list[datetime]
+    events: int
+    shares_its_throttle_with: list[str]
+    seconds_each: float
+    seconds_each_is_assumed: bool
+    pace: float
+    verdict: PlanVerdict | None
+    load: PlanCurve
+    messages: list[Message]
 
 
 def messages(found: Capacity) -> list[Message]:
@@ -66,24 +111,18 @@ def _verdict(found: Capacity) -> list[Message]:
     return [*report, Message("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
 
 
-def facts_of(found: Capacity) -> dict[str, Any]:
-    """`verdict` is null when its throttle is paused. The load has the busiest minute of each hour."""
+def plan_of(found: Capacity) -> Plan:
     demand, load = found.demand, found.load
-    verdict = {name: getattr(found, name) for name in ("needed_pace", "batch_takes", "busy")} | {
-        "batches": len(found.ended), "longest": max((seconds for _, seconds in found.ended), default=None),
-        "batches_too_late": len(found.late), "first_too_late": found.late[0][0] if found.late else None,
-    }  # fmt: skip
-    return {
-        "schedule": demand.schedule.name, "start": found.start, "next_triggers": found.next_triggers,
-        "events": demand.events, "shares_its_throttle_with": found.others, "seconds_each": demand.seconds_each,
-        "seconds_each_is_assumed": not demand.is_measured, "pace": found.pace,
-        "verdict": verdict if found.pace else None,
-        "load": {
-            "peak": max(load), "busiest_minute": found.busiest if any(load) else None, "mean": sum(load) / MINUTES,
-            "busiest_minute_of_each_hour": found.columns(MINUTES // 60),
-        },
-        "messages": [message._asdict() for message in messages(found)],
-    }  # fmt: skip
+    longest = max((seconds for _, seconds in found.ended), default=None)
+    first = found.late[0][0] if found.late else None
+    late = len(found.late)
+    verdict = PlanVerdict(found.needed_pace, found.batch_takes, len(found.ended), late, first, longest, found.busy)
+    busiest = found.busiest if any(load) else None
+    return Plan(
+        demand.schedule.name, found.start, found.next_triggers, demand.events, found.others, demand.seconds_each,
+        not demand.is_measured, found.pace, verdict if found.pace else None,
+        PlanCurve(max(load), busiest, sum(load) / MINUTES, found.columns(MINUTES // 60)), messages(found),
+    )  # fmt: skip
 
 
 def _rate(a_second: float) -> str:

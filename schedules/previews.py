@@ -1,6 +1,6 @@
 """The coming batches of a schedule: when each triggers and its events start. For `manage.py preview` and the API."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -61,7 +61,7 @@ def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None
         "window_for": schedule.window_for,
         "stagger": schedule.stagger,
         "batches": [_batch_facts(batch, schedule.period.tzinfo) for batch in batches],
-        "messages": [message._asdict() for message in messages(check(schedule, now))],
+        "messages": [asdict(message) for message in messages(check(schedule, now))],
     }
 
 

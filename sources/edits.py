@@ -22,7 +22,7 @@ from sources.backups import overlaps, reach
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.models import Backup, Copy, Format, Policy, Repository, Source
-from sources.repository_edits import backups_of, first_messages
+from sources.repository_edits import REMOVES, first_messages, points_of
 from sources.secrets_by_reference import problem_with_stored
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
@@ -104,7 +104,8 @@ class Policies(Service[Policy]):
 
     def uses(self, row: Policy) -> list[str]:
         count = row.assignments.count()
-        under = f"{count:,} source{'s are' if count != 1 else ' is'} under it"
+        many = f"{count:,} sources are under it: delete their assignments first"
+        under = "1 source is under it: delete its assignment first" if count == 1 else many
         return [*([under] if count else []), *super().uses(row)]
 
     def delete(self, row: Policy) -> None:
@@ -174,7 +175,8 @@ class Sources(Service[Source]):
         return []
 
     def uses(self, row: Source) -> list[str]:
-        return backups_of(Backup.objects.filter(assignment__source=row), f"source {quote(row.name)}")
+        backups, copies = Backup.objects.filter(assignment__source=row), Copy.objects.filter(assignment__source=row)
+        return points_of(backups, copies, REMOVES.format(f"source {quote(row.name)}"))
 
 
 def _left_copies(policy: Policy) -> list[str]:

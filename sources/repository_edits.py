@@ -18,7 +18,7 @@ from jobs.breakers import verbs
 from jobs.conf import PROGRAM
 from sources import declarations, removing
 from sources.backups import overlaps, reach, repositories
-from sources.models import Backup, Format, Repository
+from sources.models import Backup, Copy, Format, Repository
 from sources.repository_breaker import guarded_by, try_again
 from sources.secrets_by_reference import problem_with_stored, store_secret
 from sources.storage.recovery import LOST
@@ -36,6 +36,8 @@ KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
     f"`{PROGRAM} repositories key export NAME` prints it with what to do"
 )
+
+REMOVES = f"`{PROGRAM} remove {{}}` deletes it with or without their files"
 
 UNLIKE = (
     "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
@@ -160,8 +162,10 @@ class Repositories(Service[Repository]):
         return [used_by(row.name, "policy", sorted(each), field) for field, each in names.items() if each]
 
     def uses(self, row: Repository) -> list[str]:
-        removed = f"repository {quote(row.name)}"
-        return [*self.users(row), *(backups_of(row.backups.all(), removed) or copies_in(row, removed))]
+        return [
+            *self.users(row),
+            *points_of(row.backups.all(), row.copies.all(), REMOVES.format(f"repository {quote(row.name)}")),
+        ]
 
     def delete(self, row: Repository) -> None:
         """Its breaker goes with it."""
@@ -197,24 +201,13 @@ def make_directory(location: str) -> str | None:
     return repositories.why("not_made", location)
 
 
-def backups_of(backups: QuerySet[Backup], removed: str = "") -> list[str]:
-    """Why what these backups are of is not deleted at once, in a sentence; none when there are none.
-
-    `removed`: what the command `remove` is to be given for it.
-    """
-    count = backups.count()
-    if not count:
-        return []
-    text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
-    return [f"{text}: `{PROGRAM} remove {removed}` deletes it with or without their files" if removed else text]
-
-
-def copies_in(row: Repository, removed: str) -> list[str]:
-    """The same of copies."""
-    count = row.copies.exclude(points=[]).count()
-    sources = "1 source" if count == 1 else f"{count:,} sources"
-    text = f"it holds copies of {sources}: `{PROGRAM} remove {removed}` deletes it with or without their files"
-    return [text] if count else []
+def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> list[str]:
+    """Why what these backups and copies are of is not deleted at once, in a sentence with what to do, `then`; none when
+    there are none."""
+    if count := backups.count():
+        text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
+        return [f"{text}: {then}"]
+    return [f"it has copies of points: {then}"] if copies.exclude(points=[]).exists() else []
 
 
 def first_messages(error: ValidationError) -> dict[str, str]:

@@ -82,6 +82,20 @@ def test_a_source_is_overdue_after_two_missed_chances(window: list[Any], exclude
     assert overdue.source.name in messages[0].body
 
 
+def test_a_clock_that_was_ahead_silences_no_route():
+    make_route()
+    ahead = AT + timedelta(days=300)
+    Breaker.objects.create(key="repository:1", title="nas", opened_at=AT, probe_at=AT, failures=3)
+    failing()
+    assert titles(ahead) == ["A source is failing"]
+    failing()
+    assert titles(AT) == ["A repository cannot be used, and 1 more"]
+    Breaker.objects.update(opened_at=None)
+    assert titles(ahead) == []
+    assert [titles(AT + minute * MINUTE) for minute in range(6, 11)] == [[]] * 5
+    assert titles(AT + 11 * MINUTE) == ["OK again: a repository cannot be used"]
+
+
 def test_three_hundred_sources_of_three_policies_are_one_message(monkeypatch):
     make_route()
     policies = [make_policy() for _ in range(3)]

@@ -1,19 +1,22 @@
 """Messages go out by Apprise, in a process of its own, to what may be reached and nowhere else."""
 
+import asyncio
 import json
 import socket
 import threading
+from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from alerting import rounds, sending
-from alerting.models import AlertMessage
+from alerting.models import AlertMessage, AlertRoute
 from jobs import periodic
 from jobs.clock import database_clock
 from operations.backlog.summary import summary
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.alerting.receiving import mail_server
-from tests.delivery.receiver import answering, receiving
+from tests.delivery.receiver import answering, receiving, speaking
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +69,79 @@ def test_what_comes_late_says_when_it_was_written():
         sending.deliver_due(AT + 2 * MINUTE)
         first, second = (json.loads(request.body)["message"] for request in receiver.requests)
     assert second == f"{first}\n\nWritten at 2026-03-02 12:00:00 UTC: it could not be delivered before."
+
+
+def test_an_alert_that_failed_waits_for_the_end_of_quiet_hours_and_a_digest_does_not():
+    with receiving(answering(503)) as receiver:
+        url, quiet = f"json://127.0.0.1:{receiver.port}/hook", [{"days": "mon-sun", "start": "12:01", "end": "14:00"}]
+        route = make_route(url, quiet=quiet)
+        failing()
+        look(AT)
+        assert sending.deliver_due(AT) == 1
+        assert sending.deliver_due(AT + 30 * MINUTE) == 0
+        sending.put(route, "digest", "body", now=AT)
+        assert sending.deliver_due(AT + 30 * MINUTE) == 1
+        assert sending.deliver_due(AT + 120 * MINUTE) == 2
+
+
+def test_a_route_that_was_switched_off_is_no_trouble_and_what_it_gets_then_says_when_it_was_written():
+    with receiving() as receiver:
+        route = make_route(f"json://127.0.0.1:{receiver.port}/hook")
+        for title, error in (("tried before", "refused"), ("never tried", "")):
+            AlertMessage.objects.filter(pk=sending.put(route, title, "body", now=AT).pk).update(error=error)
+        assert sending.undelivered(AT).count() == 1
+        AlertRoute.objects.update(enabled=False)
+        assert not sending.undelivered(AT).exists()
+        assert sending.deliver_due(AT) == 0
+        AlertRoute.objects.update(enabled=True)
+        sending.deliver_due(AT + 60 * MINUTE)
+    assert ["Written at 2026-03-02 12:00:00 UTC" in str(request.body) for request in receiver.requests] == [True] * 2
+
+
+def test_what_was_written_down_while_a_clock_was_ahead_goes_out():
+    with receiving() as receiver:
+        sending.put(make_route(f"json://127.0.0.1:{receiver.port}/hook"), "title", "body", now=AT + timedelta(days=300))
+        assert deliver_all() == [""]
+        assert len(receiver.requests) == 1
+
+
+def test_a_message_that_is_longer_than_a_service_takes_arrives_in_parts():
+    with receiving() as receiver:
+        lines = [f"source {number} {'x' * 100}" for number in range(300)]
+        sending.put(make_route(f"mmost://127.0.0.1:{receiver.port}/{'a' * 24}"), "title", "\n".join(lines), now=AT)
+        assert deliver_all() == [""]
+        texts = [json.loads(request.body)["text"] for request in receiver.requests]
+    assert max(map(len, texts)) <= 4000
+    assert all(any(line in text for text in texts) for line in lines[:60:20])
+    assert "… and more: the list of alerts has the rest." in texts[-1]
+
+
+def test_an_answer_without_end_is_given_up_before_it_fills_the_memory():
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(bytes(1_000_000))
+                await writer.drain()
+
+    with speaking(speak) as server:
+        sending.put(make_route(f"json://127.0.0.1:{server.port}/hook"), "title", "body", now=AT)
+        [error] = deliver_all()
+    assert "it answers without end" in error
+
+
+def test_a_second_url_behind_the_first_is_none():
+    with receiving() as receiver:
+        sending.put(make_route(f"json://127.0.0.1:{receiver.port}/hook;syslog://_"), "title", "body", now=AT)
+        assert deliver_all() == [""]
+        assert "syslog" in receiver.requests[0].path, "a part of the one URL"
+
+
+def test_a_process_that_cannot_send_says_so(monkeypatch):
+    monkeypatch.setattr(sending, "PROGRAM", "raise SystemExit('no room')")
+    sending.put(make_route(), "title", "body", now=AT)
+    [error] = deliver_all()
+    assert error == "json://127.0.0.1/…: the process that sends it ended with 1: no room"
 
 
 def test_nothing_connects_to_what_is_not_allowed(settings):

@@ -103,6 +103,7 @@ class TestEditing:
         )  # fmt: skip
         for answer in asked:
             assert "policy" in problem_of(answer, 409)["detail"]
+        assert problem_of(program.post(f"{path}/trigger"), 409)["hint"] == "do what `detail` says"
 
     def test_filters(self, schedule: Schedule, program: Program) -> None:
         throttle = make_throttle(1)

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, table
 from schedules import batches, verbs
 from schedules.capacity import check
-from schedules.capacity_report import facts_of, messages
+from schedules.capacity_report import messages, plan_of
 from schedules.editing import Schedules
 from schedules.facts import STATES, describe_trigger, schedule_facts, trigger_facts, trigger_times
 from schedules.models import Schedule, Trigger
@@ -83,7 +84,7 @@ class Command(DeclaredCommand):
         schedule = self.found(options)
         found = check(schedule)
         if options["json"]:
-            self.stdout.write(as_json(facts_of(found)))
+            self.stdout.write(as_json(asdict(plan_of(found))))
         else:
             self.print_out(Group(Text(f"The plan of {schedule}"), capacity_view(found)))
 
@@ -91,7 +92,7 @@ class Command(DeclaredCommand):
         """With its capacity: whether each batch completes in its window."""
         schedule, found = edit.row, check(edit.row)
         if options["json"]:
-            self.stdout.write(as_json(schedule_facts(schedule) | {"plan": facts_of(found)}))
+            self.stdout.write(as_json(schedule_facts(schedule) | {"plan": asdict(plan_of(found))}))
             return
         changes = f"changed: {', '.join(sorted(edit.changed or ()))}" if edit.changed else "nothing to change"
         self.stdout.write(f"{schedule}: {'added' if edit.changed is None else changes}")

@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status, WaitingFor
-from sources.models import Assignment, Backup, CheckRound, Repository
+from sources.models import Assignment, Backup, CheckRound, Copy, Repository
 from sources.repository_breaker import guarded_by
 from tests.api.asking import Program, check_filters, fields_of, made, pages_of, problem_of
 from tests.api.sources.making import add_backup
@@ -69,8 +69,22 @@ class TestAssignments:
         add_backup(assignment)
         add_backup(assignment)
         facts = problem_of(program.delete(f"assignments/{assignment.pk}"), 409)
-        assert "2 backups of it are recorded" in facts["detail"]
+        assert facts["detail"] == (
+            "the assignment is in use: 2 backups of it are recorded: delete it on its page in the admin, which says "
+            f"what stays in its repository, or its source: DELETE /api/sources/{assignment.source_id} with `backups`."
+        )
+        assert program.delete(f"sources/{assignment.source_id}?backups=keep").status_code == 202
         assert program.delete(f"assignments/{make_assignment().pk}").status_code == 204
+
+    @pytest.mark.parametrize("what", ["assignments", "sources"])
+    def test_one_of_which_copies_alone_are_left_stays(self, what: str, program: Program) -> None:
+        assignment, now = make_assignment(), timezone.now()
+        offsite = Repository.objects.create(name="offsite", location="/srv/offsite")
+        Copy.objects.create(assignment=assignment, repository=offsite, planned_at=now, points=["20260301T090000Z"])
+        path = f"{what}/{assignment.pk if what == 'assignments' else assignment.source_id}"
+        assert "it has copies of points: " in problem_of(program.delete(path), 409)["detail"]
+        Copy.objects.update(points=[])
+        assert program.delete(path).status_code == 204
 
     def test_not_now_while_its_source_is_paused_or_its_policy_disabled(self, program: Program) -> None:
         paused = make_assignment(source=make_source(paused_at=timezone.now()))

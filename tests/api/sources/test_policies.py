@@ -88,7 +88,7 @@ class TestDeleting:
         used = make_assignment().policy
         assert program.delete(f"policies/{policy.pk}").status_code == 204
         found = problem_of(program.delete(f"policies/{used.pk}"), 409)
-        assert found["detail"] == "the policy is in use: 1 source is under it."
+        assert found["detail"] == "the policy is in use: 1 source is under it: delete its assignment first."
         assert (list(Policy.objects.all()), list(Schedule.objects.all())) == ([used], [used.schedule])
         assert Throttle.objects.exists()
         assert RetryPolicy.objects.filter(name=policy.schedule.retry_policy.name).exists()
