@@ -20,7 +20,7 @@ from sources.engines import keeping, probing
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.processes.programs import find_restic
 from sources.restores import apart
-from sources.storage import remotes, restoring, runs, showing
+from sources.storage import layout, remotes, restoring, runs, showing
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Wish
 from sources.storage.restic import program
@@ -261,6 +261,7 @@ def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path
     assert [each["name"] for each in found] == ["20261121T065755Z"], "neither a check nor retention fails for good"
     (tmp_path / "key").write_text(KEY)
     named = (repository, "--key-file", tmp_path / "key")
+    (repository / layout.REPOSITORY).unlink()
     assert all(each in recover(*named, "--list") for each in (f"{lost}: ", f"{FOLDER}: "))
     said = recover(*named, "--to", tmp_path / "back", code=1)
     assert f"{lost}: of point 20261122T065755Z, what lies in the repository is damaged (Load(<data/" in said
