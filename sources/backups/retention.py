@@ -147,13 +147,14 @@ def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict
     came of it; None: all stay. Raises: StorageFailed, Stopped, Busy."""
     goes = [each.point.name for each in decided if not each.reasons]
     stays = [each.point.name for each in decided if each.reasons and MISSING not in each.reasons]
+    lost = [each.point.name for each in decided if MISSING in each.reasons]
     if not goes:
         return None
     if work.assignment.source.retired and len(goes) == len(decided):
         answer = repositories.remove_folder(repository, work, **_at(work))
         _note_pruned(repository)
     else:
-        answer = repositories.work("remove_points", repository, work, **_at(work), points=goes, stay=stays)
+        answer = repositories.work("remove_points", repository, work, **_at(work), points=goes, stay=stays, lost=lost)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
     return answer
 

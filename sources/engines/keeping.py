@@ -1,6 +1,6 @@
 """What is done to the points of an assignment once they are made: removed, checked, copied."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
@@ -30,15 +30,18 @@ SLOWEST_PACK_SECONDS = 3_600.0
 """For one of restic's files of data, of which a few at a time share a slow link."""
 
 
-def remove_points(location: dict[str, Any], folder: str, points: list[str], stay: list[str]) -> dict[str, Any]:
-    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, and the points that are in neither
-    list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune` removes what only they held."""
+def remove_points(
+    location: dict[str, Any], folder: str, points: list[str], stay: list[str], lost: Collection[str] = ()
+) -> dict[str, Any]:
+    """Remove points of an assignment; `stay`, `lost`: see `merging.remove`. Returns `merging.Removed` as a dictionary,
+    and the points that are in neither list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune`
+    removes what only they held."""
 
     def remove(store: Store) -> dict[str, Any]:
         if isinstance(store, ResticStore):
             removed = upkeep.remove_points(store.restic, folder, points, stay)
         else:
-            removed = merging.remove(store, folder, points, stay=stay, on_progress=say_files)
+            removed = merging.remove(store, folder, points, stay=stay, lost=lost, on_progress=say_files)
         return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
 
     return at_work(location, folder, remove)

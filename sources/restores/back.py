@@ -172,6 +172,8 @@ class _Back(Restoring):
                 break
             if trouble:
                 raise trouble
+            if self.store.location.is_restic:
+                break  # as in `restoring`
         self.report.files, self.report.size = self.done_files, self.done_size
         self.report.lost += len(left)
         for path in left:

@@ -15,6 +15,10 @@ class Refused(ValueError):
     """This repository is not to be used so. The message says what to do."""
 
 
+class Unreadable(Refused):
+    """It does not say whose it is in words that can be read: whoever only reads may go on without."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """`key_digest`: of the key of an encrypted repository, from which 256 random bits cannot be found; empty: none."""
@@ -35,7 +39,7 @@ def digest_of(key: str | None) -> str:
 def read(store: Store) -> Identity | None:
     """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
 
-    Raises: Refused for what is none that can be read here; StorageFailed, Stopped.
+    Raises: Refused for one of another layout; Unreadable; StorageFailed, Stopped.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
@@ -45,7 +49,7 @@ def read(store: Store) -> Identity | None:
             found = json.loads(file.read_bytes())
             version = found["layout"]
         except (ValueError, TypeError, KeyError):
-            raise Refused(f"its {layout.REPOSITORY} cannot be read: is it damaged? Name another place") from None
+            raise Unreadable(f"its {layout.REPOSITORY} cannot be read: is it damaged? Name another place") from None
     if version != layout.VERSION:
         raise Refused(
             f"it has layout version {version!r}, and {layout.VERSION} is read here: use the version of the scheduler "
@@ -54,7 +58,7 @@ def read(store: Store) -> Identity | None:
     try:
         return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
     except KeyError as error:
-        raise Refused(f"its {layout.REPOSITORY} lacks {error}: is it damaged? Name another place") from None
+        raise Unreadable(f"its {layout.REPOSITORY} lacks {error}: is it damaged? Name another place") from None
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:

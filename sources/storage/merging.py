@@ -3,7 +3,8 @@
 Let `before` and `point` be two kept points with none between them that stays.
 
 1. The manifest of `before` is read. Where it is damaged, what `before` needs cannot be known: it is named, and
-   the first point after it stays too, and takes its place.
+   the first point after it stays too, and takes its place. So it is with one that is to stay and is lost: whoever puts
+   it back, as from a copy, finds all that it names.
 2. The manifests of the points between them go. From then on these points are not there.
 3. What no point names any more is merged. Of all runs after `before`, up to `point`, a path that `before` holds lies as
    it was in the first folder of `versions` that has it. These folders become one, `versions/<point>`: what `before`
@@ -51,10 +52,12 @@ def remove(
     points: Collection[str],
     *,
     stay: Collection[str] = (),
+    lost: Collection[str] = (),
     on_progress: OnProgress = lambda files, freed: None,
 ) -> Removed:
     """Remove these points, as far as they are there, and finish what an earlier removal left. None of them goes where
     one that is to `stay` is not there: it was counted among what is kept, and the others are fewer than was meant.
+    `lost`: those that are to stay, too, and are known not to be there.
 
     `on_progress` gets how many files were moved or deleted, and the bytes of the deleted ones. Raises: StorageFailed,
     also before anything when no point would stay; Stopped; ProgramMissing.
@@ -63,8 +66,8 @@ def remove(
     points = points if found and set(stay) <= set(found) else ()
     if not set(found) - set(points):
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
-    work = _Merging(store, assignment, on_progress)
-    work.remove(found, points)
+    work = _Merging(store, assignment, on_progress, {*stay, *lost}.difference(found))
+    work.remove(_by_time({*found, *work.lost}), points)
     present = [name for name in found if name not in work.removed]
     work.delete_dumps(present)
     return Removed(tuple(work.removed), tuple(present), work.freed, tuple(work.damaged))
@@ -93,6 +96,7 @@ class _Merging:
     store: Store
     assignment: str
     on_progress: OnProgress
+    lost: Collection[str] = ()
     removed: list[str] = field(default_factory=list, init=False)
     damaged: list[str] = field(default_factory=list, init=False)
     files: int = field(default=0, init=False)
@@ -137,7 +141,7 @@ class _Merging:
 
     def delete_dumps(self, kept: Sequence[str]) -> None:
         for point in _by_time(self.store.names(f"{self.assignment}/{layout.POINTS}", folders=True)):
-            if point not in kept and _is_between(None, point, kept[-1]):
+            if point not in kept and point not in self.lost and _is_between(None, point, kept[-1]):
                 self.delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
 
     def _merge(self, sizes: dict[str, dict[str, int]], wanted: set[str], point: str) -> None:
@@ -159,6 +163,8 @@ class _Merging:
         with tempfile.NamedTemporaryFile(suffix=layout.MANIFEST_ENDING) as file:
             manifest = layout.manifest_path(self.assignment, point)
             if not self.store.fetch(manifest, Path(file.name)):
+                if point in self.lost:
+                    raise ManifestDamaged(f"{manifest} is lost")
                 raise StorageFailed(f"{manifest} went while points were removed; it is tried again")
             held = (entry.stored_path for entry in manifests.read(Path(file.name)) if entry.kind != "folder")
             return {path for path in held if path in paths}

@@ -84,14 +84,21 @@ def add_repository(made: argparse.ArgumentParser) -> None:
 
 
 def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
-    """The repository, which says itself of what format it is. Raises: ValueError, OSError, StorageFailed."""
+    """The repository, which says itself of what format it is; where that is lost, it is seen from what lies there.
+    Raises: ValueError, OSError, StorageFailed."""
     location = location_of(options)
     if location.is_restic:
         return store_of(location, stop)
-    found = identity.read(Store(location.bare, stop))
+    outside = Store(location.bare, stop)
+    try:
+        found = identity.read(outside)
+    except identity.Unreadable:
+        found = None
+        sys.stderr.write(f"its {layout.REPOSITORY} cannot be read; this goes on without it\n")
     if found is not None:
         check_key(found, location, options)
-    return store_of(location_of(options, found.format) if found else location, stop)
+        return store_of(location_of(options, found.format), stop)
+    return store_of(location_of(options, RESTIC) if "config" in outside.names(RESTIC) else location, stop)
 
 
 def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:

@@ -110,7 +110,7 @@ class _Restore(Restoring):
         left = {entry.path: entry for entry in batch}
         trouble: StorageFailed | None = None
         for number in range(TRIES):
-            places = self.places(left)
+            failed_before, places = trouble, self.places(left)
             for place, paths in by_place(places).items():
                 try:
                     self.fetch(place, str(self.staging), paths)
@@ -124,6 +124,8 @@ class _Restore(Restoring):
             if not left:
                 return
             check_point(self.store, self.wish)
+            if self.store.location.is_restic and trouble is failed_before:
+                break  # a snapshot stays as it is, and restic has tried again
             self._wait(WAIT_SECONDS * number)
         if trouble and len(left) == len(batch):
             raise trouble

@@ -26,15 +26,19 @@ from sources.storage.store import Stopped, StorageFailed
 
 LONGEST_LINE = 2**26
 """restic lists all snapshots in one line."""
-RETRYING = "retrying after"
+RETRYING = re.compile(r" returned error, retrying after [^:]*")
 OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
 TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
 """So many tries without a longer gap are one outage; of a long run, which a server that starts anew is not to end, for
 so long."""
+DAMAGE_SECONDS = 600.0
+"""restic gives up a file of data after ten tries, which take 44 s, and then restores what others hold: for so long none
+of it may come."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
 """restic's rclone gives it the error soon, and restic tries again."""
 READING = frozenset({"snapshots", "restore", "dump"})
-NO_LOCK = re.compile(r"unable to create lock|Save\(<lock/|\blocks/[0-9a-f]")
+NO_LOCK = re.compile(r"unable to create lock|(Save|Remove)\(<lock/|\blocks/[0-9a-f]")
+LOST_DATA = re.compile(r"Load\(<data/.*no such file or directory")
 SERVE = "serve restic --stdio --b2-hard-delete --config="
 
 
@@ -45,15 +49,16 @@ class ResticFailed(StorageFailed):
         super().__init__(
             f"{trouble.value} ({text})" if trouble is not Trouble.OTHER and text else text or trouble.value
         )
-        self.trouble = trouble
+        self.trouble, self.text = trouble, text
 
 
 class Patience:
     """A stop signal that is set, too, when restic tries again and again and gets nothing done: it does so for a quarter
-    of an hour, for which no page and no unit waits."""
+    of an hour, for which no page and no unit waits. What no waiting heals ends it at once, but for lost data where
+    restic `goes_on` with the rest."""
 
-    def __init__(self, stop: StopSignal, sign_of_life: Callable[[], object] | None) -> None:
-        self._stop, self._sign_of_life = stop, sign_of_life or (lambda: None)
+    def __init__(self, stop: StopSignal, sign_of_life: Callable[[], object] | None, *, goes_on: bool = False) -> None:
+        self._stop, self._sign_of_life, self._goes_on = stop, sign_of_life or (lambda: None), goes_on
         self._least = OUTAGE_SECONDS if sign_of_life else 0.0
         self._tries, self._since, self._last_at = 0, 0.0, float("-inf")
         self._last_sign: object = None
@@ -69,14 +74,19 @@ class Patience:
     def take(self, on_line: Callable[[str], None], line: str) -> None:
         if found := OF_RCLONE.match(line):
             self._of_rclone = in_words(found[1].strip())
-        if RETRYING not in line:
+        if not RETRYING.search(line):
             on_line(line)
             return
         now, sign = time.monotonic(), self._sign_of_life()
         if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
             self._tries, self._since = 0, now
         self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
-        self.text = self._of_rclone or line.strip()
+        self.text = self._of_rclone or RETRYING.sub("", line.strip())
+        if self._goes_on and self.trouble is Trouble.DAMAGED:
+            self.is_over |= now - self._since >= DAMAGE_SECONDS
+            return
+        takes_no_lock = NO_LOCK.search(line) and self.trouble in (Trouble.NOT_WRITABLE, Trouble.NO_SPACE)
+        self.is_over |= bool(takes_no_lock or LOST_DATA.search(line))
         self.is_over |= self._tries >= TRIES and now - self._since >= self._least
 
     def is_set(self) -> bool:
@@ -110,45 +120,51 @@ class Restic:
 
         Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
         """
+        once = partial(self._once, on_line, sign_of_life, directory, fine)
         try:
-            return self._run_locked(arguments, on_line, sign_of_life, directory, fine)
+            return self._unlocking(once, arguments)
         except ResticFailed as error:
             if arguments[0] not in READING or not _takes_no_lock(str(error)):
                 raise
-        unlocked = (arguments[0], "--no-lock", *arguments[1:])
-        return self._run_locked(unlocked, on_line, sign_of_life, directory, fine)
+        return self._unlocking(once, (arguments[0], "--no-lock", *arguments[1:]))
 
-    def _run_locked(
+    def _unlocking(self, once: Callable[[tuple[str, ...]], int], arguments: tuple[str, ...]) -> int:
+        """Run it, and once more without the locks of those that are gone."""
+        for is_last in (False, True):
+            try:
+                return once(arguments)
+            except ResticFailed as error:
+                if error.trouble is not Trouble.LOCKED:
+                    raise
+                if is_last:
+                    where = " or ".join(each.outside for each in (self.location, self.second) if each)
+                    raise Busy(f"another restic works in {where} ({error.text})") from None
+            for each in (self.location, self.second):
+                if each:
+                    replace(self, location=each, second=None)._once(lambda line: None, None, "/", (), ("unlock",))
+        raise AssertionError
+
+    def _once(
         self,
-        arguments: tuple[str, ...],
         on_line: Callable[[str], None],
         sign_of_life: Callable[[], object] | None,
         directory: str,
         fine: tuple[int, ...],
+        arguments: tuple[str, ...],
     ) -> int:
-        for is_last in (False, True):
-            patience = Patience(self.stop, sign_of_life)
-            ended = self._start(arguments, partial(patience.take, on_line), sign_of_life, directory, patience)
-            if ended.ending is Ending.STOPPED:
-                if patience.is_over:
-                    raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
-                raise Stopped
-            if ended.ending is Ending.STALLED:
-                raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
-            text = redacted(text_of(ended.last_lines), self._secrets)
-            if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
-                return ended.exit_code
-            trouble = trouble_of(ended.exit_code, text)
-            if trouble is not Trouble.LOCKED:
-                raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
-            if is_last:
-                where = " or ".join(each.outside for each in (self.location, self.second) if each)
-                raise Busy(f"another restic works in {where} ({text})")
-            for each in (self.location, self.second):
-                if each:
-                    alone = replace(self, location=each, second=None)
-                    alone._start(("unlock",), lambda line: None, None, "/", self.stop)
-        raise AssertionError
+        patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore")
+        ended = self._start(arguments, partial(patience.take, on_line), sign_of_life, directory, patience)
+        if ended.ending is Ending.STOPPED:
+            if patience.is_over:
+                raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
+            raise Stopped
+        if ended.ending is Ending.STALLED:
+            raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
+        text = redacted(text_of(ended.last_lines), self._secrets)
+        if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
+            return ended.exit_code
+        trouble = trouble_of(ended.exit_code, text)
+        raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
 
     def _start(
         self,

@@ -21,7 +21,7 @@ from sources.storage.files import path_in
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import held
-from sources.storage.manifests import Header
+from sources.storage.manifests import Header, ManifestDamaged
 from sources.storage.restic import listing
 from sources.storage.restic.fetching import Growth, fetch_files
 from sources.storage.restic.program import Restic, ResticFailed
@@ -37,7 +37,8 @@ INCOMING = ".restic-incoming-"
 
 @dataclass(frozen=True)
 class ResticStore(Store):
-    """See `Store`. Raises Busy, too, where another restic has locked the repository."""
+    """See `Store`. Raises Busy, too, where another restic has locked the repository; `fetch` of a point whose folders
+    cannot be read ManifestDamaged."""
 
     @property
     def restic(self) -> Restic:
@@ -99,9 +100,15 @@ class ResticStore(Store):
         if not folder.endswith(f"/{layout.MANIFESTS}"):
             return super().fetch(path, file)
         found = self._snapshot(folder.removesuffix(f"/{layout.MANIFESTS}"), name.removesuffix(layout.MANIFEST_ENDING))
-        if found is not None:
+        if found is None:
+            return False
+        try:
             listing.write_manifest(self.restic, found, file)
-        return found is not None
+        except ResticFailed as error:
+            if error.trouble is Trouble.DAMAGED:
+                raise ManifestDamaged(f"of point {found.point}, {error}") from None
+            raise
+        return True
 
     def header(self, assignment: str, point: str) -> Header | None:
         """By its tags, without what it holds."""

@@ -18,6 +18,7 @@ class Trouble(Enum):
     NO_REPOSITORY = "there is no restic repository"
     LOCKED = "the repository is locked by another restic"
     WRONG_KEY = "the key is not that of the repository"
+    NOT_WRITABLE = "the repository cannot be written"
     NO_SPACE = "no space is left in the repository"
     NO_SOURCE = "what is to be backed up is not there"
     NO_SNAPSHOT = "there is no such snapshot"
@@ -34,6 +35,10 @@ TEXTS = (
     (Trouble.WRONG_KEY, r"wrong password or no key found"),
     (Trouble.NO_SPACE, r"no space left on device|disk quota exceeded|\(507\)|507 insufficient storage"),
     (
+        Trouble.NOT_WRITABLE,
+        r"\blocks?/[0-9a-f].*(read-only file system|permission denied|access ?denied|403 forbidden)",
+    ),
+    (
         Trouble.UNREACHABLE,
         r"connection refused|no such host|i/o timeout|timed out|no route to host|network is unreachable",
     ),
@@ -41,7 +46,8 @@ TEXTS = (
     (Trouble.NO_SNAPSHOT, r"no matching ID found|no snapshot found"),
     (
         Trouble.DAMAGED,
-        r"ciphertext verification failed|hash does not match|data/[0-9a-f/]+>?:? (does not exist|no such file)",
+        r"ciphertext verification failed|hash does not match|"
+        r"data/[0-9a-f/]+>?:? (does not exist|no such file|input/output error)",
     ),
     (Trouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
     (

@@ -139,6 +139,24 @@ def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_s
 
 
 @HERE
+def test_what_lies_behind_a_lost_manifest_stays_as_long_as_its_rules_keep_it(
+    assignment: Assignment, played: Played
+) -> None:
+    lost = played.points()[3]
+    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    (dump := played.folder / layout.POINTS / lost / "database.dump").parent.mkdir(parents=True)
+    dump.write_text("whole")
+    for _ in range(2):  # when it is found, and when it is known
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        assert dump.exists()
+    add_backup(assignment, played.back_up({"a": "new"}), 10)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert not dump.exists()
+
+
+@HERE
 def test_a_point_whose_row_was_lost_gets_one_and_goes_with_the_others(assignment: Assignment, played: Played) -> None:
     lost = played.points()[0]
     Backup.objects.filter(snapshot=lost).delete()

@@ -20,7 +20,7 @@ from sources.engines import keeping, probing
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.processes.programs import find_restic
 from sources.restores import apart
-from sources.storage import remotes, restoring, runs, showing
+from sources.storage import layout, remotes, restoring, runs, showing
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Wish
 from sources.storage.restic import program
@@ -209,12 +209,11 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
         assert contents(target) == before == contents(source)
 
 
-@pytest.mark.parametrize("state", ["full", "read-only"])
-def test_what_takes_no_lock_is_restored_all_the_same(
-    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(program, "TRIES", 1)  # of each lock, which restic tries again on a disk that is read-only
-    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
+@pytest.mark.parametrize(
+    ("state", "why"), [("full", "no space is left"), ("read-only", "the repository cannot be written")]
+)
+def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str, why: str) -> None:
+    """Where it is read-only, the lock of a prune that was killed stays, too."""
     with small_disk(tmp_path / "disk", 16 * MIB) as disk:
         source, location = fill(tmp_path / "source", 3, 100), location_at(disk / "repository")
         assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
@@ -223,26 +222,50 @@ def test_what_takes_no_lock_is_restored_all_the_same(
                 while other.write(b"x" * 4096):
                     pass
         else:
+            with frozen_prune(location, locks := disk / "repository/restic/locks"):
+                [lock] = locks.iterdir()
+                written = lock.read_bytes()
+            lock.write_bytes(written)
             subprocess.run(("mount", "-o", "remount,ro", str(disk)), check=True)
         restores(location, source, tmp_path / "back")
         failed = back_up(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22)))
-        assert failed.verdict is Verdict.REPOSITORY_FAILED, "what writes needs its lock"
+        assert (failed.verdict, why in failed.error) == (Verdict.REPOSITORY_FAILED, True), failed
+
+
+def test_a_file_of_data_that_is_lost_costs_no_more_than_what_it_held(tmp_path: Path) -> None:
+    source, location = fill(tmp_path / "source", 12, 4 * MIB), location_at(tmp_path / "repository")
+    assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+    largest = max((tmp_path / "repository/restic").glob("data/*/*"), key=lambda each: each.stat().st_size)
+    largest.unlink()
+    store, target = store_of(location, threading.Event()), tmp_path / "back"
+    report = restoring.restore(Wish(FOLDER, "20261121T065755Z", target), store, tmp_path / "cache")
+    assert 0 < report.failed_files < 9, report
+    assert report.files == 12 - report.failed_files == len(contents(target))
+    assert contents(target).items() <= contents(source).items()
 
 
 def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path: Path) -> None:
     repository, data = tmp_path / "repository", tmp_path / "repository/restic/data"
     source, other = fill(tmp_path / "source", 3, 100), fill(tmp_path / "other", 3, 100)
     assert back_up(restic_task(local_folder(source), location_at(repository))).verdict is Verdict.SUCCEEDED
-    whole = set(data.rglob("*"))
-    task = restic_task(local_folder(other), location_at(repository), folder="a lost one/nightly")
-    assert back_up(task).verdict is Verdict.SUCCEEDED
+    lost = "a lost one/nightly"
+    for day in (21, 22):
+        whole = set(data.rglob("*"))
+        fill(other, 3, 100)
+        at = STARTED_AT.replace(day=day)
+        task = restic_task(local_folder(other), location_at(repository), folder=lost, started_at=at)
+        assert back_up(task).verdict is Verdict.SUCCEEDED
     for each in set(data.rglob("*")) - whole:
         each.unlink() if each.is_file() else None
+    found = runs.unrecorded(store_of(location_at(repository), threading.Event()), lost, [])
+    assert [each["name"] for each in found] == ["20261121T065755Z"], "neither a check nor retention fails for good"
     (tmp_path / "key").write_text(KEY)
     named = (repository, "--key-file", tmp_path / "key")
-    assert all(each in recover(*named, "--list") for each in ("a lost one/nightly: ", f"{FOLDER}: "))
+    (repository / layout.REPOSITORY).unlink()
+    assert all(each in recover(*named, "--list") for each in (f"{lost}: ", f"{FOLDER}: "))
     said = recover(*named, "--to", tmp_path / "back", code=1)
-    assert "a lost one/nightly: what lies in the repository is damaged" in said
+    assert f"{lost}: of point 20261122T065755Z, what lies in the repository is damaged (Load(<data/" in said
+    assert f"the point before it: --source {lost} --at 20261121T065755Z" in said
     assert contents(tmp_path / "back" / FOLDER) == contents(source)
 
 
@@ -319,3 +342,33 @@ def test_tries_end_a_run_only_when_nothing_gets_done_meanwhile(monkeypatch: pyte
     for _ in range(TRIES):
         full.take(lambda line: None, f"{retry}: no space left on device")
     assert (full.is_set(), full.trouble) == (True, Trouble.NO_SPACE)
+
+
+@pytest.mark.parametrize(
+    ("verb", "why", "goes_on", "ends_at_once", "trouble"),
+    [
+        ("Save(<lock/29>)", "open /x/restic/locks/29-tmp-17: read-only file system", False, True, Trouble.NOT_WRITABLE),
+        ("Remove(<lock/29>)", "chmod /x/locks/29: read-only file system", False, True, Trouble.NOT_WRITABLE),
+        ("Save(<lock/29>)", "locks/29: PUT request: AccessDenied: Access Denied", False, True, Trouble.NOT_WRITABLE),
+        ("Save(<lock/29>)", "write /x/locks/29-tmp-1: no space left on device", False, True, Trouble.NO_SPACE),
+        ("Save(<lock/29>)", "dial tcp: connection refused", False, False, Trouble.UNREACHABLE),
+        ("Load(<data/e3>, 17, 0)", "open /x/data/e3/e39a: no such file or directory", False, True, Trouble.DAMAGED),
+        ("Load(<data/e3>, 17, 0)", "open /x/data/e3/e39a: no such file or directory", True, False, Trouble.DAMAGED),
+        ("Load(<data/e3>, 17, 0)", "read /x/data/e3/e39a: input/output error", True, False, Trouble.DAMAGED),
+    ],
+)
+def test_what_no_waiting_heals_is_not_waited_for_but_where_restic_goes_on_with_the_rest(
+    verb: str, why: str, goes_on: bool, ends_at_once: bool, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts as restic 0.14 and rclone print them."""
+    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
+    patience = Patience(threading.Event(), None, goes_on=goes_on)
+    again = f"{verb} returned error, retrying after 552.330144ms: {why}"
+    patience.take(lambda line: None, again)
+    assert (patience.is_set(), patience.trouble) == (ends_at_once, trouble)
+    for _ in range(TRIES):
+        patience.take(lambda line: None, again)
+    assert patience.is_set() is not goes_on
+    monkeypatch.setattr(program, "DAMAGE_SECONDS", 0.0)
+    patience.take(lambda line: None, again)
+    assert patience.is_set()

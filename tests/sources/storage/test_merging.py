@@ -204,6 +204,30 @@ def test_a_damaged_manifest_beside_removed_points_is_named_and_only_its_neighbou
     assert versions == {points[2], points[5]}
 
 
+def test_what_lies_behind_a_lost_manifest_is_there_when_that_is_put_back(tmp_path: Path) -> None:
+    """As from the copy, which has the same one."""
+    played = Played(tmp_path)
+    points = [played.back_up({"a": each, each: each}) for each in "uvwxyz"]
+    goes, lost, stays = points[:2] + points[3:4], points[2], points[4:]
+    dump = played.folder / layout.POINTS / lost / "database.dump"
+    dump.parent.mkdir(parents=True)
+    dump.write_text("whole")
+    manifest = tmp_path / layout.manifest_path(ASSIGNMENT, lost)
+    content = manifest.read_bytes()
+    manifest.unlink()
+    store = Store(location.of_directory(tmp_path), Event())
+    assert merging.remove(store, ASSIGNMENT, goes, stay=[lost, *stays]).points == (), "it was not known to be lost"
+    found = merging.remove(store, ASSIGNMENT, goes, stay=stays, lost=[lost])
+    assert (found.points, found.present) == ((*goes[:2],), (points[3], *stays)), "the one after it stays"
+    manifest.write_bytes(content)
+    assert {point: played.restored(point) for point in played.points()} == {
+        point: played.expected[point] for point in (lost, points[3], *stays)
+    }
+    assert dump.read_text() == "whole"
+    merging.remove(store, ASSIGNMENT, [lost, points[3]], stay=stays)
+    assert not dump.exists()
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_emptied(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 2**20) as disk:

@@ -74,6 +74,17 @@ def test_a_manifest_that_is_damaged_keeps_nothing_else_back(built: Built, tmp_pa
     assert f"{ASSIGNMENT}: {ASSIGNMENT}\n{last}" in recover(repository, "--list"), "nothing says whose it is"
 
 
+@pytest.mark.parametrize("said", [None, b"", b"{}"], ids=["lost", "empty", "says nothing"])
+def test_what_a_repository_says_of_itself_may_be_lost(built: Built, tmp_path: Path, said: bytes | None) -> None:
+    repository = built.folder / "repository"
+    (repository / layout.REPOSITORY).unlink()
+    if said is not None:
+        (repository / layout.REPOSITORY).write_bytes(said)
+    out = recover(repository, "--to", tmp_path / "to")
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert ("its repository.json cannot be read; this goes on without it" in out) is (said is not None)
+
+
 def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built) -> None:
     assert "name a folder: this is empty" in recover(built.folder / "repository", "--to", "", code=2)
 
