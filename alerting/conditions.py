@@ -98,13 +98,24 @@ SELECT '{AlertKind.SELF_BACKUP}', 'self_backup', NULL, 'the backup of the schedu
 HAVING count(*) > 0
 """
 
-# A repository is nearly full below a tenth, until more than an eighth is free again.
+# A repository is nearly full below a tenth, until more than an eighth is free again; and where a backup was ended since
+# it filled it, until that one succeeds, or a tenth more is free than that one had.
 OF_SPACE: Final = f"""
 SELECT '{AlertKind.SPACE}', 'repository:' || r.id, NULL, r.name, NULL,
        round(100.0 * r.room_free / r.room_total, 1) || ' %% of it is free'
+       || COALESCE(', and a backup needs more: ' || lacks.source, '')
   FROM sources_repository r
+ CROSS JOIN LATERAL (
+       SELECT min(s.name) AS source
+         FROM sources_assignment a
+         JOIN sources_source s ON s.id = a.source_id
+         JOIN sources_policy p ON p.id = a.policy_id
+         JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
+        WHERE p.repository_id = r.id AND a.room_lacked IS NOT NULL AND r.room_free < a.room_lacked * 1.1
+          AND s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled) AS lacks
  WHERE r.room_total > 0
-   AND (r.room_free < r.room_total * 0.1
+   AND (lacks.source IS NOT NULL
+        OR r.room_free < r.room_total * 0.1
         OR (r.room_free < r.room_total * 0.125
             AND EXISTS (SELECT FROM alerting_alert a
                          WHERE a.kind = '{AlertKind.SPACE}' AND a.subject = 'repository:' || r.id

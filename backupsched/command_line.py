@@ -2,17 +2,17 @@
 
 import gc
 import os
+import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from threading import Event
 from typing import TextIO, cast
 
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
     if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
-        from sources.storage.recovering import main as recover
-
-        return recover(sys.argv[2:])
+        return _recover(sys.argv[2:])
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         sys.argv[1] = sys.argv[1].replace("-", "_")  # `backup-now`: a module has no hyphen in its name
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
@@ -22,6 +22,16 @@ def main() -> int:
     out, errors = (cast(TextIO, PrintableStream(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(errors):
         return _run()
+
+
+def _recover(arguments: list[str]) -> int:
+    """SIGINT and SIGTERM end it where it can go on."""
+    from sources.storage.recovering import main as recover
+
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return recover(arguments, stop)
 
 
 def _run() -> int:

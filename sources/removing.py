@@ -31,10 +31,9 @@ from jobs.states import Status
 from jobs.wakeups import notify
 from sources import planning, retiring
 from sources.availability.check import database_away
-from sources.backups import repositories, upkeep
+from sources.backups import deciding, repositories, upkeep
 from sources.backups.handler import ProgressWriter, busy
 from sources.models import Assignment, Backup, CheckRound, Copy, Progress, Repository, Restore, Source
-from sources.planning import names
 from sources.repository_breaker import guarded_by
 from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
@@ -200,7 +199,7 @@ def _remove(run: Run) -> Outcome:
         return Succeeded()
     if isinstance(row, Repository) and (policy := row.policies.first() or row.copied_policies.first()):
         return Failed(f"it came into use meanwhile, by the policy {policy}: nothing was deleted")
-    if isinstance(row, Repository) and _is_restored_from(row):
+    if isinstance(row, Repository) and deciding.restores_under_way().filter(repository=row).exists():
         raise Busy("a restore from it is under way")
     for assignment, repository in _places(row):
         if isinstance(row, Repository):
@@ -214,11 +213,6 @@ def _remove(run: Run) -> Outcome:
     if guarded:
         verbs.forget(guarded)
     return Succeeded()
-
-
-def _is_restored_from(repository: Repository) -> bool:
-    under_way = BacklogRecord.objects.unfinished().filter(kind=names.RESTORE)
-    return Restore.objects.filter(repository=repository, record_id__in=under_way.values("pk")).exists()
 
 
 def _places(row: Row) -> list[tuple[Assignment, Repository]]:

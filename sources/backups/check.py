@@ -99,12 +99,9 @@ def _enqueue(
     turns = snapshots.turns_of(assignments, now, since)
     if only:
         whole = turns.whole if only.format == Format.RESTIC else assignments
-        rows = [CheckRound(assignment=each, planned_at=now) for each in whole]
-        CheckRound.objects.bulk_create(rows, ignore_conflicts=True)
+        snapshots.write_rounds(CheckRound(assignment=each, planned_at=now) for each in whole)
         return upkeep.enqueue(KIND, whole, now, **how)
-    CheckRound.objects.bulk_create(
-        turns.planned, update_conflicts=True, unique_fields=["assignment"], update_fields=["planned_at"]
-    )
+    snapshots.write_rounds(turns.planned, "planned_at")
     new = upkeep.enqueue(KIND, turns.whole, now, **how)
     return new + upkeep.enqueue(KIND, turns.files, now, payload={FILES_ONLY: True}, **how)
 
@@ -240,16 +237,15 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     upkeep.log_outcome(record, outcome, now)
     match outcome:
         case Succeeded(result=Read(done=done) as read):
-            row = CheckRound.objects.filter(pk=record.payload["assignment"]).select_for_update(no_key=True).first()
-            if row is None:
+            if (rounds := snapshots.lock_rounds(record.payload["assignment"], read.repository)) is None:
                 return
+            row = rounds.own
             row.checked_at = now
             if read.next is not None:
                 _move_on(row, read, record.started_at, now)
             new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
             row.save()
-            if restic := Repository.objects.filter(pk=read.repository, format=Format.RESTIC).first():
-                snapshots.share_check(row, restic, read.lost)
+            rounds.share(read.lost)
             upkeep.record_points(row.pk, read.repository, read.unrecorded)
             _log(record, read, [each for found in new for each in found], now)
             if read.left:

@@ -69,8 +69,9 @@ def copy_now(assignment_ids: Iterable[int], *, by: str = "a person", now: dateti
 
 @transaction.atomic
 def _enqueue(assignments: list[Assignment], now: datetime, **how: Any) -> int:
+    in_order = sorted(assignments, key=lambda each: each.pk)  # two that plan at the same moment lock in one order
     Copy.objects.bulk_create(
-        [Copy(assignment=each, repository_id=each.policy.copy_to_id or 0, planned_at=now) for each in assignments],
+        [Copy(assignment=each, repository_id=each.policy.copy_to_id or 0, planned_at=now) for each in in_order],
         update_conflicts=True, unique_fields=["assignment", "repository"], update_fields=["planned_at"],
     )  # fmt: skip
     return upkeep.enqueue(KIND, assignments, now, opening=Policy.copy_opening, **how) if assignments else 0

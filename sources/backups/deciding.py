@@ -16,12 +16,14 @@ from schedules.cron import Period
 from sources import planning
 from sources.backups import repositories
 from sources.domain.retention import MISSING, Keep, Kept, Point
-from sources.models import Assignment, CheckRound, Copy, Repository
+from sources.models import Assignment, CheckRound, Copy, Repository, Restore
+from sources.planning import names
 from sources.storage import layout
 from sources.storage.checking import GONE
 
 log = logging.getLogger(__name__)
 
+RESTORED = "being restored"
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
@@ -42,12 +44,12 @@ def decide(assignment: Assignment, keep: Keep | None = None, now: datetime | Non
 
 
 def decide_of_copy(
-    assignment: Assignment, repository: Repository, names: Iterable[str], now: datetime | None = None
+    assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None
 ) -> list[Kept]:
     """The same of the points that a copy in a repository has, whatever became of those that it was made of."""
     rows = assignment.backups.order_by().values_list("snapshot", "warnings")
     incomplete = {layout.point_of(place) for place, warnings in rows if warnings}
-    points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in names]
+    points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
     return _decide(assignment, points, assignment.policy.keeping, now)
 
 
@@ -59,7 +61,22 @@ def _decide(assignment: Assignment, points: list[Point], keep: Keep, now: dateti
     decided = {each.point: each for each in reversed(_apply(assignment, there, keep, now))}
     for each in _apply(assignment, points, keep, now) if len(there) < len(points) else ():
         decided.setdefault(each.point, Kept(each.point, each.reasons and (*each.reasons, MISSING)))
-    return [decided[each] for each in points]
+    return _spared(assignment, [decided[each] for each in points])
+
+
+def _spared(assignment: Assignment, decided: list[Kept]) -> list[Kept]:
+    """What a person wants restored stays until that has ended."""
+    if all(each.reasons for each in decided):
+        return decided
+    wanted = set(restores_under_way().filter(assignment=assignment).values_list("repository", "point"))
+    spared = {each.point for each in decided if (each.point.repository, each.point.name) in wanted}
+    return [Kept(each.point, each.reasons or (RESTORED,)) if each.point in spared else each for each in decided]
+
+
+def restores_under_way() -> QuerySet[Restore]:
+    """Those on the backlog, whether one runs or waits."""
+    records = BacklogRecord.objects.unfinished().filter(kind=names.RESTORE)
+    return Restore.objects.filter(record_id__in=records.values("pk"))
 
 
 def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:

@@ -120,19 +120,22 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
         result = hooks.around(run, assignment, task, copy, monitor)
     if not isinstance(result, EngineResult):
         return result
-    _write_room(policy.repository, result)
+    _write_room(assignment, result)
     if result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS):
         note_made(policy.repository)
     return _outcome(result, assignment, monitor)
 
 
-def _write_room(repository: Repository, result: EngineResult) -> None:
-    """How much room a repository has, for people: once in a while, since many backups of it end at the same time."""
+def _write_room(assignment: Assignment, result: EngineResult) -> None:
+    """How much room a repository has, for people: once in a while, since many backups of it end at the same time. And
+    that it did not suffice: what a backup that has filled it had written is gone by then."""
     if result.room:
         free, total = result.room
         stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
-        rows = Repository.objects.filter(stale, pk=repository.pk)
+        rows = Repository.objects.filter(stale, pk=assignment.policy.repository_id)
         rows.update(room_free=free, room_total=total, room_seen_at=Now())
+        if result.verdict is Verdict.FILLED:
+            Assignment.objects.filter(pk=assignment.pk).update(room_lacked=free)
 
 
 def note_made(repository: Repository) -> None:
@@ -231,6 +234,8 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             is_its_own = not_writable(policy.repository, monitor)
             fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
+        case Verdict.FILLED:
+            return Failed(result.error)
         case Verdict.SOURCE_FAILED:
             answer = answers.ask_now(assignment.source, policy.connect_timeout)
             if not answer.present:

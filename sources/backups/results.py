@@ -37,7 +37,7 @@ from sources.models import Assignment, Backup, Progress, Source
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
     "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since", "held_back_why",
-    "to_copy_since",
+    "to_copy_since", "room_lacked",
 )  # fmt: skip
 
 NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room")
@@ -149,7 +149,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.last_backup_size = result.size
     assignment.last_contacted_at = now
     assignment.failures = assignment.skips = 0
-    assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = None
+    assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = assignment.room_lacked = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
     if assignment.policy.copy_to_id and assignment.to_copy_since is None:
         assignment.to_copy_since = now

@@ -2,10 +2,10 @@
 backup locks it against these: whichever comes second is busy and looks again after a minute."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
@@ -94,28 +94,56 @@ def recorded_of_others(assignment: Assignment, repository: Repository) -> dict[s
     return found
 
 
-def share_check(row: CheckRound, repository: Repository, lost: Mapping[str, list[str]]) -> None:
-    """What was read of a restic repository was read for all whose backups go there. Each keeps what is known of it
-    elsewhere; and where it is, if it reads files there by itself. `lost`: folder → points of the others that are not
-    there, but what a removal has removed meanwhile."""
-    ours = list(read_for(row.assignment).select_related("source", "policy__schedule"))
-    # locked: what a copy or a removal notes at the same moment is not to be forgotten
-    known_rounds = CheckRound.objects.filter(assignment__in=ours).select_for_update(no_key=True).order_by("pk")
-    rows = {each.pk: each for each in known_rounds}
-    alone = set(Assignment.objects.filter(HAS_FILES, pk__in=[each.pk for each in ours]).values_list("pk", flat=True))
-    damage = [each for each in row.damage if each["place"] == RESTIC]
-    for other in ours:
-        each = rows[other.pk] = rows.get(other.pk) or CheckRound(pk=other.pk, planned_at=row.planned_at)
-        gone = set(lost.get(other.directory, ()))
-        gone = gone and gone.intersection(deciding.to_be_there(other, repository))
-        each.damage = [
-            known
-            for known in each.damage
-            if known["place"] != RESTIC and (known.get("repository"), known["why"]) != (repository.pk, GONE)
-        ]
-        each.damage += [*damage, *(asdict(of_manifest(name, GONE, repository.pk)) for name in sorted(gone))]
-        for name in SHARED if other.pk not in alone else ():
-            setattr(each, name, getattr(row, name))
-    CheckRound.objects.bulk_create(
-        rows.values(), update_conflicts=True, unique_fields=["assignment"], update_fields=[*SHARED, "damage"]
-    )
+class Rounds(NamedTuple):
+    """Of a check that ends: the round of its assignment and, where it read a restic repository, `of_others`, by
+    assignment, whose backups go there, too. All are locked."""
+
+    own: CheckRound
+    of_others: dict[int, CheckRound]
+    others: Sequence[Assignment]
+    repository: Repository | None
+
+    def share(self, lost: Mapping[str, list[str]]) -> None:
+        """What was read of a restic repository was read for all. Each keeps what is known of it elsewhere; and where it
+        is, if it reads files there by itself. `lost`: folder → points of the others that are not there, but what a
+        removal has removed meanwhile."""
+        if (repository := self.repository) is None:
+            return
+        own, rows, pks = self.own, self.of_others, [each.pk for each in self.others]
+        alone = set(Assignment.objects.filter(HAS_FILES, pk__in=pks).values_list("pk", flat=True))
+        damage = [each for each in own.damage if each["place"] == RESTIC]
+        for other in self.others:
+            each = rows[other.pk] = rows.get(other.pk) or CheckRound(pk=other.pk, planned_at=own.planned_at)
+            gone = set(lost.get(other.directory, ()))
+            gone = gone and gone.intersection(deciding.to_be_there(other, repository))
+            each.damage = [
+                known
+                for known in each.damage
+                if known["place"] != RESTIC and (known.get("repository"), known["why"]) != (repository.pk, GONE)
+            ]
+            each.damage += [*damage, *(asdict(of_manifest(name, GONE, repository.pk)) for name in sorted(gone))]
+            for name in SHARED if other.pk not in alone else ():
+                setattr(each, name, getattr(own, name))
+        write_rounds([rows[pk] for pk in pks], *SHARED, "damage")
+
+
+def lock_rounds(assignment_id: int, repository_id: int) -> Rounds | None:
+    """What the end of a check that has read a repository writes; None: its assignment is gone. What a copy or a removal
+    notes at the same moment is not to be forgotten, and of two checks that end together none is to wait for the other:
+    the assignment is locked first, as wherever what hangs on it is written, and then all rounds in one order."""
+    locked = Assignment.objects.select_for_update(no_key=True, of=("self",)).select_related("policy")
+    if (assignment := locked.filter(pk=assignment_id).first()) is None:
+        return None
+    restic = Repository.objects.filter(pk=repository_id, format=Format.RESTIC).first()
+    others = list(read_for(assignment).select_related("source", "policy__schedule").order_by("pk")) if restic else []
+    rounds = CheckRound.objects.filter(assignment__in=[assignment, *others]).order_by("pk")
+    rows = {each.pk: each for each in rounds.select_for_update(no_key=True)}
+    own = rows.pop(assignment.pk, None)
+    return Rounds(own, rows, others, restic) if own else None
+
+
+def write_rounds(rows: Iterable[CheckRound], *fields: str) -> None:
+    """Make them, or change these fields of those that are there, which locks them: in the order of `lock_rounds`."""
+    ordered = sorted(rows, key=lambda each: each.pk)
+    how: dict[str, Any] = {"update_conflicts": True, "unique_fields": ["assignment"], "update_fields": fields}
+    CheckRound.objects.bulk_create(ordered, **(how if fields else {"ignore_conflicts": True}))

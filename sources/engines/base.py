@@ -95,6 +95,7 @@ class Verdict(Enum):
     SUCCEEDED = "succeeded"
     WARNINGS = "succeeded with warnings"
     SOURCE_FAILED = "the source failed"
+    FILLED = "it needs more room than the repository has"
     REPOSITORY_FAILED = "the repository failed"
     BUSY = "another run writes there"
     UNAVAILABLE = "the source did not answer"

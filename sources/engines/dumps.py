@@ -76,7 +76,8 @@ class Dump(Run):
     ) -> None:
         super().__init__(task, stop, on_progress, lock)
         self.engine, self.opened, self.of_repository = engine, opened, self.space
-        self.space = Space(task.directory or Path(tempfile.gettempdir()), task.reserve)
+        if task.directory is None:
+            self.space = Space(Path(tempfile.gettempdir()), task.reserve)
         self.files: dict[str, Path] = {}
 
     def make(self) -> EngineResult:

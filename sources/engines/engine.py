@@ -37,7 +37,7 @@ class Run:
     ) -> None:
         self.task, self.stop, self.on_progress, self.inherited = task, stop, on_progress, lock
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
-        self.space = Space(task.location.directory, task.reserve)
+        self.space = Space(task.location.directory, task.reserve, Verdict.FILLED)
         self.least_rate = LeastRate(task.least_rate)
 
     def check(self, written: int, growing: str) -> None:

@@ -28,11 +28,11 @@ WINDOW_SECONDS = 300.0
 class Space:
     """The file system of `directory`, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less.
 
-    0: nothing has to stay free. None: it is not known how much is free.
+    0: nothing has to stay free. None: it is not known how much is free. `filled`: what comes of a run that fills it.
     """
 
-    def __init__(self, directory: Path | None, percent: float) -> None:
-        self._directory, self._percent = directory, percent
+    def __init__(self, directory: Path | None, percent: float, filled: Verdict = Verdict.SOURCE_FAILED) -> None:
+        self._directory, self._percent, self._filled = directory, percent, filled
         self._look_at = float("-inf")
 
     def check_before(self) -> None:
@@ -46,9 +46,7 @@ class Space:
             return
         self._look_at = now + LOOK_EVERY_SECONDS
         if lack := self.lack(written):
-            raise RunEnded(
-                Verdict.SOURCE_FAILED, f"it was ended because it fills the repository with {growing}: {lack}"
-            )
+            raise RunEnded(self._filled, f"it was ended because it fills the repository with {growing}: {lack}")
 
     def room(self) -> float:
         """Bytes that may be written now."""

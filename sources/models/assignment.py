@@ -36,6 +36,10 @@ class Assignment(models.Model):
     )
     failures = models.IntegerField(default=0, editable=False, help_text="Consecutive, since the last success.")
     first_failure_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="Of those failures.")
+    room_lacked = models.BigIntegerField(
+        null=True, blank=True, editable=False,
+        help_text="Bytes that were free where a backup needed more, and was ended; empty: none since its last success.",
+    )  # fmt: skip
 
     skips = models.IntegerField(
         default=0, editable=False, help_text="Openings running that it was left out of since it would not have fitted."
@@ -81,6 +85,8 @@ class Assignment(models.Model):
             models.Index("policy", "next_backup_at", name="assignment_due"),
             # each minute: what is to be copied? What is not is not in it
             models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
+            # each minute: for what is there too little room? All else is not in it
+            models.Index("policy", name="assignment_lacks_room", condition=Q(room_lacked__isnull=False)),
         ]
 
     def __str__(self) -> str:

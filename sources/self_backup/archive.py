@@ -7,12 +7,15 @@ is kept beside the archives, sealed by the passphrase.
 import json
 import secrets
 import tarfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyrage
+
+from sources.storage import layout
 
 FORMAT = 1
 FOLDER = "scheduler"
@@ -22,10 +25,17 @@ ABOUT, DATABASE, FILES = "about.json", "database.dump", "files"
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Without what looks alike on paper."""
 GROUPS, LETTERS = 6, 5
+TRIES = 50
+EXCESSIVE = "Excessive work parameter"
+"""In what age says of a key for which this machine would take sixteen times as long as the one that made it."""
 
 
 class WrongPassphrase(Exception):
     """The passphrase does not open the key, or the key not the archive. The message says which."""
+
+
+class TooSlow(Exception):
+    """This machine would take too long to open the key, whatever the passphrase. The message says what to do."""
 
 
 class ArchiveDamaged(Exception):
@@ -63,14 +73,29 @@ def make_key() -> RecoveryKey:
 
 
 def open_key(age_identity: bytes, passphrase: str) -> str:
-    """The identity. Raises: WrongPassphrase."""
-    try:
-        return str(pyrage.passphrase.decrypt(age_identity, passphrase.strip()), "ascii")
-    except (pyrage.DecryptError, ValueError):
-        raise WrongPassphrase(
-            "this passphrase does not open the key of the scheduler's backups: look at the paper again, each letter "
-            "and hyphen counts"
-        ) from None
+    """The identity. Raises: WrongPassphrase, TooSlow."""
+    for _ in range(TRIES):
+        try:
+            return str(pyrage.passphrase.decrypt(age_identity, passphrase.strip()), "ascii")
+        except (pyrage.DecryptError, ValueError) as error:
+            if EXCESSIVE not in str(error):
+                raise WrongPassphrase(
+                    "this passphrase does not open the key of the scheduler's backups: look at the paper again, each "
+                    "letter and hyphen counts"
+                ) from None
+            slow = str(error).splitlines()[-1]
+        # age takes the machine for as fast as it was for a few milliseconds, in which it may have done something else
+        time.sleep(0.1)
+    raise TooSlow(
+        f"the passphrase was not tried: this machine is much slower than the one that made the key, or busy. {slow} "
+        "Repeat it when it is idle, or open the backup elsewhere, with age alone: docs/operations.md says how"
+    )
+
+
+def names_among(files: Iterable[str]) -> list[str]:
+    """The names of the archives among the files of their folder, in the order in which they were made."""
+    names = (each.removesuffix(ENDING) for each in files if each.endswith(ENDING))
+    return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
 
 
 def pack(folder: Path, about: About, files: Iterable[Path], recipient: str) -> Path:

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from psycopg.conninfo import conninfo_to_dict
 
 from delivery.encryption import seal, unseal
+from delivery.references import referring
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
@@ -21,7 +22,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from sources.backups import repositories
 from sources.backups.handler import note_made
-from sources.models import RecoveryKey, Repository, SelfBackup, Source
+from sources.models import RecoveryKey, Repository, SelfBackup
 from sources.models.repository import Format
 from sources.planning import names
 from sources.processes import runner
@@ -134,12 +135,12 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     _keep_key(key, scratch / archive.KEY, store)
     dump_database(scratch / archive.DATABASE, run.stop)
     sealed = archive.pack(scratch, _about(), _files(scratch), key.recipient)
-    folder = archive.FOLDER
-    name = layout.name_of(run.record.started_at) + archive.ENDING
-    store.put(sealed, f"{folder}/{name}")
-    names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
-    store.delete(folder, names[:-KEEP])
-    return Made(f"{folder}/{name}", sealed.stat().st_size)
+    names = archive.names_among(store.names(archive.FOLDER))
+    made = layout.name_of(run.record.started_at, names)  # the last one, also after a clock that was ahead
+    file = f"{archive.FOLDER}/{made}{archive.ENDING}"
+    store.put(sealed, file)
+    store.delete(archive.FOLDER, [each + archive.ENDING for each in [*names, made][:-KEEP]])
+    return Made(file, sealed.stat().st_size)
 
 
 def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
@@ -192,11 +193,11 @@ def _about() -> archive.About:
 
 
 def _files(scratch: Path) -> list[Path]:
-    """The files that hold passwords: those in `secrets` of the var directory, and those that sources and
-    repositories name."""
-    named = [*Source.objects.values_list("secret", flat=True), *Repository.objects.values_list("key", flat=True)]
-    for model in (Source, Repository):
-        named += [each for secrets in model.objects.values_list("secrets", flat=True) for each in secrets.values()]
-    found = {Path(each.removeprefix(BY_FILE)) for each in named if each.startswith(BY_FILE)}
+    """The files that hold passwords: those in `secrets` of the var directory, and those that any row refers to."""
+    found = set[Path]()
+    for model, field, *_ in referring:
+        for value in model._default_manager.values_list(field, flat=True):
+            held = value.values() if isinstance(value, dict) else [value]
+            found |= {Path(each.removeprefix(BY_FILE)) for each in held if each.startswith(BY_FILE)}
     found.update((settings.VAR_DIR / "secrets").rglob("*"))
     return sorted(each for each in found if each.is_file() and os.access(each, os.R_OK))

@@ -9,7 +9,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from threading import Event
 
@@ -47,9 +46,7 @@ class Restored:
 
 def archives(location: Location) -> list[str]:
     """The names of the scheduler's backups there, oldest first. Raises: CannotRestore for none; StorageFailed."""
-    names = [name.removesuffix(archive.ENDING) for name in _store(location).names(archive.FOLDER)]
-    found = sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
-    if not found:
+    if not (found := archive.names_among(_store(location).names(archive.FOLDER))):
         raise CannotRestore(
             f"there is no backup of the scheduler in {location.outside}: name the repository's own folder, which holds "
             f"a folder {archive.FOLDER}"
@@ -57,13 +54,15 @@ def archives(location: Location) -> list[str]:
     return found
 
 
-def restore(location: Location, passphrase: str, at: datetime | None, report: Callable[[str], None]) -> Restored:
-    """Bring the scheduler back into this installation, which must be empty. `at`: the newest backup that is not later.
+def restore(location: Location, passphrase: str, at: str | None, report: Callable[[str], None]) -> Restored:
+    """Bring the scheduler back into this installation, which must be empty. `at`: the name of a backup: the last one up
+    to that; None: the last one.
 
-    Raises: CannotRestore, WrongPassphrase, ArchiveDamaged, StorageFailed, ProgramMissing, OSError.
+    Raises: ValueError for what is no such name; CannotRestore, WrongPassphrase, TooSlow, ArchiveDamaged, StorageFailed,
+    ProgramMissing, OSError.
     """
     _check_is_empty()
-    name = _chosen(archives(location), at)
+    name = chosen(archives(location), at)
     store = _store(location)
     settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="self-restore-", dir=settings.VAR_DIR) as folder:
@@ -95,8 +94,9 @@ def _check_is_empty() -> None:
         )
 
 
-def _chosen(names: list[str], at: datetime | None) -> str:
-    fitting = [name for name in names if at is None or layout.instant_of(name) <= at]
+def chosen(names: list[str], at: str | None) -> str:
+    """Raises: ValueError, CannotRestore."""
+    fitting = [name for name in names if at is None or layout.order_of(name) <= layout.order_of(at)]
     if not fitting:
         first = layout.instant_of(names[0])
         raise CannotRestore(f"the first backup of the scheduler there is of {first:%Y-%m-%d %H:%M} UTC")
@@ -141,9 +141,10 @@ def _write_files(tar: tarfile.TarFile, about: archive.About) -> tuple[list[str],
 
 def _write_what_differs(about: archive.About) -> list[str]:
     """The variables that are not set here as they were, into a file for the person to look at."""
-    differing = sorted(
-        name for name, value in about.environment.items() if name != "SECRET_KEY" and os.environ.get(name) != value
-    )
+    here = dict(os.environ)
+    if not here.get("SECRET_KEY"):  # the one in its file counts
+        here["SECRET_KEY"] = about.environment["SECRET_KEY"]
+    differing = sorted(name for name, value in about.environment.items() if here.get(name) != value)
     if differing:
         lines = [f"{name}={about.environment[name]}\n" for name in differing]
         _write(settings.VAR_DIR / ENVIRONMENT_FILE, "".join(lines).encode())

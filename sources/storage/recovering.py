@@ -6,7 +6,6 @@ It needs the repository, and the key of an encrypted one. No database, no settin
 import argparse
 import json
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -39,15 +38,12 @@ ABOUT = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command. Returns the exit code."""
+def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
+    """Run the command until `stop` is set. Returns the exit code."""
     options = vars(parser().parse_args(arguments))
-    stop = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     try:
         with tempfile.TemporaryDirectory(prefix="backupsched-recover-") as scratch:
-            store = opened_at(options, stop)
+            store = opened_at(options, stop or Event())
             return (_list if options["list"] else _restore)(store, options, Path(scratch))
     except ValueError as error:
         return _complain(str(error), 2)

@@ -16,7 +16,7 @@ from sources import alerts
 from sources.models import Assignment, Source
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.factories import make_record, make_worker
-from tests.sources.factories import backed_up, make_policy
+from tests.sources.factories import backed_up, make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -212,3 +212,24 @@ def test_a_repository_is_nearly_full_until_an_eighth_is_free_again():
         type(repository).objects.update(room_free=free, room_total=100)
         found += titles(AT + minute * MINUTE)
     assert found == ["A repository is nearly full", "OK again: a repository is nearly full"]
+
+
+@pytest.mark.parametrize("room_is_there", [True, False])
+def test_a_repository_is_too_full_for_a_backup_that_filled_it_until_that_succeeds_or_there_is_room(
+    room_is_there: bool,
+) -> None:
+    make_route()
+    policy = make_policy()
+    asleep, row = make_assignment(policy), make_assignment(policy)
+    for each in (asleep, row):
+        type(each).objects.filter(pk=each.pk).update(room_lacked=50)
+    type(asleep.source).objects.filter(pk=asleep.source_id).update(paused_at=AT)
+    found = []
+    for minute in range(12):
+        free = 60 if minute > 5 and room_is_there else 40
+        type(policy.repository).objects.update(room_free=free, room_total=100)
+        if minute > 5 and not room_is_there:
+            type(row).objects.filter(pk=row.pk).update(room_lacked=None)
+        found += titles(AT + minute * MINUTE)
+    assert found == ["A repository is nearly full", "OK again: a repository is nearly full"]
+    assert Alert.objects.get().text == f"40.0 % of it is free, and a backup needs more: {row.source.name}"

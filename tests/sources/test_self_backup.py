@@ -1,7 +1,9 @@
 """The scheduler's own backup, and the way back on an empty machine."""
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,18 +12,20 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from pyrage import x25519
+from pyrage import passphrase, x25519
 
+from alerting.models import AlertRoute
 from backupsched.embedded import Server
 from backupsched.embedded.layout import DATABASE
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
-from sources.self_backup import archive, plan_for_today
-from sources.self_backup.backing_up import self_backup
+from sources.self_backup import archive, plan_for_today, restoring
+from sources.self_backup.backing_up import KEEP, print_passphrase, self_backup
+from sources.storage.location import of_directory
 from tests.commands import command
-from tests.sources.factories import claim
+from tests.sources.factories import claim, make_policy, make_source
 from tests.waiting import eventually
 
 PLAN = "from sources.self_backup import plan_for_today; assert (plan_for_today(), plan_for_today()) == (1, 0)"
@@ -52,6 +56,17 @@ def test_what_is_packed_comes_back_for_the_key_alone(tmp_path: Path) -> None:
     with pytest.raises(archive.ArchiveDamaged, match="is damaged"), archive.opened(sealed, str(identity)):
         pass
     assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".age", ".dump", ".json"]
+
+
+def test_a_machine_that_is_too_slow_for_a_key_is_no_wrong_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "TRIES", 2)
+    armored = passphrase.encrypt(b"key", "right", armored=True).splitlines()
+    raw = base64.b64decode(b"".join(armored[1:-1]))
+    work = re.search(rb"-> scrypt \S+ \d+", raw)
+    assert work
+    of_a_faster_one = raw.replace(work[0], work[0].rpartition(b" ")[0] + b" 40")
+    with pytest.raises(archive.TooSlow, match="the passphrase was not tried: this machine is much slower"):
+        archive.open_key(of_a_faster_one, "right")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -85,6 +100,39 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert "no backup of the scheduler" in refused(vault, "--list")
     (tmp_path / "paper").touch()
     assert "this installation is not empty" in refused(vault, "--passphrase-file", tmp_path / "paper")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_is_the_last_one_after_a_clock_that_was_ahead_and_holds_all_files_with_secrets(
+    tmp_path: Path, settings: Any
+) -> None:
+    settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
+    vault = tmp_path / "vault"
+    Repository.objects.create(name="vault", location=str(vault))
+    files = [tmp_path / name for name in ("url of a route", "url of a ping", "password")]
+    for each in files:
+        each.write_text("hunter2")
+    route, ping, password = (f"file:{each}" for each in files)
+    make_policy(ping_url=ping)
+    make_source(secrets={"pass": password})
+    AlertRoute.objects.create(name="chat", url=route)
+    (vault / archive.FOLDER).mkdir(parents=True)
+    for day in range(10, 24):
+        (vault / archive.FOLDER / f"209911{day}T030000Z{archive.ENDING}").touch()
+    plan_for_today()
+    run = Run(claim("default", database_clock()))
+    place = of_directory(vault)
+    for number in range(2, 5):
+        outcome = self_backup(run)
+        assert isinstance(outcome, Succeeded)
+        made = outcome.result
+        names = restoring.archives(place)
+        assert (names[-1], len(names)) == (f"20991123T030000Z-{number}", KEEP)
+        assert made.file == f"{archive.FOLDER}/{names[-1]}{archive.ENDING}"
+    assert restoring.chosen(names, "20991123T030000Z-3") == "20991123T030000Z-3"
+    identity = archive.open_key((vault / archive.FOLDER / archive.KEY).read_bytes(), print_passphrase())
+    with archive.opened(vault / made.file, identity) as (_, tar):
+        assert {f"{archive.FILES}{each}" for each in files} <= set(tar.getnames())
 
 
 class Installation:
@@ -155,7 +203,11 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         here.destroy()
 
         assert "does not open" in here.run("self_restore", str(repository), code=2, given="WRONG")
-        here.run("self_restore", str(repository), given=f" {passphrase}\n")
+        here.environment["SECRET_KEY"] = "of this machine's own unit"
+        said = here.run("self_restore", str(repository), given=f" {passphrase}\n")
+        assert "Its environment was another one: SECRET_KEY." in said, "it would open no stored secret"
+        assert (here.var / "restored.env").read_text() == f"SECRET_KEY={key.decode()}\n"
+        del here.environment["SECRET_KEY"]
 
         assert (here.var / "secret_key").read_bytes() == key
         assert (here.var / "secrets" / "nas").read_text() == "hunter2"

@@ -83,7 +83,8 @@ class ResticEngine(Engine):
         here = replace(run.task, location=of_directory(directory), folder=FOLDER, staging=inner)
         fetched = self.first.run(here, on_progress=run.on_progress, stop=run.stop)
         if fetched.verdict not in DONE:
-            if fetched.verdict is Verdict.REPOSITORY_FAILED:  # that of the engine of the kind is the staging directory
+            # what is the repository's to the engine of the kind is the staging directory
+            if fetched.verdict in (Verdict.REPOSITORY_FAILED, Verdict.FILLED):
                 raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {fetched.error}")
             return fetched
         files = directory / FOLDER

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from sources.processes.programs import ProgramMissing
 from sources.self_backup import archive, restoring
-from sources.storage import layout, recovering
+from sources.storage import recovering
 from sources.storage.store import StorageFailed
 
 
@@ -38,11 +38,11 @@ class Command(BaseCommand):
                 names = restoring.archives(place)
                 self.stdout.write(json.dumps(names) if options["json"] else "\n".join(names))
                 return
-            at = layout.instant_of(options["at"]) if options["at"] else None
-            restored = restoring.restore(place, self._passphrase(options["passphrase_file"]), at, self._report)
+            passphrase = self._passphrase(options["passphrase_file"])
+            restored = restoring.restore(place, passphrase, options["at"], self._report)
         except (
-            restoring.CannotRestore, archive.WrongPassphrase, archive.ArchiveDamaged, StorageFailed, ProgramMissing,
-            ValueError,
+            restoring.CannotRestore, archive.WrongPassphrase, archive.TooSlow, archive.ArchiveDamaged, StorageFailed,
+            ProgramMissing, ValueError,
         ) as error:  # fmt: skip
             raise CommandError(str(error), returncode=2) from None
         except OSError as error:

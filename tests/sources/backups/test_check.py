@@ -212,7 +212,9 @@ def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_
     read.repository, read.part, read.damage = restic, "3/21", [pack]
     read.save()
     with transaction.atomic():
-        snapshots.share_check(read, restic, {})
+        rounds = snapshots.lock_rounds(read.pk, restic.pk)
+        assert rounds
+        rounds.share({})
 
     known = {each.assignment_id: (each.part, each.damage) for each in CheckRound.objects.all()}
     assert known.pop(assignment.pk) == ("", [found, pack]), "it goes on where it was, with what it has found"

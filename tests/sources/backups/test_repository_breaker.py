@@ -105,6 +105,26 @@ class TestWhoseFaultItIs:
             assert outcome.fault_of is not None
             assert "have to stay free" in outcome.error
 
+    def test_one_that_a_backup_fills_has_too_little_room_until_that_backup_succeeds(self, tmp_path: Path) -> None:
+        (source := tmp_path / "files").mkdir()
+        (source / "large").write_bytes(os.urandom(2**24))
+        with small_disk(tmp_path / "disk", 2**24) as disk:
+            policy = policy_into(disk, engine_options={"bwlimit": "16M"})
+            row = make_assignment(policy, make_source(path=str(source)))
+            outcome = copy(row)
+            assert isinstance(outcome, Failed)
+            assert (outcome.fault_of, "it fills the repository with" in outcome.error) == (None, True)
+            row.refresh_from_db()
+            lacked = row.room_lacked
+            assert lacked, "what it had written is gone, and there is room by the numbers alone"
+            assert lacked > 2**24 * 3 / 4
+            assert lacked == Repository.objects.get().room_free
+            (source / "large").write_bytes(b"x")
+            planning.back_up_now([row], NINE)
+            settle(record := handed_on(row, NINE), copy_source(Run(record)), NINE)
+            row.refresh_from_db()
+            assert (row.room_lacked, row.failures) == (None, 0)
+
     @pytest.mark.slow
     @pytest.mark.parametrize(
         "message", ["no space left on device", "write x.rclone-partial: no space left on device, read-only file system"]

@@ -19,8 +19,8 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.backups import deciding, repositories, retention
 from sources.engines.base import EngineResult, Verdict
-from sources.models import Assignment, Backup, CheckRound, Progress, Repository
-from sources.planning import AVAILABILITY, BACKUPS
+from sources.models import Assignment, Backup, CheckRound, Progress, Repository, Restore
+from sources.planning import AVAILABILITY, BACKUPS, names
 from sources.status import reasons_of
 from sources.storage import identity, layout
 from sources.storage.checking import GONE
@@ -28,6 +28,7 @@ from sources.storage.identity import Identity
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
 from sources.storage.store import Store
+from tests.factories import make_record
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
@@ -100,6 +101,27 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     assert "3 points removed" in out.getvalue()
     assert not Progress.objects.exists()
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
+
+
+@HERE
+def test_a_point_that_a_person_wants_back_stays_until_it_was_restored(assignment: Assignment, played: Played) -> None:
+    first, *_ = points = played.points()
+    wanted = make_record(Status.READY, kind=names.RESTORE, queue=names.RESTORES, subject="1")
+    facts = {"assignment": assignment, "to": "folder", "asked_by": "ann", "asked_at": NOW}
+    Restore.objects.create(point=first, repository=assignment.policy.repository, record_id=wanted.pk, **facts)
+    other = Repository.objects.create(name="other", location="/other")
+    Restore.objects.create(point=points[1], repository=other, record_id=wanted.pk, **facts)
+    Restore.objects.create(point=points[2], repository=assignment.policy.repository, record_id=0, **facts)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [first, *points[-2:]]
+    assert played.restored(first) == played.expected[first]
+    assert deciding.decide(assignment)[-1].reasons == ("being restored",)
+    assert retention.plan([assignment], NOW) == 0
+    wanted.delete()
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == points[-2:]
 
 
 def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignment, played: Played) -> None:

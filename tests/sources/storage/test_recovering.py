@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from sources.storage import layout, recovering, remotes
 from tests.sources.engines import peers
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,22 +32,32 @@ def built(tmp_path: Path) -> Built:
 
 def recover(*arguments: object, code: int = 0, **environment: str) -> str:
     """Run it as a program that has neither database nor settings, and where it writes Django is not imported."""
+    return ended(started(*arguments, **environment), code)
+
+
+def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
     program = "import sys; from backupsched.command_line import main; code = main(); assert 'django' not in sys.modules"
-    done = subprocess.run(
+    return subprocess.Popen(
         (sys.executable, "-c", f"{program}; sys.exit(code)", "recover", *map(str, arguments)),
         cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **environment},
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+
+
+def ended(process: "subprocess.Popen[str]", code: int) -> str:
+    """What it said."""
+    with process:
+        try:
+            out, errors = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == code, errors
+    return out + errors
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What it says, in this process, when it ends with code 2."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     assert recovering.main([*map(str, arguments)]) == 2
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
     return "".join(capsys.readouterr())
 
 
@@ -129,6 +140,29 @@ def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.Ca
     assert not to.exists()
     recover(repository, "--key-file", right, "--to", to)
     assert picture(to) == picture(built.source)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = Built(tmp_path / "built", key="correct horse", digests=False)
+    built.back_up()
+    os.mkfifo(key := tmp_path / "key")
+    process = started(built.folder / "repository", "--key-file", key, "--to", tmp_path / "to")
+
+    def has_ended() -> bool:
+        with suppress(OSError), os.fdopen(os.open(key, os.O_WRONLY | os.O_NONBLOCK), "w") as pipe:
+            process.send_signal(number)  # it waits for its key, which it reads several times
+            pipe.write("correct horse")
+        return process.poll() is not None
+
+    eventually(has_ended)
+    assert "stopped; the same command goes on where it was" in ended(process, 1)
+    assert not (tmp_path / "to").exists()
+    before = signal.getsignal(number)
+    refused(capsys, tmp_path, "--list")
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.slow
