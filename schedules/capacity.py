@@ -37,8 +37,7 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 """More events a batch or steps a week (10 ms), of all schedules, are taken as spread evenly: true to one event a minute
 and batch."""
 
-batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
-open_times: list[Callable[[list[int]], dict[int, float]]] = []
+batches_provided: list[Callable[[list[int]], dict[int, tuple[int, float]]]] = []
 """Of each provider, by its schedules among these ids: how many records a batch has at most, and for how many seconds at
 least they may run in a period."""
 
@@ -244,10 +243,10 @@ def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
         cursor.execute(SECONDS, [ids])
         took = dict(cursor.fetchall())
     provided = [schedule.pk for schedule in schedules if schedule.provider]
-    sizes = {pk: size for ask in batch_sizes for pk, size in ask(provided).items()}
-    opens = {pk: seconds for ask in open_times for pk, seconds in ask(provided).items()}
-    return [
-        Demand(each, sizes.get(each.pk, 0) if each.provider else each.event_count or 0,
-               took.get(each.pk, ASSUMED_SECONDS), each.pk in took, opens.get(each.pk, 0))
-        for each in schedules
-    ]  # fmt: skip
+    found = {pk: batch for ask in batches_provided for pk, batch in ask(provided).items()}
+    demands = []
+    for each in schedules:
+        events, open_for = found.get(each.pk, (0, 0)) if each.provider else (each.event_count or 0, 0)
+        seconds_each = took.get(each.pk, ASSUMED_SECONDS)
+        demands.append(Demand(each, events, seconds_each, each.pk in took, open_for))
+    return demands

@@ -12,7 +12,7 @@ class SourcesConfig(AppConfig):
         from delivery.references import Referring, referring
         from jobs.handlers import Kind, later, later_async, registry
         from operations.backlog import IN_NEED
-        from schedules.capacity import batch_sizes, open_times
+        from schedules.capacity import batches_provided
         from schedules.providers import add_provider
         from sources import planning
         from sources.models import Assignment, Policy, Repository, Source
@@ -67,8 +67,7 @@ class SourcesConfig(AppConfig):
         ):
             registry.add_periodic(later(task))
         registry.at_start.append(later("sources.hooks.running:pay_owed"))
-        batch_sizes[:] = [later("sources.previews:numbers_of_assignments")]
-        open_times[:] = [later("sources.previews:least_open_times")]
+        batches_provided[:] = [later("sources.previews:batches_of_policies")]
         registry.prunes += [later("sources.ledger:prune"), later("sources.restores.asking:prune")]
         IN_NEED.append(later("sources.status:in_need"))
         post_delete.connect(later("sources.retiring:end_after_deletion"), sender=Assignment, weak=False)

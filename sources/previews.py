@@ -12,7 +12,7 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from sources.domain.not_kept import not_kept
 from sources.domain.preview import PreviewedPeriod, coming_periods
-from sources.models import Assignment, Policy
+from sources.models import Policy
 
 LARGEST_COUNT = 1000
 SHOWN_HOLIDAYS = 10
@@ -105,21 +105,21 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
     }
 
 
-def least_open_times(schedule_ids: list[int]) -> dict[int, float]:
-    """For how many seconds the windows of these schedules' policies are open in a period: the least of the coming ten
-    that have an opening."""
-    found = {}
-    for policy in Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule"):
-        try:
-            periods = preview(policy)
-        except ValueError:  # stored past its form
-            continue
-        spans = [sum((each.closes_at - each.opens_at).total_seconds() for each in one.openings) for one in periods]
-        found[policy.schedule_id] = min(filter(None, spans), default=0)
-    return found
+def batches_of_policies(schedule_ids: list[int]) -> dict[int, tuple[int, float]]:
+    """Of the policies with these schedules, by the id of the schedule: how many records a batch has at most, and for
+    how many seconds their windows are open in a period: the least of the coming ten that have an opening."""
+    policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
+    return {
+        policy.schedule_id: (policy.number, _least_open_time(policy))
+        for policy in policies.annotate(number=Count("assignments"))
+    }
 
 
-def numbers_of_assignments(schedule_ids: list[int]) -> dict[int, int]:
-    """How many records a batch of these policies' schedules has at most, by the id of the schedule."""
-    found = Assignment.objects.filter(policy__schedule__in=schedule_ids).values("policy__schedule")
-    return {row["policy__schedule"]: row["count"] for row in found.annotate(count=Count("pk"))}
+def _least_open_time(policy: Policy) -> float:
+    """0: it is not known, or there is none."""
+    try:
+        periods = preview(policy)
+    except ValueError:  # stored past its form
+        return 0
+    spans = [sum((each.closes_at - each.opens_at).total_seconds() for each in one.openings) for one in periods]
+    return min(filter(None, spans), default=0)

@@ -23,6 +23,7 @@ HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
 LONGEST_DATABASE_NAME = 63
 """Bytes: PostgreSQL cuts what is longer."""
+HIGHEST_PORT = 65_535
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -108,6 +109,9 @@ def check_remote(remote: dict[str, Any]) -> None:
         providers.check_remote(remote)
     except ProgramMissing as error:
         raise ValueError(str(error)) from None
+    port = str(remote.get("port") or HIGHEST_PORT)
+    if not (port.isdecimal() and 1 <= int(port) <= HIGHEST_PORT):
+        raise ValueError(f"port is {port!r:.60}, and must be a whole number from 1 to {HIGHEST_PORT}")
     if remote["type"] == "sftp":
         check_key(str(remote.get("host_keys", "")).replace(",", "\n"))
 

@@ -21,6 +21,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdi
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secrets
 from sources.models import Assignment, Repository
 from sources.processes import runner
+from sources.processes.orders import LONGEST_ANSWER
 from sources.processes.programs import ProgramMissing, rclone_version
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
@@ -221,6 +222,7 @@ def give_order(
         stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),
+        longest_line=LONGEST_ANSWER,
     )
     return runner.run(command, stop=stop, on_line=on_line), answers
 

@@ -66,9 +66,12 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             # the repository's failure and not the assignment's, whose failures and promises stay as they are
             _log(record, "failed for its repository" if outcome.tried else "held", _first_line(outcome.reason), now)
         case Cancelled():
-            # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
-            if not assignments.active().exists():
-                BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
+            # out of its trigger, so that a resume in the same period emits again, also one that has come already; what
+            # a person cancelled stays so
+            ended = BacklogRecord.objects.filter(pk=record.id)
+            if assignments.active().exists():
+                ended = ended.filter(cancel_requested_at=None)
+            ended.update(trigger_at=None)
             assignments.update(asked_for_at=None)
             _log(record, "cancelled", outcome.reason, now)
         case Failed():

@@ -1,15 +1,19 @@
-"""What a worker that was killed owes: the `after` of a hook whose `before` has run, or may have.
+"""What a worker owes that was killed, or stopped before it was done: the `after` of a hook whose `before` has run, or
+may have.
 
 before `before` begins     a note is written into a folder of this host, under a lock that lasts as long as the run
-when `after` has ended     the note is removed, and when `before` has failed
+`before` has succeeded     the name of the note says so from then on
+before `after` begins      it says that, too
+when `after` has ended     the note is removed, and when `before` has failed by itself
 the worker is killed       the note stays, and the kernel lets go of the lock
 
 So a note without a lock is owed. Workers of this host look for them when they start and each minute, and the next
-backup of the assignment looks before it begins. It is paid once, however its `after` ends; a worker that is killed over
-that leaves the note for the next one.
+backup of the assignment looks before it begins. What is noted in a name takes no room on a disk that is full, and is
+there as a whole or not at all.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +24,41 @@ from django.conf import settings
 
 from sources.storage.locks import PATIENCE_SECONDS, Busy, held
 
-Pay = Callable[[int, dict[str, Any]], bool]
-"""Of an assignment, by its id, and a note. Returns whether it is paid."""
+log = logging.getLogger(__name__)
+
+SUCCEEDED, AGAIN = "succeeded", "again"
+"""In the name of a note: `before` has, and `after` has begun once at least."""
+
+Pay = Callable[["Debt", dict[str, Any]], bool]
+"""Of a debt, and what stands in its note. Returns whether it is paid."""
 
 
 class Unpaid(Exception):
     """What is owed of an earlier run cannot be paid now."""
+
+
+class Debt:
+    """A note, by its file: `ASSIGNMENT.json`, with what has become of it as words in between."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        number, *said, _ = file.name.split(".")
+        self.assignment, self.said = int(number), set(said)
+
+    def says(self, word: str) -> None:
+        """From now on, after a power failure, too. On a disk that is read-only since it cannot be said."""
+        if word not in self.said:
+            renamed = self.file.with_name(f"{self.file.name.removesuffix('.json')}.{word}.json")
+            self.said.add(word)
+            try:
+                self.file = self.file.rename(renamed)
+                _flush(renamed.parent)
+            except OSError as error:
+                log.warning("cannot note at %s that it is %s: %s", self.file, word, error.strerror)
+
+    def is_paid(self) -> None:
+        with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
+            self.file.unlink()
 
 
 def root() -> Path:
@@ -33,40 +66,38 @@ def root() -> Path:
 
 
 @contextmanager
-def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[None]:
-    """For a run: pay what is owed of an earlier one, and owe this note as long as the block lasts.
+def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
+    """For a run: pay what is owed of an earlier one, and owe this note until it is paid.
 
     Raises: Busy while another run of it holds its lock; Unpaid; OSError where no note can be written.
     """
     root().mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = root() / f"{assignment}.json"
     with held(_lock(assignment), f"the hook of assignment {assignment}", PATIENCE_SECONDS):
-        if not _paid(assignment, file, pay):
+        if not all(_paid(debt, pay) for debt in debts() if debt.assignment == assignment):
             raise Unpaid
-        _write(file, note)
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
-                file.unlink()
+        debt = Debt(root() / f"{assignment}.json")
+        _write(debt.file, note)
+        yield debt
 
 
 def pay_all(pay: Pay) -> None:
     """What is owed on this host. Runs that are under way hold their locks."""
-    for file in files():
-        assignment = int(file.stem)
+    for assignment in {debt.assignment for debt in debts()}:
         with suppress(Busy), held(_lock(assignment), "", patience=0):
-            if _paid(assignment, file, pay):
-                file.unlink(missing_ok=True)
+            for debt in debts():
+                if debt.assignment == assignment:
+                    _paid(debt, pay)
 
 
-def files() -> list[Path]:
-    return [file for file in root().glob("*.json") if file.stem.isdecimal()]
+def debts() -> list[Debt]:
+    return [Debt(file) for file in root().glob("*.json") if file.name.partition(".")[0].isdecimal()]
 
 
-def _paid(assignment: int, file: Path, pay: Pay) -> bool:
+def _paid(debt: Debt, pay: Pay) -> bool:
     with suppress(FileNotFoundError, ValueError):  # of a note that was cut off no `before` has begun
-        return pay(assignment, json.loads(file.read_text()))
+        if not pay(debt, json.loads(debt.file.read_text())):
+            return False
+    debt.is_paid()
     return True
 
 
@@ -76,7 +107,12 @@ def _write(file: Path, note: dict[str, Any]) -> None:
         json.dump(note, opened)
         opened.flush()
         os.fsync(opened.fileno())
-    directory = os.open(file.parent, os.O_RDONLY)
+    _flush(file.parent)
+
+
+def _flush(path: Path) -> None:
+    """Have the kernel write the names in a directory. Raises: OSError."""
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:

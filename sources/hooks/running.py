@@ -4,10 +4,10 @@
                  the hook says otherwise
     the copy     only then
     after        always after a `before` that succeeded, whatever became of the copy: a snapshot has to be released;
-                 its failure is a warning
+                 after one that was cut off, by a stop or its timeout, too; its failure is a warning
     on_failure   once when the attempt has failed, by whatever
 
-A worker that is killed owes its `after`: `owed.py`.
+A worker that is killed, or stopped before `after` has ended, owes it: `owed.py`.
 
 `before` ends with the copy's stop: a cancel, the close of the window, a source that vanished, the loss of the lease.
 `after` and `on_failure` have a moment of their own after that, shorter than what is left of the lease.
@@ -56,7 +56,7 @@ OUTCOMES = {
 }  # fmt: skip
 """What `after` sees; all else has failed."""
 
-KILLED = {"OUTCOME": "failed", "ERROR": "the worker was killed"}
+KILLED = {"OUTCOME": "failed", "ERROR": "the worker was killed, or stopped before `after` had ended"}
 
 Copy = Callable[[BackupTask], EngineResult]
 Do = Callable[..., tuple[Ended, str]]
@@ -71,14 +71,16 @@ def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop:
         hook = hook_of(name)
     except HookUnusable as error:
         return Failed(str(error))
+    if stop.is_set():
+        return failure(Verdict.STOPPED, STOPPED)
     facts = _facts(run, assignment)
     do = partial(_run, hook, facts, {"record": run.record}, [*task.source.hidden, *task.location.secrets])
     if "after" not in hook.commands:
-        return _through(run, assignment, task, copy, stop, do, has_after=False)
+        return _before(do, assignment, task, stop)[1] or copy(task)
     pay = partial(_pay, Later(run.stop, grace * 3 / 8), grace / 8, if_gone=True)
     try:
-        with owed.noted(assignment.pk, {"hook": name, "facts": facts}, pay):
-            return _through(run, assignment, task, copy, stop, do, has_after=True)
+        with owed.noted(assignment.pk, {"hook": name, "facts": facts}, pay) as debt:
+            return _through(run, assignment, task, copy, stop, do, debt)
     except owed.Unpaid:
         return failure(Verdict.STOPPED, STOPPED)
     except Busy as error:
@@ -88,28 +90,50 @@ def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop:
 
 
 def _through(
-    run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal, do: Do, *, has_after: bool
+    run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal, do: Do, debt: owed.Debt
 ) -> Outcome | EngineResult:
-    """`before`, the copy if that succeeded, and `after`."""
-    grace = task.grace
-    ended, problem = do("before", stop, grace / 2)
-    is_stopped = ended.ending is Ending.STOPPED
-    if is_stopped and ended.exit_code != 0:
-        return failure(Verdict.STOPPED, STOPPED)
-    if ended.ending is Ending.EXITED and ended.exit_code == UNAVAILABLE:
-        return Unavailable(problem, assignment.policy.recheck_after)
-    if problem and not is_stopped:
-        return Failed(problem)
-    if not has_after:
-        return copy(task)
-    result = failure(Verdict.SOURCE_FAILED, "")
+    """`before`, the copy if that succeeded, and `after` unless `before` has failed by itself."""
+    ending, refused = _before(do, assignment, task, stop)
+    if ending is Ending.EXITED and refused:
+        debt.is_paid()
+        return refused
+    if not refused:
+        debt.says(owed.SUCCEEDED)
+    result = refused or failure(Verdict.SOURCE_FAILED, "")
     try:
-        # a `before` that was stopped when it had all but ended has made what `after` releases
-        result = failure(Verdict.STOPPED, STOPPED) if is_stopped else copy(replace(task, grace=grace / 2))
+        result = refused or copy(replace(task, grace=task.grace / 2))
     finally:
-        outcome = {"OUTCOME": OUTCOMES.get(result.verdict, "failed"), "ERROR": result.error}
-        _, warning = do("after", Later(run.stop, grace * 3 / 8), grace / 8, **outcome)
-    return replace(result, warnings=(warning[:WARNING_LENGTH], *result.warnings)[:WARNINGS]) if warning else result
+        error = result.error if isinstance(result, EngineResult | Failed) else ""
+        outcome = OUTCOMES.get(result.verdict, "failed") if isinstance(result, EngineResult) else "failed"
+        do = partial(do, "after", Later(run.stop, task.grace * 3 / 8), task.grace / 8)
+        ended, warning = do(**_told(debt), OUTCOME=outcome, ERROR=error)
+        if ended.ending is not Ending.STOPPED:
+            debt.is_paid()
+    if warning and isinstance(result, EngineResult):
+        return replace(result, warnings=(warning[:WARNING_LENGTH], *result.warnings)[:WARNINGS])
+    return result
+
+
+def _before(
+    do: Do, assignment: Assignment, task: BackupTask, stop: StopSignal
+) -> tuple[Ending, Outcome | EngineResult | None]:
+    """How `before` ended, and what comes of the run without a copy; None: it is to be made."""
+    ended, problem = do("before", stop, task.grace / 2)
+    if ended.ending is Ending.STOPPED:
+        return ended.ending, failure(Verdict.STOPPED, STOPPED)
+    if ended.ending is Ending.EXITED and ended.exit_code == UNAVAILABLE:
+        return ended.ending, Unavailable(problem, assignment.policy.recheck_after)
+    return ended.ending, Failed(problem) if problem else None
+
+
+def _told(debt: owed.Debt) -> dict[str, str]:
+    """What `after`, which begins now, sees of what was before it."""
+    seen = {
+        "BEFORE": "succeeded" if owed.SUCCEEDED in debt.said else "cut off",
+        "AFTER": "again" if owed.AGAIN in debt.said else "first",
+    }
+    debt.says(owed.AGAIN)
+    return seen
 
 
 def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
@@ -128,9 +152,9 @@ def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
 
 
 def pay_owed(now: datetime | None = None) -> int:
-    """Run each `after` that a killed worker of this host owes, in a thread: it may take its timeout. Returns how many
+    """Run each `after` that a worker of this host owes, in a thread: it may take its timeout. Returns how many
     notes there are."""
-    if (found := len(owed.files())) and not _paying.locked():
+    if (found := len(owed.debts())) and not _paying.locked():
         threading.Thread(target=_pay_all, name="owed-hooks", daemon=True).start()
     return found
 
@@ -145,15 +169,15 @@ def _pay_all() -> None:
             connection.close()
 
 
-def _pay(stop: StopSignal, grace: float, assignment: int, note: dict[str, Any], *, if_gone: bool) -> bool:
-    """Run the `after` of a run whose worker was killed. `if_gone`: whether a hook that is not here any more is paid."""
-    about = {"kind": KIND, "subject": subject_of(assignment)}
+def _pay(stop: StopSignal, grace: float, debt: owed.Debt, note: dict[str, Any], *, if_gone: bool) -> bool:
+    """Run the `after` of an earlier run. `if_gone`: whether a hook that is not here any more is paid."""
+    about = {"kind": KIND, "subject": subject_of(debt.assignment)}
     try:
         hook = hook_of(note["hook"])
     except HookUnusable as error:
-        name_once(f"after the kill of a worker {note['hook']} of assignment {assignment} is not run: {error}")
+        name_once(f"what a worker owes of {note['hook']} of assignment {debt.assignment} is not run: {error}")
         return if_gone
-    ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **KILLED)
+    ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **_told(debt), **KILLED)
     return ended.ending is not Ending.STOPPED
 
 

@@ -134,7 +134,9 @@ def pause(
     unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
     cancel(_records_of(ids), "paused by a person", instant)
     if stop:
-        cancelling.cancel((each.pk for each in unfinished if each.status == Status.RUNNING), now=instant)
+        running = [each.pk for each in unfinished if each.status == Status.RUNNING]
+        cancelling.cancel(running, now=instant)
+        BacklogRecord.objects.filter(pk__in=running).update(trigger_at=None)
     return paused
 
 

@@ -11,6 +11,9 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+LONGEST_ANSWER = 2**26
+"""Bytes of its line: the tables of a database, the points of years, a hundred damaged files by their whole names."""
+
 
 def answer(orders: Mapping[str, str]) -> None:
     """Do what the order says, and print what comes of it. `orders`: the name of a function → its module."""

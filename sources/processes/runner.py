@@ -32,6 +32,7 @@ READS_AFTER_EXIT = 100
 LINE_LIMIT = 65_536
 """Longer lines are cut to this many bytes: the rest is read and dropped."""
 KEPT_LINES = 50
+"""In `Ended`, each cut to `LINE_LIMIT`."""
 LEFT_AFTER_SECONDS = 1.0
 """What SIGKILL has not ended by then sleeps in the kernel."""
 
@@ -226,7 +227,7 @@ class _Watch:
     def _take(self, lines: Iterator[str]) -> None:
         for line in lines:
             self._lines += 1
-            self.kept.append(line)
+            self.kept.append(line[:LINE_LIMIT])
             self._on_line(line)
 
     def _end_if_it_must(self, now: float) -> None:
@@ -256,21 +257,24 @@ class LineSplitter:
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
-        self._held = b""
+        self._held = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """The lines that `chunk` completes, decoded (bytes that are not UTF-8 are replaced)."""
         *whole, tail = chunk.split(b"\n")
         for part in whole:
-            yield self._decode(self._held + part)
-            self._held = b""
-        self._held = (self._held + tail)[: self._limit]
+            yield self._line_with(part)
+        self._hold(tail)
 
     def rest(self) -> Iterator[str]:
         """The last line, if the stream did not end with a line end."""
         if self._held:
-            yield self._decode(self._held)
-            self._held = b""
+            yield self._line_with(b"")
 
-    def _decode(self, line: bytes) -> str:
-        return line[: self._limit].decode("utf-8", "replace").rstrip("\r")
+    def _hold(self, part: bytes) -> None:
+        self._held += part[: self._limit - len(self._held)]
+
+    def _line_with(self, end: bytes) -> str:
+        self._hold(end)
+        line, self._held = self._held, bytearray()
+        return line.decode("utf-8", "replace").rstrip("\r")

@@ -1,8 +1,10 @@
 """Opens a restored SQLite database for reading, checks it whole, and counts it table by table, as an account without
 rights where that is possible: its bytes come from outside."""
 
+import json
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from sources.engines.base import RunEnded
@@ -20,11 +22,18 @@ def restored(files: Path, folder: Path, scratch: Scratch, space: Space, store: S
         for each in (files, files / DATABASE):
             os.chown(each, *scratch.account, follow_symlinks=False)
     argv = (*PROGRAM, "check", str(files / DATABASE), *map(str, scratch.account or ()))
-    ended = runner.run(Command(argv, stall_timeout=math.inf, grace=store.grace), stop=store.stop)
+    tables = dict[str, int]()
+
+    def take(line: str) -> None:
+        with suppress(ValueError):
+            if "table" in (said := json.loads(line)):
+                tables[said["table"]] = said["rows"]
+
+    ended = runner.run(Command(argv, stall_timeout=math.inf, grace=store.grace), stop=store.stop, on_line=take)
     if ended.ending is Ending.STOPPED:
         raise Stopped
     try:
         found = judge(ended, DATABASE)
     except RunEnded as error:
         return Database(wrong=[str(error)])
-    return Database(found["tables"], notes=found["unread"])
+    return Database(tables, notes=found["unread"])

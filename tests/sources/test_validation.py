@@ -109,6 +109,7 @@ def test_a_good_source_passes(kind: str) -> None:
         ("rclone", "options", {"type": "storj"}, "sends rclone on to others"),
         ("rclone", "options", {"type": "smb", "hots": "nas"}, "has no option 'hots'; did you mean host"),
         ("rclone", "options", {"type": "smb", "pass": "x"}, "pass is a secret"),
+        ("rclone", "options", {"type": "ftp", "host": "nas", "port": "99999"}, "port is '99999', and must be a whole"),
         ("rclone", "options", {"type": "sftp", "host": "nas", "ssh": "sh -c"}, "ssh would run a program"),
         ("rclone", "secrets", {"pass": "x"}, "never write the password itself"),
         ("rclone", "secret", "stored:x", "set `secrets`"),

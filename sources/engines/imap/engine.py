@@ -47,7 +47,7 @@ class ImapEngine(RcloneEngine):
 def _ask(run: Run, directory: str) -> dict[str, Any]:
     """Let a process of its own speak with the server: bring `directory` up to date, or, where that is empty, see
     whether there are folders. Returns what it found. Raises: RunEnded, OSError."""
-    task, done, answers = run.task, EngineProgress(0, 0, 0), list[dict[str, Any]]()
+    task, done, answers, warnings = run.task, EngineProgress(0, 0, 0), list[dict[str, Any]](), list[str]()
     idle = min(IDLE_SECONDS, task.stall_timeout)
     order = {"source": asdict(task.source), "directory": directory, "connect": task.connect_timeout, "idle": idle}
 
@@ -58,6 +58,8 @@ def _ask(run: Run, directory: str) -> dict[str, Any]:
             if "received" in found:
                 done = EngineProgress(found["received"], 0, found["messages"])
                 run.on_progress(done)
+            elif "warning" in found:
+                warnings.append(found["warning"])
             else:
                 answers.append(found)
 
@@ -74,4 +76,6 @@ def _ask(run: Run, directory: str) -> dict[str, Any]:
         raise RunEnded(Verdict.SOURCE_FAILED, f"what speaks with the server ended with code {ended.exit_code}: {text}")
     if "error" in answers[-1]:
         raise RunEnded(Verdict(answers[-1]["verdict"]), answers[-1]["error"])
-    return answers[-1]
+    if answers[-1].get("warned", 0) > len(warnings):
+        warnings.insert(0, f"{answers[-1]['warned']:,} messages or folders were not fetched as they are; the first:")
+    return answers[-1] | {"warnings": warnings}

@@ -24,6 +24,7 @@ from sources.engines.imap import folders
 from sources.engines.imap.folders import Folder
 from sources.engines.imap.maildir import Key, Maildir, letters_of, remove_others
 from sources.engines.imap.session import Refused, Session, session_with
+from sources.engines.results import WARNING_LENGTH, WARNINGS
 from sources.processes.orders import say
 
 SAY_EVERY_SECONDS = 0.5
@@ -54,11 +55,13 @@ class Mail:
 
 @dataclass
 class Fetched:
-    """What came of it so far: messages and their bytes, and warnings. `received`: bytes, of all answers."""
+    """What came of it so far: messages and their bytes. `received`: bytes, of all answers. `warnings`: the first ones,
+    and `warned`: how many there were."""
 
     received: int = 0
     messages: int = 0
     size: int = 0
+    warned: int = 0
     warnings: list[str] = field(default_factory=list)
     said_at: float = 0.0
 
@@ -68,6 +71,12 @@ class Fetched:
             self.said_at = now
             say({"received": self.received, "messages": self.messages})
 
+    def warn(self, text: str) -> None:
+        self.warned += 1
+        if len(self.warnings) < WARNINGS:
+            self.warnings.append(text[:WARNING_LENGTH])
+            say({"warning": self.warnings[-1]})
+
 
 def main() -> None:
     order, found = json.load(sys.stdin), Fetched()
@@ -76,7 +85,7 @@ def main() -> None:
         with session_with(source, order["connect"], order["idle"], found.receive) as session:
             if directory := order["directory"]:
                 bring_up_to_date(session, source, Path(directory), found)
-                say({"size": found.size, "warnings": found.warnings})
+                say({"size": found.size, "warned": found.warned})
             else:
                 say({"folders": len(wanted_folders(session, source))})
     except RunEnded as error:
@@ -93,7 +102,7 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fe
             copy.update()
         except Refused as error:
             if folder.raw in {each.raw for each in wanted_folders(session, source)}:
-                found.warnings.append(f"{folder.title}: the folder was not read: {error}")
+                found.warn(f"{folder.title}: the folder was not read: {error}")
             else:
                 del directories[folder.raw]
     remove_others(root, directories.values())
@@ -125,10 +134,13 @@ class _Copy:
         """Raises: Refused, where the folder cannot be read."""
         if any(byte in self._folder.raw for byte in b"\r\n\0"):
             raise Refused("no command can hold its name")
-        self._validity, number = self._session.examine(self._folder.raw)
-        if number > MOST_MESSAGES:
-            raise Refused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
-        flags = self._listed(number)
+        warned = self._found.warned
+        number, flags = self._look()
+        if len(flags) < number:  # some have gone since, or two have one UID, or it does not show all that it has
+            number, flags = self._look()
+        if len(flags) < number:
+            text = f"its server announces {number:,} messages and lists {len(flags):,}: the others were not fetched"
+            self._found.warn(f"{self._folder.title}: {text}")
         for uid, letters in flags.items():
             if (key := Key(self._validity, uid)) in self._maildir:
                 self._maildir.flag(key, letters)
@@ -136,7 +148,16 @@ class _Copy:
         for start in range(0, len(new), FETCHED_AT_ONCE):
             self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
         if len(flags) == number:  # else the server has not listed all, and the next run sees what has gone
-            self._maildir.keep_only({Key(self._validity, uid) for uid in flags})
+            # of a folder that was numbered anew, until all of it has come, what came under its old numbers stays
+            old = self._maildir.of_others(self._validity) if self._found.warned > warned else set()
+            self._maildir.keep_only({Key(self._validity, uid) for uid in flags} | old)
+
+    def _look(self) -> tuple[int, dict[int, str]]:
+        """How many messages the folder has, and the flags of those that are listed, by UID."""
+        self._validity, number = self._session.examine(self._folder.raw)
+        if number > MOST_MESSAGES:
+            raise Refused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
+        return number, self._listed(number)
 
     def _listed(self, number: int) -> dict[int, str]:
         """The flags of all messages, as a Maildir's letters, by UID."""
@@ -163,7 +184,9 @@ class _Copy:
         size = 0
         for uid in uids:
             if uid not in facts:
-                continue  # it has gone since
+                if self._is_there(uid):  # else it has gone since
+                    self._warn(uid, "the message was not fetched: its server does not tell its size")
+                continue
             if facts[uid][0] > LARGEST:
                 self._warn(uid, f"it has {facts[uid][0]:,} bytes, and {LARGEST:,} may be")
                 continue
@@ -219,7 +242,7 @@ class _Copy:
         return any(_number(UID, each.text) == uid for each in _mails(self._session.fetch_uids(str(uid), "(UID)")))
 
     def _warn(self, uid: int, text: str) -> None:
-        self._found.warnings.append(f"{self._folder.title}, UID {uid}: {text}")
+        self._found.warn(f"{self._folder.title}, UID {uid}: {text}")
 
 
 def _mails(lines: list[Any]) -> list[Mail]:

@@ -71,6 +71,10 @@ class Maildir:
         self._names[key] = name
         return size
 
+    def of_others(self, validity: int) -> set[Key]:
+        """The messages of any other UIDVALIDITY."""
+        return {key for key in self._names if key.validity != validity}
+
     def keep_only(self, keys: Collection[Key]) -> None:
         with written():
             for key in self._names.keys() - keys:

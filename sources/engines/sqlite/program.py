@@ -5,8 +5,8 @@
     python -I -S program.py check FILE [UID GID]            PRAGMA integrity_check, and the rows of each table, as that
                                                             account, which need not reach this program
 
-It prints a line of JSON for each progress, and at its end one with `done` or `failed`. A database is opened for reading
-only, without extensions, and nothing that its schema says is run with the rights of this program.
+It prints a line of JSON for each progress and each table, and at its end one with `done` or `failed`. A database is
+opened for reading only, without extensions, and nothing that its schema says is run with the rights of this program.
 
 In WAL mode the copy is one read transaction, and writers go on. Else writers have the file between two steps; a change
 by one of them makes SQLite begin anew, and after three beginnings the copy keeps them out until it is done, as any
@@ -91,7 +91,7 @@ def look(file: str, seconds: str) -> dict[str, Any]:
 
 
 def check(file: str, *account: str) -> dict[str, Any]:
-    """`tables`: name → rows; `unread`: those that need a module which is not here."""
+    """Says of each `table` how many `rows` it has. `unread`: the first that need a module which is not here."""
     if account:
         user, group = map(int, account)
         os.setgroups([])
@@ -102,16 +102,16 @@ def check(file: str, *account: str) -> dict[str, Any]:
         problems = [row[0] for row in database.execute(f"PRAGMA integrity_check({PROBLEMS})")]
         if problems != ["ok"]:
             raise Failed("damaged", "; ".join(problems))
-        tables, unread = dict[str, int](), list[str]()
+        unread = list[str]()
         for (name,) in database.execute(NAMES).fetchall():
             quoted = '"' + name.replace('"', '""') + '"'
             try:
-                tables[name] = database.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]
+                say({"table": name, "rows": database.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]})
             except sqlite3.OperationalError as error:
                 if "no such module" not in str(error):
                     raise
                 unread.append(f"{name}: {error}")
-    return {"tables": tables, "unread": unread}
+    return {"unread": unread[:PROBLEMS]}
 
 
 def open_to_read(file: str, seconds: float, *, immutable: bool = False) -> sqlite3.Connection:

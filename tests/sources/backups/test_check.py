@@ -18,7 +18,7 @@ from jobs.states import Status
 from sources.backups import check, snapshots
 from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.planning import subject_of
-from sources.storage import layout
+from sources.storage import checking, layout
 from sources.storage.checking import GONE, Damage
 from sources.storage.location import RESTIC
 from tests.api.asking import Program, make_user
@@ -80,6 +80,15 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     file.write_text("the same")
     checked(NOW + timedelta(days=2))
     assert CheckRound.objects.get().damage == []
+
+
+def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, played: Played) -> None:
+    names = [f"{number:03}{'ф' * 100}" for number in range(checking.MOST_DAMAGED)]
+    played.back_up(dict.fromkeys(names, "as it was"))
+    for name in names:
+        (played.current / name).write_text("as it was not")
+    assert isinstance(checked(NOW), Succeeded)
+    assert [each["path"] for each in CheckRound.objects.get().damage] == names
 
 
 @HERE

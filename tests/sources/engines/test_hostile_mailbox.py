@@ -12,6 +12,7 @@ from sources.engines.base import EngineResult, RunEnded, Verdict
 from sources.engines.imap import engine, fetching
 from sources.engines.imap.fetching import bring_up_to_date
 from sources.engines.imap.session import session_with
+from sources.engines.results import WARNINGS
 from tests.sources.engines.hostile_mailbox import Hostile, hostile_mailbox
 from tests.sources.engines.mailboxes import back_up
 from tests.waiting import PATIENCE
@@ -72,7 +73,9 @@ def test_nothing_is_removed_on_a_doubt_and_a_folder_that_goes_meanwhile_is_gone(
         server.folders.append(folder)
         assert run(server, tmp_path).files == 6
         server.fault = when("FETCH", b"* 1 FETCH (UID 1 FLAGS (\\Seen))\r\nTAG OK all\r\n")  # one of three
-        assert run(server, tmp_path).files == 6
+        result = run(server, tmp_path)
+        text = "INBOX: its server announces 3 messages and lists 1: the others were not fetched"
+        assert (result.files, result.warnings[1]) == (6, text), result
 
         def goes(command: str) -> bytes | None:
             if command.startswith('EXAMINE "Gone"'):
@@ -83,6 +86,22 @@ def test_nothing_is_removed_on_a_doubt_and_a_folder_that_goes_meanwhile_is_gone(
         server.fault = goes
         result = run(server, tmp_path)
     assert (result.verdict, result.files, result.removed) == (Verdict.SUCCEEDED, 3, 3), result
+
+
+def test_what_its_server_does_not_describe_is_named_and_thousands_of_warnings_end_no_run(tmp_path: Path) -> None:
+    with hostile_mailbox(messages={uid: b"%d" % uid for uid in range(1, 1_001)}) as server:
+        described = b"".join(server.fetched(uid, "SIZE") for uid in server.messages if uid != 7)
+        server.fault = when("UID FETCH 1,.*SIZE", described + b"TAG OK done\r\n")
+        result = run(server, tmp_path)
+        text = "INBOX, UID 7: the message was not fetched: its server does not tell its size"
+        assert (result.verdict, result.files, result.warnings) == (Verdict.WARNINGS, 999, (text,)), result
+        server.validity = 8
+        server.fault = when("UID.*BODY", "TAG NO [SERVERBUG] \U0001f4a5 {}\r\n".format("\u0444" * 99).encode())
+        result = run(server, tmp_path)
+    assert result.warnings[0] == "1,000 messages or folders were not fetched as they are; the first:", result
+    assert len(result.warnings) == WARNINGS
+    assert result.warnings[1].startswith("INBOX, UID 1: the message was not fetched: [SERVERBUG]")
+    assert result.files == 999, "what came under the old numbers stays until it has come under the new ones"
 
 
 def test_what_is_larger_than_may_be_is_left_out_and_too_many_folders_are_refused(

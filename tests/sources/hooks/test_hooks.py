@@ -22,7 +22,7 @@ from sources import doctor, planning
 from sources.backups.handler import copy_source
 from sources.edits import Policies
 from sources.engines.base import EngineResult, Verdict
-from sources.hooks import definitions, owed
+from sources.hooks import definitions, owed, running
 from sources.hooks.definitions import HookUnusable, hook_of
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.sources.engines.peers import is_gone
@@ -77,7 +77,7 @@ CASES: list[tuple[str, Verdict | None, str, type, list[str]]] = [
     ("", Verdict.STOPPED, "", Released, ["before ", "after stopped"]),
     ("exit 75", None, "", Unavailable, ["before "]),
     ("echo no room; exit 3", None, "", Failed, ["before ", "on_failure failed"]),
-    ("sleep 60", None, "", Failed, ["before ", "on_failure failed"]),
+    ("sleep 60", None, "", Failed, ["before ", "after failed", "on_failure failed"]),
     ("echo away; exit 4", None, "", Unavailable, ["before "]),
     ("exit 5", Verdict.SUCCEEDED, "exit 5", Succeeded, ["before ", "after succeeded"]),
 ]
@@ -132,25 +132,30 @@ def test_sees_an_environment_of_its_own_and_writes_no_secret(
     assert not {"DATABASE_URL", "DJANGO_SETTINGS_MODULE"} & seen.keys()
 
 
-def test_a_stop_ends_before_at_once_and_gives_after_a_moment(
-    write: Write, log: Path, laptop: Assignment, monkeypatch: pytest.MonkeyPatch, settings: Any
+TOLD = 'echo "$BACKUPSCHED_BEFORE, $BACKUPSCHED_AFTER" >> {log}; '
+
+
+def test_a_stop_ends_before_at_once_and_gives_after_a_moment_and_what_it_cuts_off_is_run_again(
+    write: Write, log: Path, laptop: Assignment, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
 ) -> None:
     settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 12}
+    settings.VAR_DIR = tmp_path / "var"
+    told = TOLD.format(log=log)
     began = Path(f"{log}.began")
 
     def stopped_in_before(script: str) -> None:
         began.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
         run = Run(claimed_for(laptop, queue=planning.BACKUPS))
-        write(before=f"{script} sleep 1000 & echo $! > {began}.new; mv {began}.new {began}; wait", after="")
+        write(before=f"{script} sleep 1000 & echo $! > {began}.new; mv {began}.new {began}; wait", after=told)
         threading.Thread(target=lambda: (eventually(began.exists), run.stop.set()), daemon=True).start()
         assert isinstance(copy(laptop, run), Released)
         eventually(lambda: is_gone(int(began.read_text())))  # killed with its group, it ends as soon as it runs
 
-    stopped_in_before("")
-    assert log.read_text().splitlines() == ["before "]
-    stopped_in_before("trap 'exit 0' TERM;")
-    assert log.read_text().splitlines() == ["before ", "after stopped"]
+    for script in ("", "trap 'exit 0' TERM;"):
+        stopped_in_before(script)
+        assert log.read_text().splitlines() == ["before ", "after stopped", "cut off, first"]
+        assert owed.debts() == []
 
     def back_up(task: Any, **_: Any) -> EngineResult:
         run.stop.set()
@@ -158,9 +163,13 @@ def test_a_stop_ends_before_at_once_and_gives_after_a_moment(
 
     monkeypatch.setattr("sources.backups.repositories.back_up", back_up)
     run = Run(claimed_for(laptop, queue=planning.BACKUPS))
-    write(before="", after=f"trap '' TERM; sleep 0.3; echo released >> {log}; sleep 1000")
+    write(before="", after=f"{told} trap '' TERM; sleep 0.3; echo released >> {log}; sleep 1000")
     assert isinstance(copy(laptop, run), Released)
-    assert log.read_text().endswith("after stopped\nreleased\n")
+    assert log.read_text().endswith("after stopped\nsucceeded, first\nreleased\n")
+    write(after=told)
+    running.pay_owed()
+    eventually(lambda: not owed.debts())
+    assert log.read_text().endswith("after failed\nsucceeded, again\n")
 
 
 def test_after_runs_though_the_database_goes_away_in_between(
@@ -189,15 +198,13 @@ def test_what_a_killed_worker_owes_is_paid_before_the_next_before_and_by_one_alo
     note = {"hook": "it", "facts": {"RECORD": "77"}}
     monkeypatch.setattr(owed, "PATIENCE_SECONDS", 0)
     with owed.noted(laptop.pk, note, lambda *_: True):
-        kept = next(iter(owed.files())).read_text()
         assert isinstance(copy(laptop), Postponed)
         owed.pay_all(lambda *_: pytest.fail("its run is under way"))
-    assert owed.files() == []
-    (owed.root() / f"{laptop.pk}.json").write_text(kept)
+    assert [debt.said for debt in owed.debts()] == [set()]
     run = Run(claimed_for(laptop, queue=planning.BACKUPS))
     assert isinstance(copy(laptop, run), Succeeded)
     assert log.read_text().splitlines() == ["after failed", "77", "before ", "after succeeded", str(run.record.id)]
-    assert owed.files() == []
+    assert owed.debts() == []
     settings.VAR_DIR = log  # as a disk that is full, or read-only
     outcome = copy(laptop)
     assert isinstance(outcome, Failed)
@@ -306,7 +313,7 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
         child = hung()
         worker.kill()
         eventually(lambda: is_gone(child))
-    assert log.read_text().splitlines()[2:] == ["before "] * 2
+    assert log.read_text().splitlines()[2:] == ["before ", "after stopped", "before "]
     with worker_process("callbacks:1", tmp_path, **own):
         eventually(lambda: log.read_text().endswith("before \nafter failed\n"))
     assert Policy.objects.get().hook == "it"

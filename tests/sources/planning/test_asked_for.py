@@ -128,6 +128,16 @@ class TestPause:
         planning.resume([assignment.source], NINE + HOUR)
         assert record_of(assignment).trigger_at == NINE
 
+    def test_what_a_pause_stops_comes_back_though_the_resume_comes_before_its_end(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        running = handed_on(assignment, NINE)
+        planning.pause([assignment.source], NINE, stop=True)
+        planning.resume([assignment.source], NINE)
+        settle(running, Released(), NINE)
+        planning.catch_up(NINE + HOUR)
+        assert record_of(assignment).status == Status.READY
+
 
 @pytest.mark.django_db(transaction=True)
 def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> None:

@@ -166,6 +166,18 @@ class TestAnEdit:
         tick.tick(NINE, rescue=False)
         assert record_of(assignment).status == Status.READY
 
+    def test_a_pause_that_is_over_before_what_saw_it_is_settled_costs_no_period(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        planning.pause([assignment.source], NINE)
+        ended = without_asking(assignment, asked)
+        assert ended == Cancelled("its source is paused")
+        planning.resume([assignment.source], NINE)
+        settle(asked, ended, NINE)
+        planning.catch_up(NINE + MINUTE)
+        assert record_of(assignment).status == Status.READY
+
     def test_another_window_holds_for_what_is_being_asked(self) -> None:
         policy = make_policy(window=DAYS)
         assignment = make_assignment(policy)
