@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from jobs import tick
+from jobs.backlog import cancelling
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
 from jobs.settling import LeaseLost
@@ -111,7 +112,10 @@ class TestWritingDown:
     def test_a_record_that_a_person_cancelled_is_not_emitted_again_before_the_next_period(self) -> None:
         make_assignment()
         planning.emit_due(NINE)
-        settle(claim("availability", NINE), Cancelled("cancelled while it ran"), NINE)
+        record = claim("availability", NINE)
+        cancelling.cancel([record.id], now=NINE)
+        settle(record, Released(), NINE)
+        assert BacklogRecord.objects.get().status == Status.CANCELLED
         assert planning.emit_due(NINE + HOUR) == 0
         assert emitter.emit_triggers(NINE + DAY) == 1
 
