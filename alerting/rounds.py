@@ -18,6 +18,8 @@ from alerting import announcing, raising, sending, watchdog
 from alerting.models import AlertKind, Watch
 from alerting.raising import Found
 from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
+from jobs.formatting import first_line
 from operations.hold import held
 
 log = logging.getLogger(__name__)
@@ -51,13 +53,25 @@ def round_of_the_minute(now: datetime | None = None, boot: float | None = None) 
     if watch is None:
         sending.in_background()
         return 0
-    broken = watchdog.look(watch, instant, boot)
+    broken = _broken(watch, instant, boot)
     changed = raising.look(instant, [*broken, *_hold()]) + announcing.announce(instant)
     # while nothing counts as late, a round that finds nothing proves nothing
     if settings.PING_URL and not broken and instant - watch.resumed_at >= watchdog.GRACE:
         sending.start_thread(ping_for_the_scheduler)
     sending.in_background()
     return changed
+
+
+def _broken(watch: Watch, now: datetime, boot: float | None) -> list[Found]:
+    """What the watch found; that it fails, at a row that cannot be read, is one more thing that people hear of."""
+    try:
+        return watchdog.look(watch, now, boot)
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
+        log.exception("the watch over the scheduler failed")
+        text = first_line(str(error))
+        return [Found(AlertKind.WATCHDOG, "watchdog:watch", "the watch over the scheduler fails", text)]
 
 
 def ping_for_the_scheduler() -> None:

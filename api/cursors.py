@@ -24,7 +24,7 @@ LARGEST_PAGE = 500
 USUAL_PAGE = 50
 LONGEST_CURSOR = 2000
 
-ASK_FOR_LESS = "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`"
+ASK_FOR_LESS = "ask for less, by one more filter or a smaller `limit` where there are some, or try again later"
 
 
 class Pages:

@@ -1,6 +1,6 @@
 """What an edit over the API asks of a service (declarations/service.py), and how refusals are answered."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.http import parse_etags
-from ninja import Query, Schema
+from ninja import Query
 
 from api import history
 from api.errors import ApiError, not_valid
@@ -24,13 +24,12 @@ OF_BACKUPS = "What becomes of the files of its backups; left out, what has backu
 BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]}  # type: ignore[type-arg]
 
 
-class RemovalAnswer(Schema):
-    """What goes: `backups`, the bytes that were written for them, and the record of the backlog that deletes it."""
+@dataclass(frozen=True, kw_only=True)
+class RemovalAnswer(removing.Contents):
+    """What goes: `backups`, the bytes that were written for them, and where they lie; `copies`: of how many sources
+    there are copies, in the `second` repositories. `record`: of the backlog, which deletes it."""
 
     record: int
-    backups: int
-    size: int
-    repositories: list[str]
 
 
 def check_if_match(request: HttpRequest, etag: str) -> None:

@@ -23,7 +23,7 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
 from declarations.problems import field_of, message_of
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import Trouble, code_of, trouble_of
 from operations.limits import TooMany
 from operations.web.answers import DATABASE_AWAY, DATABASE_AWAY_SECONDS
 
@@ -58,6 +58,9 @@ WRONG_HOST = (
     "this server has not that host name",
     "ask it by one that it has, or have this one added to its setting ALLOWED_HOSTS",
 )
+
+LOCKED = "55P03"
+"""PostgreSQL's code for a lock that was not had in time."""
 
 LONGEST_NAME = 100
 
@@ -180,7 +183,8 @@ def database_away(request: HttpRequest, error: Exception) -> ApiError:
     if trouble_of(error) is Trouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)
-    return ApiError(503, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
+    detail = "another change of it has not ended in time" if code_of(error) == LOCKED else ""
+    return ApiError(503, detail, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
 
 
 def _deleted_meanwhile(request: HttpRequest, error: Exception) -> ApiError:

@@ -1,7 +1,6 @@
 """Policies, each together with its schedule as one thing, as in the admin."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -21,13 +20,6 @@ from sources.policy_declaration import Policy
 from sources.previews import LARGEST_COUNT
 
 
-class EditUnderWay(Schema):
-    """How many assignments follow the last edit of their policy so far. The others do in the background."""
-
-    done: int
-    of: int
-
-
 class PolicyAnswer(Policy):
     """A policy. `schedule`: the id of its schedule."""
 
@@ -35,7 +27,7 @@ class PolicyAnswer(Policy):
     schedule: int
     sources: int = Field(description="How many sources are under it")
     next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
-    edit_under_way: EditUnderWay | None = Field(description="Null: all its assignments follow its last edit")
+    edit_under_way: rollouts.Progress | None = Field(description="Null: all its assignments follow its last edit")
 
 
 class PolicyPreviewQuery(Schema):
@@ -110,7 +102,7 @@ class PoliciesOfTheApi(Declared[models.Policy]):
             | {
                 "schedule": row.schedule_id,
                 "next_trigger_at": row.schedule.next_trigger_at if row.schedule.enabled else None,
-                "edit_under_way": asdict(found) if (found := under_way.get(row.pk)) else None,
+                "edit_under_way": under_way.get(row.pk),
             }
             for row in rows
         ]

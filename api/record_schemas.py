@@ -1,6 +1,7 @@
 """What is sent and answered about records, dead letters among them. A choice of records refuses keys that it does not
 know: a key that is misspelt and left unread would choose more records than were meant."""
 
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from ninja import Field, Schema
 from pydantic import StringConstraints, model_validator
 
 from api.fields import Body, Instant, Name, RowId
+from jobs.backlog import RetryResult
 from operations.backlog.arguments import LARGEST_ID
 
 MOST_IDS = 1000
@@ -132,17 +134,13 @@ class RetryRequest(RecordChoice, Body):
         return {name: value for name in RecordChoice.model_fields if (value := getattr(self, name)) is not None}
 
 
-class RetryAnswer(Schema):
+@dataclass(frozen=True)
+class RetryAnswer(RetryResult):
     """Record ids by what was found, ascending. `superseded`: id → that of the record that goes on instead.
 
     `next`: there are more; send it as `after`.
     """
 
-    ready: list[int]
-    running: list[int]
-    succeeded: list[int]
-    superseded: dict[int, int]
-    missing: list[int]
     next: int | None = None
 
 

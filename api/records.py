@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Query
 
 from api.auth import Staff, looking, operating
-from api.cursors import ASK_FOR_LESS, patiently
+from api.cursors import patiently
 from api.errors import not_valid
 from api.fields import Instant
 from api.record_schemas import (
@@ -50,7 +50,10 @@ class Records(Resource[BacklogRecord]):
     filters = {"ended_since": (Instant, "Succeeded, failed or cancelled then or later")}
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
-    ask_for_less = f"{ASK_FOR_LESS}; order what has ended by `-finished_at`"
+    ask_for_less = (
+        "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order what has ended by "
+        "`-finished_at`"
+    )
 
     def permits(self, verb: str) -> Staff:
         """As in the admin: who may change what becomes of records may see them."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 from django_q.models import Task
 
@@ -222,6 +223,17 @@ def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(world: World,
     Schedule.objects.filter(policy=None).update(cron="99 * * * *")
     assert {found.partition(":")[0] for found in world.minute()} == {"unreadable"}
     assert Alert.objects.count() == 2
+
+
+def test_a_date_that_cannot_be_read_is_an_alert_and_holds_up_no_other(world: World):
+    record = waiting(world)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_backlogrecord SET run_after = '-infinity' WHERE id = %s", [record.pk])
+    Assignment.objects.update(failures=2, first_failure_at=world.now)
+    rounds.round_of_the_minute(world.now + MINUTE)
+    alerts = dict(Alert.objects.values_list("kind", "text"))
+    assert "failing" in alerts
+    assert "'-infinity'" in alerts["watchdog"]
 
 
 def test_people_hear_of_it_by_the_next_round(world: World):

@@ -9,13 +9,14 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from api import cursors, records
+from api.resources import Resource
 from delivery.models import Endpoint
 from jobs import backlog
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
 from tests.api.asking import Program, found, ids_of, pages_of, problem_of
-from tests.factories import NOON, make_record, status_of
+from tests.factories import NOON, make_record, make_throttle, status_of
 from tests.schedules.event_records import (
     HOUR,
     attempt,
@@ -92,15 +93,23 @@ class TestTheList:
     def test_a_bad_query_is_refused_in_the_one_shape(self, query: str, program: Program) -> None:
         problem_of(program.get(f"records?{query}"), 400, 422)
 
-    def test_a_search_that_takes_too_long_is_given_up(self, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-        def forever(resource: records.Records, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+    @pytest.mark.parametrize(
+        ("path", "hint"),
+        [("records", "ask for less: name a status, a schedule"), ("throttles", "ask for less, by ")],
+    )
+    def test_a_search_that_takes_too_long_is_given_up(
+        self, path: str, hint: str, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def forever(resource: Any, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
             return rows.extra(where=["pg_sleep(60) IS NOT NULL"])
 
         monkeypatch.setattr(cursors, "PAGE_SECONDS", 0.01)
-        monkeypatch.setattr(records.Records, "filtered", forever)
+        for resource in (records.Records, Resource):
+            monkeypatch.setattr(resource, "filtered", forever)
         make_record()
-        answer = program.get("records", error="x")
-        assert "ask for less: name a status, a schedule" in problem_of(answer, 503)["hint"]
+        make_throttle(1)
+        answer = program.get(path)
+        assert problem_of(answer, 503)["hint"].startswith(hint)
         assert int(answer.headers["Retry-After"]) > 0
 
 

@@ -6,13 +6,17 @@ from typing import Any
 import waitress
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db.backends.signals import connection_created
 
 from backupsched.embedded.binaries import installed_bin
+from jobs import conf
+from operations.patience import PAGE_SECONDS
 
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
 LONGEST_BODY_BYTES = 16 << 20
 SILENCE_SECONDS = 60
+LOCK_SECONDS = PAGE_SECONDS
 
 
 class Command(BaseCommand):
@@ -30,6 +34,7 @@ class Command(BaseCommand):
 
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
+        limit_lock_waits()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             server = waitress.create_server(
@@ -47,6 +52,20 @@ class Command(BaseCommand):
             raise CommandError(f"cannot listen on {options['listen']}: {error}", returncode=2) from error
         self.stdout.write(f"http://{options['listen']}/")
         server.run()
+
+
+def limit_lock_waits() -> None:
+    """Let no statement wait for a lock for more than LOCK_SECONDS, on connections that are opened from now on.
+
+    An agent asks again while its first request waits, and eight that wait are all threads there are. Does nothing in an
+    installation that polls: a pooler would hand the setting to other programs.
+    """
+    if conf.listens():
+        connection_created.connect(_limit_lock_waits, dispatch_uid=__name__)
+
+
+def _limit_lock_waits(connection: Any, **_: object) -> None:
+    connection.connection.execute(f"SET lock_timeout = {LOCK_SECONDS * 1000:.0f}")
 
 
 def behind_proxy(address: str) -> dict[str, Any]:

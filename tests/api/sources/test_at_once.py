@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
+from django.db.backends.signals import connection_created
 
 from api import history
+from backupsched.management.commands import web
 from sources.models import Assignment, Policy, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
+from tests.api.sources.agents import Agent
 from tests.factories import install_presets
 from tests.sources.factories import make_policy, make_source
 from tests.threads import a_lock_is_waited_for, at_once, beside
@@ -31,6 +34,27 @@ def programs() -> tuple[Program, Program]:
     for program in found:
         program.client.raise_request_exception = False
     return found
+
+
+def test_a_locked_row_holds_up_a_thread_of_the_web_server_for_some_seconds_only(
+    programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "LOCK_SECONDS", 0.2)
+    agent = Agent()
+    web.limit_lock_waits()
+    try:
+        with transaction.atomic():
+            Source.objects.select_for_update().get()
+            refused = [
+                beside(lambda: agent.check_in(hostname="new")).result(PATIENCE),
+                beside(lambda: programs[0].patch(f"sources/{agent.source.pk}", {"path": "/b"})).result(PATIENCE),
+            ]
+    finally:
+        connection_created.disconnect(dispatch_uid=web.__name__)
+    for answer in refused:
+        assert problem_of(answer, 503)["detail"] == "another change of it has not ended in time"
+        assert answer.headers["Retry-After"] == "10"
+    assert agent.check_in(hostname="new").status_code == 200
 
 
 class TestIfMatch:
