@@ -95,17 +95,20 @@ def main() -> None:
 def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
     """Let `root` hold a copy of the mailbox. Raises: RunEnded."""
     wanted = wanted_folders(session, source)
-    directories = folders.directories(wanted)
+    directories, refused = folders.directories(wanted), dict[bytes, str]()
     for folder in wanted:
         copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
         try:
             copy.update()
         except Refused as error:
-            if folder.raw in {each.raw for each in wanted_folders(session, source)}:
-                found.warn(f"{folder.title}: the folder was not read: {error}")
-            else:
-                del directories[folder.raw]
-    remove_others(root, directories.values())
+            refused[folder.raw] = f"{folder.title}: the folder was not read: {error}"
+    there = {each.raw for each in wanted_folders(session, source)} if refused else set()
+    for raw, text in refused.items():
+        if raw in there:
+            found.warn(text)
+        else:
+            del directories[raw]
+    remove_others(root, set(directories.values()))
 
 
 def wanted_folders(session: Session, source: SourceSpec) -> list[Folder]:
