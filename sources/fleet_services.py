@@ -11,7 +11,7 @@ from jobs.models import Throttle
 from operations import declarations as of_queue
 from sources import declarations, edits
 from sources.engines import ENGINES, missing_program
-from sources.models import Assignment, Backup, Policy, Source
+from sources.models import Assignment, Backup, Copy, Policy, Source
 
 Row = dict[str, Any]
 
@@ -38,7 +38,8 @@ class SourcesOfFleet(edits.Sources):
 
     def rows(self) -> QuerySet[Any]:
         backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-        assignments = Assignment.objects.select_related("policy__schedule").annotate(has_backups=backups)
+        copies = Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[]))
+        assignments = Assignment.objects.select_related("policy__schedule").annotate(has_points=backups | copies)
         return Source.objects.prefetch_related(Prefetch("assignments", assignments))
 
     def values(self, row: Any) -> Row:
@@ -48,10 +49,10 @@ class SourcesOfFleet(edits.Sources):
 
     def problems(self, row: Any, changed: set[str] | None) -> dict[str, str]:
         found = super().problems(row, changed)
-        if kept := [str(each.policy) for each in getattr(row, "surplus", ()) if each.has_backups]:
+        if kept := [str(each.policy) for each in getattr(row, "surplus", ()) if each.has_points]:
             found["policies"] = (
-                f"{', '.join(map(repr, kept))} is taken away, but there are backups under it; keep it in the file, or "
-                "delete the assignment in the admin first"
+                f"{', '.join(map(repr, kept))} is taken away, but there are backups under it, or copies; "
+                "keep it in the file, or delete the assignment in the admin first"
             )
         kinds: set[str] = self.remembered("kinds", set)
         if row.kind in ENGINES.keys() - kinds and (problem := missing_program(row.kind)):

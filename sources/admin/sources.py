@@ -43,10 +43,11 @@ class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no gene
         for form in self.initial_forms:
             row = form.instance
             if form in self.deleted_forms:
-                if row.backups.exists():
+                if row.backups.exists() or row.copies.exclude(points=[]).exists():
                     page = link("sources_assignment_delete", row.pk, "its own page")
                     raise ValidationError(format_html(
-                        "There are backups of {}: it is deleted on {}, which says what goes with it.", row, page
+                        "There are backups of {}, or copies: it is deleted on {}, which says what goes with it.",
+                        row, page,
                     ))  # fmt: skip
             elif "policy" in form.changed_data:
                 raise ValidationError("A policy is not exchanged for another one: add the other, and delete this one.")

@@ -177,7 +177,7 @@ class TestSourcePage:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"assignments-0-DELETE": "on"}, "There are backups of due under daily"),
+            ({"assignments-0-DELETE": "on"}, "There are backups of due under daily, or copies"),
             ({"assignments-0-policy": "weekly"}, "A policy is not exchanged"),
         ],
     )
@@ -196,6 +196,9 @@ class TestSourcePage:
         assert words in response.content.decode()
         assert Assignment.objects.get(pk=assignment.pk).policy_id == assignment.policy_id
         assert Backup.objects.filter(assignment=assignment).exists()
+        Backup.objects.all().delete()
+        assignment.copies.create(repository=assignment.policy.repository, planned_at=timezone.now(), points=["x"])
+        assert words in admin_client.post(f"{SOURCES}{assignment.source_id}/change/", form).content.decode()
 
     @pytest.mark.parametrize("address", ["nine", "99999999999999999999", "²"])
     def test_an_address_that_leads_to_no_source_leads_back(self, admin_client: Client, address: str) -> None:

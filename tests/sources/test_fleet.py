@@ -15,7 +15,7 @@ from jobs.states import Status
 from schedules.models import Schedule
 from sources.fleet import FleetError, FleetReport
 from sources.fleet_import import import_fleet
-from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.models import Assignment, Backup, Copy, Policy, Repository, Source
 from tests.commands import command
 from tests.threads import at_once
 
@@ -117,13 +117,19 @@ def test_an_assignment_that_the_file_takes_away_goes_only_without_backups(tmp_pa
     assert change.fields == {"policies": (["daily", "weekly"], ["daily"])}
     kept = Assignment.objects.get(source__name="laptop")
     now = timezone.now()
-    Backup.objects.create(
-        assignment=kept, repository=kept.policy.repository, record_id=1, attempt=1, engine="rclone",
-        started_at=now, ended_at=now, size=1, read=1, files=1, snapshot="/x",
+    facts = {"assignment": kept, "repository": kept.policy.repository}
+    backup = Backup(
+        **facts, record_id=1, attempt=1, engine="rclone", started_at=now, ended_at=now, size=1, read=1, files=1,
+        snapshot="/x",
     )  # fmt: skip
     fleet["sources"][1]["policies"] = []
-    [error] = errors_of(fleet, tmp_path)
-    assert error.startswith("office.json: sources[1] (laptop): policies: 'daily' is taken away, but there are backups")
+    for point in (backup, Copy(**facts, planned_at=now, points=["x"])):
+        point.save()
+        [error] = errors_of(fleet, tmp_path)
+        assert error.startswith(
+            "office.json: sources[1] (laptop): policies: 'daily' is taken away, but there are backups"
+        )
+        point.delete()
     assert Assignment.objects.filter(pk=kept.pk).exists()
 
 
