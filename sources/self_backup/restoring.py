@@ -48,7 +48,7 @@ class Restored:
 def archives(location: Location) -> list[str]:
     """The names of the scheduler's backups there, oldest first. Raises: CannotRestore for none; StorageFailed."""
     names = [name.removesuffix(archive.ENDING) for name in _store(location).names(archive.FOLDER)]
-    found = sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
+    found = layout.by_time(names)
     if not found:
         raise CannotRestore(
             f"there is no backup of the scheduler in {location.outside}: name the repository's own folder, which holds "
