@@ -95,7 +95,7 @@ def open_key(age_identity: bytes, passphrase: str) -> str:
 def names_among(files: Iterable[str]) -> list[str]:
     """The names of the archives among the files of their folder, in the order in which they were made."""
     names = (each.removesuffix(ENDING) for each in files if each.endswith(ENDING))
-    return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
+    return layout.by_time(names)
 
 
 def pack(folder: Path, about: About, files: Iterable[Path], recipient: str) -> Path:

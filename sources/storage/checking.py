@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
-from sources.storage.layout import later_runs
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.store import Store
 
@@ -192,7 +191,7 @@ class _Check:
 
     def _runs_after(self, point: str) -> list[str]:
         names = self.store.names(f"{self.folder}/{layout.VERSIONS}", folders=True)
-        return later_runs(point, [name for name in names if layout.NAME.fullmatch(name)])
+        return layout.later_runs(point, names)
 
     def _read(self, point: str, batch: list[tuple[Entry, str]], filled: dict[str, str]) -> None:
         by_place: dict[str, list[Entry]] = defaultdict(list)

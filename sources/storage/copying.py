@@ -29,7 +29,6 @@ from pathlib import Path
 from sources.storage import layout, manifests, runs
 from sources.storage.copies import Copied, Left, check_is_there, differing, files_of, is_long, later_than, unaccounted
 from sources.storage.digests import digests_of_copy
-from sources.storage.layout import later_runs, place_of
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.places import RCLONE, by_place
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
@@ -143,8 +142,7 @@ class _Copying:
 
     def _left(self, newest: str | None, marks: list[str]) -> Left | None:
         names = self.target.names(f"{self.folder}/{layout.VERSIONS}", folders=True)
-        folders = [each for each in names if layout.NAME.fullmatch(each)]
-        behind = later_runs(newest, folders) if newest else folders
+        behind = layout.later_runs(newest, names) if newest else layout.by_time(names)
         if not behind and not marks:
             return None
         runs.remove_pieces(self.target, self.folder)
@@ -161,7 +159,7 @@ class _Copying:
     def _find_versions(self, wanted: list[str]) -> None:
         """What lies in the folders of `versions` that the wanted points need: each is listed once."""
         names = self.source.names(f"{self.folder}/{layout.VERSIONS}", folders=True)
-        for run in later_runs(wanted[0], [each for each in names if layout.NAME.fullmatch(each)]):
+        for run in layout.later_runs(wanted[0], names):
             self.versions[run] = self.source.sizes(f"{self.folder}/{layout.VERSIONS}/{run}").keys()
 
     def _bring_point(self, point: str, before: Path | None, left: Left | None) -> Path | None:
@@ -218,7 +216,7 @@ class _Copying:
     def _placed(self, point: str, wanted: list[Entry]) -> dict[str, list[Entry]]:
         """Place in the first repository → what lies there of a point."""
         entries = {each.stored_path: each for each in wanted}
-        places = {path: place_of(path, point, self.versions) for path in entries}
+        places = layout.places_of(entries, point, self.versions)
         return {place: [entries[path] for path in paths] for place, paths in by_place(places).items()}
 
     def _transfer(self, to: str, placed: Mapping[str, list[Entry]], over: str) -> None:

@@ -17,7 +17,7 @@ Symbolic links lie in a repository as rclone writes them where there are none: a
 target. A real one in `current` could lead a later run out of the repository.
 
 Points and runs are named by the start of their run. Where a file of an rclone point lies: in the first `versions/<run>`
-of a later run that has its path, else in `current` (`place_of`). A folder in `versions` whose run has no manifest, be
+of a later run that has its path, else in `current` (`places_of`). A folder in `versions` whose run has no manifest, be
 it because the run failed or because its point was removed, belongs to the next later one, and may be merged into it.
 """
 
@@ -75,16 +75,20 @@ def manifest_path(assignment: str, point: str) -> str:
     return f"{assignment}/{MANIFESTS}/{point}{MANIFEST_ENDING}"
 
 
-def place_of(path: str, point: str, versions: Mapping[str, Collection[str]]) -> str:
-    """The folder, in that of its assignment, in which `path` of `point` lies, as `versions/20261121T065755Z`: that of
-    the first later run that touched it. `versions`: the paths in the folder of each run.
+def by_time(names: Iterable[str]) -> list[str]:
+    """Those that are names of points and runs, the first one first. Others are none of ours, and left alone."""
+    return sorted(filter(NAME.fullmatch, names), key=order_of)
+
+
+def later_runs(point: str, names: Iterable[str]) -> list[str]:
+    """The runs that came after a point, the first one first. Raises: ValueError for what is no name of a point."""
+    own = order_of(point)
+    return [each for each in by_time(names) if order_of(each) > own]
+
+
+def places_of(paths: Iterable[str], point: str, versions: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Path of a point → the folder, in that of its assignment, in which it lies, as `versions/20261121T065755Z`: that
+    of the first later run that touched it. `versions`: the paths in the folder of each run.
     """
-    for run in later_runs(point, versions):
-        if path in versions[run]:
-            return f"{VERSIONS}/{run}"
-    return CURRENT
-
-
-def later_runs(point: str, runs: Iterable[str]) -> list[str]:
-    """The runs that came after a point, the first one first."""
-    return sorted((run for run in runs if order_of(run) > order_of(point)), key=order_of)
+    later = later_runs(point, versions)
+    return {path: next((f"{VERSIONS}/{run}" for run in later if path in versions[run]), CURRENT) for path in paths}

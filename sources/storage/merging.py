@@ -67,7 +67,7 @@ def remove(
     if not set(found) - set(points):
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
     work = _Merging(store, assignment, on_progress, {*stay, *lost}.difference(found))
-    work.remove(_by_time({*found, *work.lost}), points)
+    work.remove(layout.by_time({*found, *work.lost}), points)
     present = [name for name in found if name not in work.removed]
     work.delete_dumps(present)
     return Removed(tuple(work.removed), tuple(present), work.freed, tuple(work.damaged))
@@ -103,7 +103,7 @@ class _Merging:
     freed: int = field(default=0, init=False)
 
     def remove(self, found: Sequence[str], points: Collection[str]) -> None:
-        versions = _by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
+        versions = layout.by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
         before, gone = None, list[str]()
         for point in found:
             if point in points:
@@ -140,7 +140,7 @@ class _Merging:
         self.removed += points
 
     def delete_dumps(self, kept: Sequence[str]) -> None:
-        for point in _by_time(self.store.names(f"{self.assignment}/{layout.POINTS}", folders=True)):
+        for point in layout.by_time(self.store.names(f"{self.assignment}/{layout.POINTS}", folders=True)):
             if point not in kept and point not in self.lost and _is_between(None, point, kept[-1]):
                 self.delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
 
@@ -191,11 +191,6 @@ def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(paths)
     while batch := list(islice(remaining, BATCH)):
         yield batch
-
-
-def _by_time(names: Iterable[str]) -> list[str]:
-    """Names of points and runs by time. Others are none of ours, and left alone."""
-    return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
 
 
 def _is_between(before: str | None, run: str, point: str) -> bool:

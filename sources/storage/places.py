@@ -137,12 +137,12 @@ def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> 
 
     def take(line: str) -> None:
         run, _, path = line.partition("/")
-        if path in wanted and layout.NAME.fullmatch(run):
+        if path in wanted:
             held[run].add(path)
 
     versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
     store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-    return {path: layout.place_of(path, wish.point, held) for path in wanted}
+    return layout.places_of(wanted, wish.point, held)
 
 
 def check_point(store: Store, wish: Wish) -> None:

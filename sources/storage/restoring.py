@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from sources.storage import targets
-from sources.storage.files import Kept, differs, path_in, put_attributes, put_link
+from sources.storage.files import PERMISSIONS, Kept, differs, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish, by_place, check_point
 from sources.storage.store import StorageFailed, Store
@@ -188,7 +188,9 @@ class _Restore(Restoring):
                 if not self.wish.overwrite:
                     return self.fail(entry.path, f"{os.fsdecode(folder)} is no folder")
                 os.unlink(folder)
-            os.mkdir(folder)
+            known = self.tree.entry(path)
+            # for us until it is finished, and never for more than it is for in the end
+            os.mkdir(folder, 0o777 if known is None or known.mode is None else known.mode & PERMISSIONS | 0o700)
         self._made.add(path)
         return True
 

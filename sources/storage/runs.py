@@ -42,7 +42,7 @@ def points(store: Store, folder: str) -> list[str]:
 def points_among(files: Iterable[str]) -> list[str]:
     """The names of the points whose manifests are among these files, the first one first."""
     names = {each.removesuffix(layout.MANIFEST_ENDING) for each in files if each.endswith(layout.MANIFEST_ENDING)}
-    return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
+    return layout.by_time(names)
 
 
 def begin(
@@ -56,14 +56,14 @@ def begin(
     which there are folders in `runs_in`, whatever the clock says."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     known = points_among(files)
-    killed = [run for mark in files if (run := mark.removesuffix(UNFINISHED)) != mark and layout.NAME.fullmatch(run)]
+    killed = layout.by_time(mark.removesuffix(UNFINISHED) for mark in files if mark.endswith(UNFINISHED))
     for run in killed:
         # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points when
         # versions are merged
         if run not in known:
             heal(store, folder, run)
         end(store, folder, run)
-    left = [name for name in store.names(f"{folder}/{runs_in}", folders=True) if layout.NAME.fullmatch(name)]
+    left = layout.by_time(store.names(f"{folder}/{runs_in}", folders=True))
     begun = Begun(layout.name_of(started_at, {*known, *killed, *left}), known[-1] if known else None)
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sources.storage import layout, manifests
-from sources.storage.layout import place_of
 
 Tree = dict[str, str]
 """Contents by path; folders are those that the paths need."""
@@ -53,7 +52,8 @@ class Played:
         versions = {run.name: files_below(run) for run in runs.glob("2*Z*")}
         manifest = self.root / layout.manifest_path(ASSIGNMENT, point)
         paths = [entry.path for entry in manifests.read(manifest) if entry.kind == "file"]
-        return {path: (self.folder / place_of(path, point, versions) / path).read_text() for path in paths}
+        places = layout.places_of(paths, point, versions)
+        return {path: (self.folder / place / path).read_text() for path, place in places.items()}
 
     def _steps(self, tree: Tree, version: Path) -> Iterator[None]:
         before = {path: (self.current / path).read_text() for path in files_below(self.current)}

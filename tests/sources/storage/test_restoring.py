@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sources.storage import layout, restoring
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.places import Refused, Report, Wish
+from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
@@ -55,6 +55,20 @@ def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_pat
         report = restore(built, point, tmp_path / point)
         assert picture(tmp_path / point) == expected
         assert (report.failed, report.not_set) == ([], [])
+
+
+def test_a_folder_that_is_closed_to_others_is_so_from_the_first(built: Built, tmp_path: Path) -> None:
+    built.write("closed/within/a", "x")
+    (built.source / "closed").chmod(0o500)
+    wish, seen = Wish(ASSIGNMENT, built.back_up(), tmp_path / "to"), set[int]()
+
+    def look(step: Step) -> None:
+        made = (path for path in (tmp_path / "to/closed", tmp_path / "to/closed/within") if path.exists())
+        seen.update(path.stat().st_mode & 0o777 for path in made)
+
+    restoring.restore(wish, built.store, built.folder / "cache", look)
+    assert seen == {0o700, 0o755}
+    assert (tmp_path / "to/closed").stat().st_mode & 0o777 == 0o500
 
 
 def test_a_restore_that_was_stopped_goes_on(built: Built, tmp_path: Path) -> None:
