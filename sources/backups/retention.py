@@ -217,7 +217,9 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=Removal() as done):
             assignment_id = record.payload["assignment"]
-            if (assignment := Assignment.objects.filter(pk=assignment_id).first()) is None:
+            # locked first, as wherever an assignment and what hangs on it are written
+            locked = Assignment.objects.select_for_update(no_key=True).filter(pk=assignment_id)
+            if (assignment := locked.first()) is None:
                 return
             for repository_id, unrecorded in done.unrecorded.items():
                 upkeep.record_points(assignment_id, repository_id, unrecorded)
