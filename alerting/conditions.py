@@ -94,7 +94,10 @@ SELECT '{AlertKind.SELF_BACKUP}', 'self_backup', NULL, 'the backup of the schedu
   FROM sources_selfbackup
  WHERE ended_at IS NULL
    AND day < (%(now)s::timestamptz AT TIME ZONE 'UTC')::date
-   AND day > COALESCE((SELECT max(day) FROM sources_selfbackup WHERE ended_at IS NOT NULL), '-infinity')
+   AND day > COALESCE((SELECT max(day)
+                         FROM sources_selfbackup
+                        WHERE ended_at IS NOT NULL
+                          AND day <= (%(now)s::timestamptz AT TIME ZONE 'UTC')::date), '-infinity')
 HAVING count(*) > 0
 """
 

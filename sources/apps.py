@@ -60,6 +60,7 @@ class SourcesConfig(AppConfig):
             "sources.backups.check:plan",
             "sources.backups.copies:plan",
             "sources.restores.drills:plan",
+            "sources.restores.asking:end_cancelled",
             "sources.alerts:look",
             "sources.agents.tokens:prune",
             "sources.backups.staging:remove_unused",

@@ -132,7 +132,7 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether the scheduler could come back on another machine."""
     if settings.SELF_BACKUP_TO == "none":
         return ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
-    last = SelfBackup.objects.exclude(ended_at=None).aggregate(at=Max("ended_at"))["at"]
+    last = SelfBackup.objects.filter(ended_at__lte=now).aggregate(at=Max("ended_at"))["at"]
     if last is None and not SelfBackup.objects.filter(day__lt=now - MISSED_AFTER).exists():
         return ok("the scheduler's own backup has yet to run for the first time")
     if last is None or now - last > MISSED_AFTER:

@@ -110,8 +110,9 @@ def _doubt(assignment: Any, now: datetime) -> str:
         from sources.storage.checking import Damage
 
         damage = [Damage(**each) for each in check.damage]
-        at = f", last at {moment(check.checked_at)} UTC" if check.checked_at else ""
-        found.append(f"a check found damage in {_places(assignment.policy, damage)}{at}: {in_words(damage)}")
+        # of anything: the repository that this is of may have been away
+        last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
+        found.append(f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}")
     if text := copied.doubt(assignment, now):
         found.append(text)
     return "; ".join(found)

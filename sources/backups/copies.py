@@ -224,7 +224,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             known = ""
             if row := assignment.copies.select_related("repository").filter(repository=found.repository).first():
                 known, lost = row.error, _lost(assignment, row, found.done.points)
-                retention.note_manifests(row.assignment_id, row.repository_id, lost, now, only_lost=True)
+                retention.note_manifests(row.assignment_id, row.repository_id, lost, found.done.points, now)
                 row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
                 row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
                 row.save(update_fields=["points", "copied_at", "as_of", "size", "error"])

@@ -1,6 +1,7 @@
 """What becomes of each point of an assignment, by the rules of its policy: which stay and why, and which go.
 
-A point that was to stay and is known to be lost stays in the books, and another one in its place.
+A point that was to stay and is known to be lost stays in the books, and another one in its place; so with one that is
+there and cannot be restored.
 """
 
 import logging
@@ -15,7 +16,7 @@ from jobs.models import BacklogRecord
 from schedules.cron import Period
 from sources import planning
 from sources.backups import repositories
-from sources.domain.retention import MISSING, Keep, Kept, Point
+from sources.domain.retention import DAMAGED, MISSING, Keep, Kept, Point
 from sources.models import Assignment, CheckRound, Copy, Repository, Restore
 from sources.planning import names
 from sources.storage import layout
@@ -54,13 +55,15 @@ def decide_of_copy(
 
 
 def _decide(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
-    """What is lost stays by the rules as they are for all; what is there, by those for what is there alone."""
+    """What cannot be restored stays by the rules as they are for all; what can, by those for these alone."""
     points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
-    lost = known_to_be_lost(assignment)
-    there = [each for each in points if (each.repository, each.name) not in lost]
-    decided = {each.point: each for each in reversed(_apply(assignment, there, keep, now))}
-    for each in _apply(assignment, points, keep, now) if len(there) < len(points) else ():
-        decided.setdefault(each.point, Kept(each.point, each.reasons and (*each.reasons, MISSING)))
+    lost = _not_restorable(assignment)
+    whole = [each for each in points if (each.repository, each.name) not in lost]
+    decided = {each.point: each for each in reversed(_apply(assignment, whole, keep, now))}
+    for each in _apply(assignment, points, keep, now) if len(whole) < len(points) else ():
+        if each.point not in decided:
+            why = lost[each.point.repository, each.point.name]
+            decided[each.point] = Kept(each.point, each.reasons and (*each.reasons, why))
     return _spared(assignment, [decided[each] for each in points])
 
 
@@ -81,8 +84,15 @@ def restores_under_way() -> QuerySet[Restore]:
 
 def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
     """Repository and name of each point that was to be there, and is not, as a check or a removal has found."""
-    found = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True).first()
-    return {(each.get("repository"), each["point"]) for each in found or [] if each["why"] == GONE}
+    return {point for point, why in _not_restorable(assignment).items() if why == MISSING}
+
+
+def _not_restorable(assignment: Assignment) -> dict[tuple[int | None, str], str]:
+    """These, and those whose manifest or dump is damaged, with which it is."""
+    damage = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True).first() or []
+    of_points = [each for each in damage if each["place"].partition("/")[0] in (layout.MANIFESTS, layout.POINTS)]
+    damaged = {(each.get("repository"), each["point"]): DAMAGED for each in of_points}
+    return damaged | {(each.get("repository"), each["point"]): MISSING for each in of_points if each["why"] == GONE}
 
 
 def _apply(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:

@@ -47,7 +47,8 @@ class Removal:
     """What was removed: `points`, of which so many are `kept`, and the bytes of files; and what restic `pruned`.
 
     `failed`: why not elsewhere; `lost`: points that were to stay, are not there, and were not known to be. By
-    repository: `unrecorded` points, that had no row, and what is wrong with the `manifests` of points that stay.
+    repository: `unrecorded` points, that had no row, those that are `there`, and what is wrong with the `manifests` of
+    points that stay.
     """
 
     points: list[str] = field(default_factory=list)
@@ -57,6 +58,7 @@ class Removal:
     failed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     unrecorded: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    there: dict[int, list[str]] = field(default_factory=dict)
     manifests: dict[int, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def count(self, repository: Repository, answer: dict[str, Any]) -> None:
@@ -70,6 +72,7 @@ class Removal:
         """Keep which points are not there, and whose manifests cannot be read."""
         absent = [each for each in decided if each.reasons and each.point.name not in answer["present"]]
         self.lost += [each.point.name for each in absent if MISSING not in each.reasons]
+        self.there[repository.pk] = answer["present"]
         self.manifests[repository.pk] |= dict.fromkeys(answer["damaged"], UNREADABLE)
         self.manifests[repository.pk] |= {each.point.name: GONE for each in absent}
 
@@ -215,12 +218,14 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=Removal() as done):
             assignment_id = record.payload["assignment"]
-            if (assignment := Assignment.objects.filter(pk=assignment_id).first()) is None:
+            # locked first, as wherever an assignment and what hangs on it are written
+            locked = Assignment.objects.select_for_update(no_key=True).filter(pk=assignment_id)
+            if (assignment := locked.first()) is None:
                 return
             for repository_id, unrecorded in done.unrecorded.items():
                 upkeep.record_points(assignment_id, repository_id, unrecorded)
             for repository_id, wrong in done.manifests.items():
-                note_manifests(assignment_id, repository_id, wrong, now)
+                note_manifests(assignment_id, repository_id, wrong, done.there[repository_id], now)
             if done.lost:
                 lost = known_to_be_lost(assignment)
                 rows = assignment.backups.order_by().values_list("pk", "repository", "snapshot")
@@ -230,18 +235,19 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 
 def note_manifests(
-    assignment_id: int, repository_id: int, wrong: Mapping[str, str], now: datetime, *, only_lost: bool = False
+    assignment_id: int, repository_id: int, wrong: Mapping[str, str], there: Iterable[str], now: datetime
 ) -> None:
-    """Keep which points of an assignment in a repository have manifests that cannot be read, or none, and why.
-    `only_lost`: no more is known than which have none."""
+    """Keep which points of an assignment in a repository have manifests that cannot be read, or none, and why. Of those
+    that are `there`, what was known stays: not all manifests were read."""
     rows = CheckRound.objects.filter(pk=assignment_id).select_for_update(no_key=True)  # a check may note, too
     row = rows.first() or CheckRound(pk=assignment_id, planned_at=now)
     found = [asdict(of_manifest(point, why, repository_id)) for point, why in wrong.items()]
+    stay = set(there) - wrong.keys()
     others = [
         each
         for each in row.damage
         if (each.get("repository"), each["place"]) != (repository_id, layout.MANIFESTS)
-        or (only_lost and each["why"] != GONE)
+        or (each["why"] != GONE and each["point"] in stay)
     ]
     if row.damage != others + found:
         row.damage = others + found

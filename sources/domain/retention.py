@@ -32,6 +32,8 @@ NEWEST_COMPLETE = "newest complete"
 NEWEST_THERE = "newest of its repository"
 MISSING = "missing"
 """Beside the reasons of one that is to stay and is known to be lost: another one stays in its place."""
+DAMAGED = "damaged"
+"""The same of one that is there and cannot be restored."""
 
 
 def usual() -> dict[str, Any]:

@@ -56,9 +56,9 @@ def create_database(store: Store, wish: Wish, cache: Path, source: SourceSpec) -
 CREATED = {"postgresql": database.create, "mariadb": database_mariadb.create, "sqlite": database_file.create}
 
 
-def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any]) -> Drilled:
+def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any], newest: str) -> Drilled:
     """Restore the newest point into scratch space, and compare."""
-    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step)
+    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step, newest)
 
 
 FOUND: tuple[Callable[..., Any], ...] = (runs.points, index, versions_of, restore, put_back, create_database, drill)

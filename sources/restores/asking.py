@@ -7,16 +7,18 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db.models.functions import Now
 
 from declarations.problems import validated
 from declarations.service import Service
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
+from jobs.states import Status
 from sources import declarations
 from sources.backups import reach, repositories
 from sources.kinds import RULES
-from sources.models import Assignment, Repository, Restore, Source, To
+from sources.models import Assignment, Repository, Restore, RestoreOutcome, Source, To
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.planning import names
 from sources.processes.programs import ProgramMissing
@@ -121,6 +123,13 @@ class Restores(Service[Restore]):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
             reach.check_folder(self.account, "target", folder, settings.FOLDERS)
+
+
+def end_cancelled() -> int:
+    """Each minute: note of which the record was cancelled while it waited, which no settle does. Returns how many."""
+    records = BacklogRecord.objects.filter(kind=KIND, status=Status.CANCELLED)
+    waiting = Restore.objects.filter(ended_at=None, record_id__in=records.values("pk"))
+    return waiting.update(outcome=RestoreOutcome.CANCELLED, ended_at=Now(), error="cancelled while it waited")
 
 
 def prune(before: datetime) -> int:

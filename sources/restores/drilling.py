@@ -21,6 +21,7 @@ from sources.engines.limits import Space
 from sources.restores import scratch_database, scratch_file, scratch_mariadb
 from sources.restores.scratch import Scratch
 from sources.storage import restoring, runs
+from sources.storage.checking import GONE
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
 from sources.storage.places import Step, TargetFailed, Wish
@@ -59,15 +60,23 @@ class Drilled:
 
 
 def drill(
-    store: Store, assignment: str, cache: Path, scratch: Scratch, on_step: Callable[[Step], None] = lambda step: None
+    store: Store,
+    assignment: str,
+    cache: Path,
+    scratch: Scratch,
+    on_step: Callable[[Step], None] = lambda step: None,
+    newest: str = "",
 ) -> Drilled:
-    """Restore the newest point, or a sample of it, and compare; block until done.
+    """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the one that is to be
+    there: an older one proves nothing in its place.
 
     Raises: StorageFailed when it cannot be tried; Stopped; what `restoring.restore` raises.
     """
     points = runs.points(store, assignment)
     if not points:
         raise StorageFailed("the repository holds no point of it")
+    if newest and newest not in points:
+        return Drilled(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], cache) as tree:
         load, files = SERVERS.get(tree.header.source_kind), folder / "files"

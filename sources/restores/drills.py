@@ -89,7 +89,7 @@ def _drill(work: upkeep.Work) -> Drilled:
         if newest is None:
             raise StorageFailed("there is no backup of it any more")
         work.repository = second or newest.repository
-        return process.drill(work.repository, assignment.directory, scratch, work, on_step, work.grace)
+        return process.drill(work.repository, assignment, scratch, work, on_step, work.grace)
     except (ImproperlyConfigured, ProgramMissing, ValueError, OSError) as error:
         raise StorageFailed(str(error)) from error
 

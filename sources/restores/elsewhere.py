@@ -41,16 +41,13 @@ def added(text: str, sentence: str) -> str:
 
 
 def way_out(repository: Repository | None, folder: str, point: str, points: Points) -> str:
-    """Which other repositories than this one have a point (empty: the newest one that it should have) of the
-    assignment of that folder, and how to restore from there; empty: none that is known of."""
+    """Which other repositories than this one have a point of the assignment of that folder, and how to restore from
+    there; empty: none that is known of."""
     with suppress(Error):  # the failure itself is to be said, also while the database is away
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
-        if assignment := rows.filter(directory=folder).first():
-            if repository and not point:
-                recorded = repositories.recorded(assignment, repository)
-                point = max(recorded, key=layout.order_of, default="")
-            if others := list(_others(assignment, repository, point, points)):
-                return _in_words(assignment, point, others)
+        assignment = rows.filter(directory=folder).first()
+        if assignment and (others := list(_others(assignment, repository, point, points))):
+            return _in_words(assignment, point, others)
     return ""
 
 

@@ -12,13 +12,13 @@ from django.conf import settings
 
 from sources.backups import repositories
 from sources.engines.base import SourceSpec
-from sources.models import Repository
+from sources.models import Assignment, Repository
 from sources.network.bounded_threads import BoundedThreads
 from sources.processes.runner import StopSignal
 from sources.restores import elsewhere
 from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
-from sources.storage import trees
+from sources.storage import layout, trees
 from sources.storage.location import Location
 from sources.storage.places import Report, Step, Wish
 from sources.storage.stores import store_of
@@ -109,22 +109,24 @@ def restore(
 
 def drill(
     repository: Repository,
-    assignment: str,
+    assignment: Assignment,
     scratch: Scratch,
     stop: StopSignal,
     on_step: Callable[[Step], None],
     grace: float,
 ) -> Drilled:
-    """Restore the newest point of an assignment, by its folder, into scratch space, and compare. Blocks until done.
+    """Restore the newest point of an assignment into scratch space, and compare. Blocks until done.
 
     Raises: Refused, StorageFailed, Stopped.
     """
-    facts = {"assignment": assignment, "cache": cache(), "scratch": asdict(scratch)}
-    with elsewhere.named(repository, assignment, "", points):
+    folder = assignment.directory
+    newest = max(repositories.recorded(assignment, repository), key=layout.order_of, default="")
+    facts = {"assignment": folder, "cache": cache(), "scratch": asdict(scratch), "newest": newest}
+    with elsewhere.named(repository, folder, newest, points):
         location = repositories.location_of(repository)
         done = Drilled(**_order("drill", location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
     if done.lost:
-        done.error = elsewhere.added(done.error, elsewhere.way_out(repository, assignment, done.point, points))
+        done.error = elsewhere.added(done.error, elsewhere.way_out(repository, folder, done.point, points))
     return done
 
 

@@ -50,11 +50,12 @@ class Made:
 
 
 def plan_for_today(now: datetime | None = None) -> int:
-    """Put today's record on the backlog, once, as soon as there is a repository. Returns how many are new."""
+    """Put today's record on the backlog, once, as soon as there is a repository; also where the one that is named is
+    not there, which fails, and is missed. Returns how many are new."""
     if settings.SELF_BACKUP_TO == "none":
         return 0
-    day = (now or database_clock()).date()
-    if SelfBackup.objects.filter(day=day).exists() or (repository := chosen_repository()) is None:
+    day, repository = (now or database_clock()).date(), chosen_repository()
+    if SelfBackup.objects.filter(day=day).exists() or not (repository or settings.SELF_BACKUP_TO):
         return 0
     with transaction.atomic():
         _, is_new = SelfBackup.objects.get_or_create(day=day, defaults={"repository": repository})
@@ -70,6 +71,8 @@ def chosen_repository() -> Repository | None:
 def self_backup(run: Run) -> Outcome:
     """Back up the scheduler. Blocks for as long as that takes."""
     repository = chosen_repository()
+    if repository is None and (name := settings.SELF_BACKUP_TO):
+        return Failed(f"there is no repository {name}, which BACKUPSCHED_SELF_BACKUP_TO names: {NAME_ANOTHER}")
     if repository is None:
         return Cancelled("there is no repository to put it into")
     try:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from alerting import announcing
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
 from alerting.raising import Found
+from jobs.clock import database_clock
 from jobs.models import Breaker
 from jobs.states import Status
+from operations import doctor
+from operations.doctor import Severity
 from sources import alerts
-from sources.models import Assignment, Source
+from sources.models import Assignment, SelfBackup, Source
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.factories import make_record, make_worker
 from tests.sources.factories import backed_up, make_assignment, make_policy
@@ -172,6 +175,17 @@ def test_a_breaker_that_comes_and_goes_is_one_alert():
     assert [titles(AT + minute * MINUTE) for minute in range(10, 14)] == [[]] * 4
     assert titles(AT + 14 * MINUTE) == ["OK again: a repository cannot be used"]
     assert breaker.title in AlertMessage.objects.first().body
+
+
+def test_a_backup_of_the_scheduler_by_a_clock_that_was_ahead_hides_none_that_is_missed(settings: Any) -> None:
+    settings.SELF_BACKUP_TO = ""
+    make_route()
+    now, ahead = database_clock(), database_clock() + timedelta(days=400)
+    SelfBackup.objects.create(day=ahead.date(), ended_at=ahead, file="x", size=1)
+    SelfBackup.objects.create(day=now.date() - timedelta(days=4))
+    assert titles(now) == ["The scheduler itself was not backed up"]
+    [finding] = [each for each in doctor.examine() if each.name == "self_backup"]
+    assert finding.severity == Severity.WARNING, finding
 
 
 def test_of_two_workers_of_a_host_the_death_of_the_older_one_is_an_alert_until_another_begins():

@@ -73,14 +73,18 @@ def test_a_machine_that_is_too_slow_for_a_key_is_no_wrong_passphrase(monkeypatch
 def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point_or_installation(
     tmp_path: Path, settings: Any
 ) -> None:
-    settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
+    settings.SELF_BACKUP_TO, settings.VAR_DIR = "vualt", tmp_path
     vault = tmp_path / "vault"
     repository = Repository.objects.create(name="vault", location=str(vault))
     key = vault / archive.FOLDER / archive.KEY
     key.parent.mkdir(parents=True)
     key.write_text("opens the archives of the scheduler before")
-    assert plan_for_today() == 1
+    assert plan_for_today() == 1, "so that it is missed"
     run = Run(claim("default", database_clock()))
+    outcome = self_backup(run)
+    assert isinstance(outcome, Failed)
+    assert "no repository vualt, which BACKUPSCHED_SELF_BACKUP_TO names" in outcome.error
+    settings.SELF_BACKUP_TO = "vault"
     outcome = self_backup(run)
     assert isinstance(outcome, Failed)
     assert "holds the backups of another installation" in outcome.error

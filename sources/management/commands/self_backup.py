@@ -41,7 +41,9 @@ class Command(VerbCommand):
     def _list(self, options: dict[str, Any]) -> None:
         rows = SelfBackup.objects.select_related("repository")[: backing_up.KEEP]
         names = ("day", "ended_at", "file", "size")
-        facts = [{name: getattr(row, name) for name in names} | {"repository": str(row.repository)} for row in rows]
+        facts = [
+            {name: getattr(row, name) for name in names} | {"repository": str(row.repository or "")} for row in rows
+        ]
         empty = "The scheduler itself has not been backed up yet: `doctor` says why."
         self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
 

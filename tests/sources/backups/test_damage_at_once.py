@@ -35,7 +35,7 @@ def test_what_is_noted_waits_for_what_another_one_notes_at_that_moment(both: lis
     with another_connection() as beside, impatience(0.2):
         beside.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [other.pk])
         with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
-            retention.note_manifests(other.pk, repository.pk, {}, NOW)
+            retention.note_manifests(other.pk, repository.pk, {}, [], NOW)
         found = check.Read(repository.pk, Checked("", "", 0), [], {}, None, ends=False, failed=[], left=[])
         with (
             CaptureQueriesContext(connection) as asked,

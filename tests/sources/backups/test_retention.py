@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -23,7 +24,7 @@ from sources.models import Assignment, Backup, CheckRound, Progress, Repository,
 from sources.planning import AVAILABILITY, BACKUPS, names
 from sources.status import reasons_of
 from sources.storage import identity, layout
-from sources.storage.checking import GONE
+from sources.storage.checking import GONE, of_manifest
 from sources.storage.identity import Identity
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
@@ -207,6 +208,31 @@ def test_a_manifest_that_cannot_be_read_is_named_and_holds_up_its_neighbour_alon
     assert points[0] in logged("damaged")
     [damage] = CheckRound.objects.get().damage
     assert (damage["point"], damage["place"]) == (points[0], layout.MANIFESTS)
+
+
+@HERE
+def test_a_newest_point_that_a_check_could_not_read_has_another_one_in_its_place_and_stays_named(
+    assignment: Assignment, played: Played
+) -> None:
+    assignment.policy.keep = {"last": 1}
+    assignment.policy.save()
+    *_, whole, newest = played.points()
+    manifest = played.root / layout.manifest_path(ASSIGNMENT, newest)
+    written = manifest.read_bytes()
+    manifest.write_bytes(b"damaged")
+    damage = [asdict(of_manifest(newest, "it is cut", assignment.policy.repository_id))]
+    CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=damage)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [whole, newest]
+    assert played.restored(whole) == played.expected[whole], "what else is there to restore?"
+    assert [each.reasons for each in deciding.decide(assignment)] == [("last", "damaged"), ("last",)]
+    assert CheckRound.objects.get().damage == damage, "no removal reads it again"
+    manifest.write_bytes(written)
+    CheckRound.objects.update(damage=[])
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [newest]
 
 
 @HERE

@@ -196,7 +196,7 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
         assert "no space is left" in full.error
         (disk / "other").write_bytes(b"x" * max(0, free(disk) - 2 * MIB))
         ended = back_up(dataclasses.replace(task, reserve=1.0))
-        assert ended.verdict in (Verdict.REPOSITORY_FAILED, Verdict.SOURCE_FAILED)
+        assert ended.verdict in (Verdict.REPOSITORY_FAILED, Verdict.FILLED)
         assert "have to stay free" in ended.error
         (disk / "other").unlink()
         store, target = store_of(location, threading.Event()), tmp_path / "back"

@@ -27,6 +27,7 @@ from sources.planning import AVAILABILITY, BACKUPS
 from sources.restores import drilling, drills
 from sources.restores.scratch import Scratch
 from sources.storage import layout
+from sources.storage.checking import GONE
 from tests.api.asking import Program, make_user
 from tests.sources.backups.test_retention import add_backup
 from tests.sources.engines.peers import specification
@@ -100,6 +101,19 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     assert (shown["source"], shown["proved_point"]) == ("nas", point)
     for page in (f"assignment/{row.pk}/change/", "assignment/", "source/", f"source/{row.source_id}/change/"):
         assert "roved" in admin_client.get(f"/admin/sources/{page}").content.decode(), page
+
+
+def test_an_older_point_proves_nothing_of_the_newest_one_that_is_gone(built: Built, var: Path) -> None:
+    """As of a disk that was put back to an earlier state."""
+    built.write("docs/a", "first")
+    first = built.back_up()
+    row = assigned(built, first)
+    gone = layout.name_of(layout.instant_of(first) + timedelta(hours=1))
+    add_backup(row, gone, 2)
+    assert drills.plan(NOW) == 1
+    assert isinstance(drilled(), Succeeded)
+    row.refresh_from_db()
+    assert (row.proved_at, row.drill_error) == (None, f"point {gone}: {GONE}")
 
 
 def test_a_person_drills_now_whatever_the_window(built: Built) -> None:

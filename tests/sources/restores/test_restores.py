@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from jobs import backlog, rescuing, settling
+from jobs import backlog, periodic, rescuing, settling
+from jobs.backlog import cancelling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
@@ -67,6 +68,18 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
     assert (restore.outcome, restore.files, restore.size, restore.point) == ("succeeded", 1, 5, built.points[0])
     log = Decision.objects.filter(kind="restore").order_by("pk").values_list("what", flat=True)
     assert list(log) == ["asked for", "began", "succeeded"]
+
+
+def test_a_restore_that_is_cancelled_while_it_waits_is_under_way_no_more(built: Built, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        ask(target=str(tmp_path / "allowed" / name))
+    one, two = Restore.objects.order_by("pk")
+    cancelling.cancel([one.record_id or 0])
+    periodic.run_minutely()
+    one.refresh_from_db()
+    two.refresh_from_db()
+    assert (one.outcome, one.error, one.ended_at is None) == ("cancelled", "cancelled while it waited", False)
+    assert (two.outcome, two.ended_at) == ("", None)
 
 
 def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_path: Path) -> None:
