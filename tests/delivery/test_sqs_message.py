@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from pytest_django import DjangoAssertNumQueries
 
 from delivery.models import Endpoint
@@ -26,7 +27,7 @@ from tests.delivery.queue_servers import (
     run_for,
     scripted_server,
 )
-from tests.delivery.receiver import Speak, speaking
+from tests.delivery.receiver import Speak, receiving, speaking
 from tests.delivery.test_misbehaving_hosts import drip
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
@@ -254,6 +255,18 @@ class TestAServerThatLies:
         assert "is that a server of queues?" in outcome.error
         assert outcome.fault_of == guarded
         assert sum(sent) < 30_000_000
+
+    def test_and_repeats_what_proves_who_we_are_is_not_quoted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "s3cret/t0ken+of+the+role")
+
+        async def repeat(request: web.Request) -> web.Response:
+            told = {"__type": "x#SomethingNew", "message": f"you are {request.headers['X-Amz-Security-Token']}"}
+            return web.json_response(told, status=400)
+
+        with receiving(repeat) as receiver:
+            outcome = failed(run_for(endpoint_at(f"{receiver.origin}/1/events")))
+        assert "SomethingNew: you are ***" in outcome.error
+        assert "s3cret" not in repr(outcome)
 
     def test_in_the_id_of_a_message_or_a_code_is_quoted_as_people_can_read_it(self, scripted: ScriptedServer) -> None:
         endpoint = scripted_endpoint(scripted)
