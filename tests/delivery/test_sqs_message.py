@@ -27,8 +27,7 @@ from tests.delivery.queue_servers import (
     run_for,
     scripted_server,
 )
-from tests.delivery.receiver import Speak, receiving, speaking
-from tests.delivery.test_misbehaving_hosts import drip
+from tests.delivery.receiver import Speak, drip, receiving, speaking
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
 
@@ -224,6 +223,23 @@ class TestRefusals:
             outcome = failed(run_for(endpoint))
             assert "is that a server of queues?" in outcome.error
             assert outcome.fault_of
+
+
+def test_what_a_server_does_wrong_is_proved_right_once_by_what_it_takes_after_that() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        status = answers.pop(0)
+        if status is None and request.transport:
+            request.transport.abort()
+        return web.json_response(json.loads(TAKEN), status=status or 500)
+
+    answers: list[int | None] = [None, 200, 200, 500, 400, 200]  # the first hangs up
+    with receiving(answer) as receiver:
+        endpoint = endpoint_at(f"{receiver.origin}/1/events")
+        outcomes = deliver(*(run_for(endpoint, number) for number in range(len(answers))))
+        guarded = Guarded(f"host:{receiver.origin}", receiver.origin)
+    found = [each.fault_of if isinstance(each, Failed) else getattr(each, "proves", each) for each in outcomes]
+    assert found == [guarded, guarded, None, guarded, None, guarded]
+    assert [isinstance(each, Failed) for each in outcomes] == [True, False, False, True, True, False]
 
 
 @contextmanager
