@@ -88,4 +88,5 @@ def keys_in_use(signing_secrets: Iterable[SigningSecret], now: datetime) -> list
     """The keys of those that have not retired at `now`, the newest first: a receiver that looks at one signature only
     looks at the first. Raises: Unsealable, ValueError."""
     in_use = [each for each in signing_secrets if each.retires_at is None or each.retires_at > now]
-    return [key_of(unseal(each.sealed)) for each in reversed(in_use)]
+    in_use.sort(key=lambda each: each.pk, reverse=True)  # by no clock, which may have been set back
+    return [key_of(unseal(each.sealed)) for each in in_use]

@@ -1,6 +1,7 @@
 """Schedules: from a trigger of the clock to a batch of records on the backlog.
 
-validation   what a schedule may be
+declarations what a schedule may be; editing: how it is edited; obstacles: what stands against that
+cron         when a period begins
 capacity     what its triggers will put on the backlog in the next days, and whether that can be done in time
 watermarks   which triggers are due, after a second or after three days
 triggers     first step of an emission: due triggers are written down
@@ -13,6 +14,6 @@ stagger      when it starts
 batches      how far a batch is, what comes too late
 finishing    when a batch has ended, and that a retry takes that back
 verbs        what a person asks for: trigger now, pause, resume, cancel
+rescheduling what an edited retry policy changes in what waits by it; rollouts: such an edit of many rows
 statements   the SQL of all that
-uses         what a schedule still needs of throttles and endpoints
 """

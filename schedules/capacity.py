@@ -41,7 +41,11 @@ batches_provided: list[Callable[[list[int]], dict[int, tuple[int, float]]]] = []
 """Of each provider, by its schedules among these ids: how many records a batch has at most, and for how many seconds at
 least they may run in a period."""
 
-# `one_trigger_per_launch_time` has the latest triggers; 200 records of each give a median, also of a batch of a million
+SAMPLE, LEAST_SAMPLE = 200, 10
+"""Records of each of the latest five triggers that are read for a median, also of a batch of a million: of all
+schedules together, but at least so many of each."""
+
+# `one_trigger_per_launch_time` has the latest triggers.
 SECONDS = f"""
 SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
            WHEN jsonb_typeof(a.facts -> 'seconds') = 'number' THEN (a.facts ->> 'seconds')::float8
@@ -52,7 +56,7 @@ SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
         WHERE schedule_id = schedule.id AND events > 0 ORDER BY trigger_at DESC LIMIT 5) AS trigger
  CROSS JOIN LATERAL (
        SELECT r.id FROM jobs_backlogrecord r
-        WHERE r.origin_id = schedule.id AND r.trigger_at = trigger.trigger_at LIMIT 200) AS record
+        WHERE r.origin_id = schedule.id AND r.trigger_at = trigger.trigger_at LIMIT %s) AS record
   JOIN jobs_attempt a ON a.record_id = record.id AND a.outcome = {AttemptOutcome.SUCCEEDED}
  GROUP BY schedule.id
 """
@@ -240,7 +244,7 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
 def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
     ids = [schedule.pk for schedule in schedules if schedule.pk]
     with connection.cursor() as cursor:
-        cursor.execute(SECONDS, [ids])
+        cursor.execute(SECONDS, [ids, max(LEAST_SAMPLE, SAMPLE // max(1, len(ids)))])
         took = dict(cursor.fetchall())
     provided = [schedule.pk for schedule in schedules if schedule.provider]
     found = {pk: batch for ask in batches_provided for pk, batch in ask(provided).items()}

@@ -1,11 +1,12 @@
 """What an edit changes in many rows: a batch a transaction, and the rest behind the answer.
 
-`roll_out` does what it gets through in SECONDS, in the edit's own transaction if there is one. What is left becomes one
-record of the kind `edit`, which says up to which id it is done, and any worker goes on there. Each batch and that id
-are one transaction, so a killed worker loses a batch. The record is written last, and only if its lease and its payload
-are what they were: an edit that came meanwhile, which has set it back to its beginning, undoes the batch and waits for
-none of its locks; and a lost lease changes nothing. An edit that comes after the last batch, before the record is
-settled, is found by the settle, which puts a new record on the backlog. A batch done twice changes nothing.
+`roll_out` does what it gets through in SECONDS, in the edit's own transaction if there is one. What is left, or locked
+by others for LOCK_SECONDS, becomes one record of the kind `edit`, which says up to which id it is done, and any worker
+goes on there. Each batch and that id are one transaction, so a killed worker loses a batch. The record is written last,
+and only if its lease and its payload are what they were: an edit that came meanwhile, which has set it back to its
+beginning, undoes the batch and waits for none of its locks; and a lost lease changes nothing. An edit that comes after
+the last batch, before the record is settled, is found by the settle, which puts a new record on the backlog. A batch
+done twice changes nothing.
 """
 
 import json
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.utils import OperationalError
 
 from jobs import backlog
@@ -42,6 +43,8 @@ UPDATE jobs_backlogrecord
        status = CASE WHEN status = {Status.WAITING} THEN {Status.READY} ELSE status END, waiting_for = NULL
  WHERE kind = '{KIND}' AND subject = %(subject)s AND status IN {tuple(map(int, UNFINISHED))}
 """
+
+BE_IMPATIENT = "SET LOCAL lock_timeout = '{}s'"
 
 MINE = "SELECT payload FROM jobs_backlogrecord WHERE id = %(id)s AND lease_token = %(token)s::uuid"
 
@@ -92,14 +95,27 @@ def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **giv
     if execute(BEGIN_ANEW, {"subject": subject}).rowcount:
         return 0
     batch, done, changed = Batch(0), 0, 0
-    while batch.reached is not None and (batch.rows < BATCH or time.monotonic() < until):
-        batch = steps[name](row_id, batch.reached, **given)
-        done, changed = done + batch.rows, changed + batch.changed
+    try:
+        while batch.reached is not None and (batch.rows < BATCH or time.monotonic() < until):
+            batch = _step(name, row_id, batch.reached, **given)
+            done, changed = done + batch.rows, changed + batch.changed
+    except OperationalError as error:
+        if not is_busy(error):
+            raise
     if batch.reached is not None:
         payload = {"title": f"{name} {title}", "reached": batch.reached, "done": done, "of": of(), "edits": 1}
         if not backlog.enqueue(KIND, [(subject, payload)]):
             execute(BEGIN_ANEW, {"subject": subject})  # of another edit at the same moment, which may be older
     return changed
+
+
+def _step(name: str, row_id: int, after: int, **given: Any) -> Batch:
+    """A batch. In an edit's own transaction, which holds more than that, it waits for a row as the edit does."""
+    if connection.in_atomic_block:
+        return steps[name](row_id, after, **given)
+    with transaction.atomic():
+        execute(BE_IMPATIENT.format(LOCK_SECONDS), {})
+        return steps[name](row_id, after, **given)
 
 
 def progress(name: str, row_ids: Iterable[int]) -> dict[int, Progress]:
@@ -128,7 +144,7 @@ def go_on(run: Run) -> Outcome:
 @transaction.atomic
 def _do_one_batch(record: Claimed) -> bool:
     """Returns whether there may be more."""
-    execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", {})
+    execute(BE_IMPATIENT.format(LOCK_SECONDS), {})
     lease = {"id": record.id, "token": record.lease_token}
     mine = execute(MINE, lease).fetchone()
     if mine is None or (after := json.loads(mine[0]).get("reached")) is None:

@@ -63,7 +63,7 @@ class Meaning:
     credentials: bool = False
 
 
-def accepted(status: int, answer: bytes) -> dict[str, Any] | None:
+def accepted(status: int, answer: str) -> dict[str, Any] | None:
     """What is kept of the answer to a message that was taken; None: it was not."""
     told = _told(answer) if 200 <= status < 300 else {}
     if not told.get("MessageId"):
@@ -72,7 +72,7 @@ def accepted(status: int, answer: bytes) -> dict[str, Any] | None:
     return {name: quoted(str(told[theirs])) for name, theirs in kept.items() if told.get(theirs)}
 
 
-def meaning_of(status: int, answer: bytes, retry_after: str, size: int) -> Meaning:
+def meaning_of(status: int, answer: str, retry_after: str, size: int) -> Meaning:
     """What an answer that is no acceptance means for a message of `size` bytes. `retry_after`: its header."""
     if status < 400:
         return Meaning(f"{NO_QUEUES} ({named(status)})", by_server=True)
@@ -90,18 +90,17 @@ def meaning_of(status: int, answer: bytes, retry_after: str, size: int) -> Meani
     return Meaning(f"{advice} ({text})" if advice else text, by_server=status >= 500)
 
 
-def _refusal_in(answer: bytes) -> tuple[str, str]:
+def _refusal_in(answer: str) -> tuple[str, str]:
     """Code and message. Some servers answer in XML, whatever was asked, and others no queue's answer at all."""
     if told := _told(answer):
         code = str(told.get("__type") or "").rpartition("#")[2]
         return quoted(code), str(told.get("message") or told.get("Message") or "")
-    page = answer.decode("utf-8", "replace")
-    if within := CODE_IN_XML.search(page):
-        return quoted(within[1]), next(iter(MESSAGE_IN_XML.findall(page)), "")
-    return "", page
+    if within := CODE_IN_XML.search(answer):
+        return quoted(within[1]), next(iter(MESSAGE_IN_XML.findall(answer)), "")
+    return "", answer
 
 
-def _told(answer: bytes) -> dict[str, Any]:
+def _told(answer: str) -> dict[str, Any]:
     """The fields of an answer; none, if it is no object of JSON."""
     try:
         told = json.loads(answer)

@@ -18,6 +18,7 @@ from yarl import URL
 from delivery.addresses import Refused
 from delivery.aside import aside
 from delivery.http import client
+from delivery.redaction import redacted
 from delivery.sqs import signature
 from delivery.sqs.errors import accepted, meaning_of, too_large
 from delivery.sqs.queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of
@@ -56,15 +57,16 @@ async def _send(target: Target, queue: Queue, request: dict[str, Any], body: byt
     endpoint, host, began = target.endpoint, target.host, time.perf_counter()
     try:
         async with asyncio.timeout(endpoint.timeout):
-            response, answer = await client.post(URL(f"{queue.server}/"), body, headers, endpoint.connect_timeout)
+            response, found = await client.post(URL(f"{queue.server}/"), body, headers, endpoint.connect_timeout)
     except client.RAISED as error:
         text = client.describe(error, str(queue), endpoint.connect_timeout, endpoint.timeout)
         by_server = not client.is_ours(error)
         host.is_doubted |= by_server
         return Failed(text, fault_of=host.guarded if by_server else None, facts=_facts(began))
     facts = {"status": response.status, **_facts(began)}
-    if found := accepted(response.status, answer):
-        return Succeeded(facts=facts | found, proves=host.proof())
+    answer = redacted(found.decode("utf-8", "replace"), [headers.get(name, "") for name in signature.SECRET])
+    if kept := accepted(response.status, answer):
+        return Succeeded(facts=facts | kept, proves=host.proof())
     meaning = meaning_of(response.status, answer, response.headers.get("Retry-After", ""), size_of(request))
     if meaning.credentials:
         signature.forget()

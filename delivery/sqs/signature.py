@@ -12,6 +12,9 @@ from delivery import extras
 from delivery.http.answers import quoted
 from delivery.sqs.queues import Queue
 
+SECRET = ("Authorization", "X-Amz-Security-Token")
+"""Headers of a message that no error may quote, should a server repeat them."""
+
 NO_REGION = "the region of the queue is not known: set it at the endpoint, or AWS_DEFAULT_REGION where the worker runs"
 FIND_CREDENTIALS = (
     "the worker finds no credentials: give it some where boto3 looks for them (environment, shared credentials file, "

@@ -124,13 +124,12 @@ def queue_server(directory: Path) -> Iterator[QueueServer]:
 
 @dataclass
 class ScriptedServer:
-    """Gives every request the same answer, and keeps paths and bodies of those that came. `silent`: it answers none."""
+    """Gives every request the same answer, and keeps paths and bodies of those that came."""
 
     url: str = ""
     status: int = 200
     body: str = "{}"
     headers: dict[str, str] = field(default_factory=dict)
-    silent: bool = False
     connections: int = 0
     asked: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -142,7 +141,7 @@ class ScriptedServer:
 
 @contextlib.contextmanager
 def scripted_server() -> Iterator[ScriptedServer]:
-    script, ended = ScriptedServer(), threading.Event()
+    script = ScriptedServer()
 
     class Handler(BaseHTTPRequestHandler):
         def setup(self) -> None:
@@ -152,9 +151,6 @@ def scripted_server() -> Iterator[ScriptedServer]:
         def do_POST(self) -> None:
             script.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             script.asked.append(self.path)
-            if script.silent:
-                ended.wait(PATIENCE)
-                return
             self.send_response(script.status)
             headers = {"Content-Type": "application/x-amz-json-1.0", "Content-Length": str(len(script.body.encode()))}
             for name, value in (headers | script.headers).items():
@@ -172,7 +168,6 @@ def scripted_server() -> Iterator[ScriptedServer]:
     try:
         yield script
     finally:
-        ended.set()
         server.shutdown()
         server.server_close()
         thread.join(PATIENCE)

@@ -73,6 +73,14 @@ def answering_in_turn(statuses: list[int]) -> Handle:
     return answer
 
 
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers a byte at a time, and never to the end."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        writer.write(b"x")
+        await asyncio.sleep(0.05)
+
+
 @contextmanager
 def receiving(
     handle: Handle = accept, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from jobs.outcomes import Failed, Guarded, Succeeded
 from tests.delivery.events import deliver, fault_at, make_endpoint, make_event
-from tests.delivery.receiver import Receiver, receiving, speaking
+from tests.delivery.receiver import Receiver, drip, receiving, speaking
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
 
@@ -18,13 +18,6 @@ async def close(reader, writer):
 
 async def reset(reader, writer):
     writer.transport.abort()
-
-
-async def drip(reader, writer):
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
-    while True:
-        writer.write(b"x")
-        await asyncio.sleep(0.05)
 
 
 def answer_and_close(answer):

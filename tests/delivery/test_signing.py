@@ -84,6 +84,13 @@ def test_a_rotation_lets_each_secret_before_sign_for_a_while_more_and_no_longer_
     assert not [row for row in kept if row.sealed == unseal(row.sealed)]
 
 
+@pytest.mark.django_db
+def test_the_newest_secret_signs_first_whatever_the_clocks_of_those_who_rotate():
+    endpoint = make_endpoint("https://example.com/")
+    ahead, right = rotate(endpoint, now=NOON + timedelta(hours=1)), rotate(endpoint, now=NOON)
+    assert keys_in_use(endpoint.signing_secrets.all(), NOON) == [key_of(right), key_of(ahead)]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_rotations_at_the_same_moment_leave_one_secret_that_does_not_retire():
     endpoint = make_endpoint("https://example.com/")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from pytest_django import DjangoAssertNumQueries
 
 from delivery.models import Endpoint
@@ -26,8 +27,7 @@ from tests.delivery.queue_servers import (
     run_for,
     scripted_server,
 )
-from tests.delivery.receiver import Speak, speaking
-from tests.delivery.test_misbehaving_hosts import drip
+from tests.delivery.receiver import Speak, drip, receiving, speaking
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
 
@@ -225,6 +225,23 @@ class TestRefusals:
             assert outcome.fault_of
 
 
+def test_what_a_server_does_wrong_is_proved_right_once_by_what_it_takes_after_that() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        status = answers.pop(0)
+        if status is None and request.transport:
+            request.transport.abort()
+        return web.json_response(json.loads(TAKEN), status=status or 500)
+
+    answers: list[int | None] = [None, 200, 200, 500, 400, 200]  # the first hangs up
+    with receiving(answer) as receiver:
+        endpoint = endpoint_at(f"{receiver.origin}/1/events")
+        outcomes = deliver(*(run_for(endpoint, number) for number in range(len(answers))))
+        guarded = Guarded(f"host:{receiver.origin}", receiver.origin)
+    found = [each.fault_of if isinstance(each, Failed) else getattr(each, "proves", each) for each in outcomes]
+    assert found == [guarded, guarded, None, guarded, None, guarded]
+    assert [isinstance(each, Failed) for each in outcomes] == [True, False, False, True, True, False]
+
+
 @contextmanager
 def server_that(does: Speak) -> Iterator[tuple[str, Guarded]]:
     """One that does so with a message. Gives the URL of a queue there, and what its breaker is of."""
@@ -254,6 +271,18 @@ class TestAServerThatLies:
         assert "is that a server of queues?" in outcome.error
         assert outcome.fault_of == guarded
         assert sum(sent) < 30_000_000
+
+    def test_and_repeats_what_proves_who_we_are_is_not_quoted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "s3cret/t0ken+of+the+role")
+
+        async def repeat(request: web.Request) -> web.Response:
+            told = {"__type": "x#SomethingNew", "message": f"you are {request.headers['X-Amz-Security-Token']}"}
+            return web.json_response(told, status=400)
+
+        with receiving(repeat) as receiver:
+            outcome = failed(run_for(endpoint_at(f"{receiver.origin}/1/events")))
+        assert "SomethingNew: you are ***" in outcome.error
+        assert "s3cret" not in repr(outcome)
 
     def test_in_the_id_of_a_message_or_a_code_is_quoted_as_people_can_read_it(self, scripted: ScriptedServer) -> None:
         endpoint = scripted_endpoint(scripted)

@@ -73,7 +73,7 @@ class TestMessages:
 
 def answered(code: str, message: str = "no", status: int = 400, retry_after: str = "") -> Meaning:
     answer = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": message})
-    return meaning_of(status, answer.encode(), retry_after, 7)
+    return meaning_of(status, answer, retry_after, 7)
 
 
 class TestRefusals:
@@ -104,9 +104,9 @@ class TestRefusals:
         assert answered("SomethingNew", status=429, retry_after=header).retry_after == seconds
 
     def test_in_xml_are_read_and_pages_are_cut_short(self) -> None:
-        xml = b"<Error><Code>ExpiredToken</Code><Message>it has expired</Message></Error>"
+        xml = "<Error><Code>ExpiredToken</Code><Message>it has expired</Message></Error>"
         meaning = meaning_of(403, xml, "", 7)
         assert meaning.credentials
         assert "ExpiredToken: it has expired" in meaning.text
-        page = meaning_of(502, b"<html>" + b"x" * 5000, "", 7)
+        page = meaning_of(502, "<html>" + "x" * 5000, "", 7)
         assert (len(page.text) < 400, page.by_server) == (True, True)

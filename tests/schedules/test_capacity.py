@@ -244,6 +244,20 @@ class TestHowLongAnEventTakes:
             Attempt.objects.update(facts=facts)
             assert measured(one) == 3600.0, "how long it ran, where no handler measured it"
 
+    def test_is_asked_of_fewer_records_each_where_many_schedules_share_a_throttle(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        throttle = make_throttle()
+        one = make_events(name="a", throttle=throttle)
+        delivered(one, 1.0, 5.0, 5.0)
+        assert measured(one) == 5.0
+        monkeypatch.setattr("schedules.capacity.SAMPLE", 2)
+        monkeypatch.setattr("schedules.capacity.LEAST_SAMPLE", 1)
+        make_events(name="b", throttle=throttle)
+        with CaptureQueriesContext(connection) as asked:
+            assert measured(one) in (1.0, 5.0)
+        assert any("LIMIT 1) AS record" in each["sql"] for each in asked.captured_queries)
+
 
 @pytest.mark.django_db
 class TestTheLimits:

@@ -4,16 +4,23 @@ import pytest
 from django.db import connection, transaction
 
 from jobs.claiming import claim
+from jobs.clock import database_clock
+from jobs.handlers import Run
 from jobs.models import BacklogRecord, RetryPolicy
-from jobs.outcomes import Failed
+from jobs.outcomes import Failed, Succeeded
 from jobs.settling import settle
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
-from schedules import rescheduling
+from schedules import rescheduling, rollouts
 from tests.factories import NOON, build_record, make_record, make_retry_policy, make_worker
 from tests.jobs.backoffs import HOUR, LATER, MINUTE, failing, wait
 from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE, eventually
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollouts, "LOCK_SECONDS", PATIENCE)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -31,6 +38,19 @@ class TestAnEditBesideWorkers:
         moved.refresh_from_db()
         assert (moved.status, moved.run_after) == (Status.RUNNING, NOON)
         assert wait(other) == (WaitingFor.BACKOFF, LATER)
+
+    def test_leaves_to_a_worker_what_others_hold_for_long(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(rollouts, "LOCK_SECONDS", 0.1)
+        policy = make_retry_policy(parameters={"base": 60})
+        record = failing(policy, run_after=database_clock() + HOUR)
+        with another_connection() as other:
+            other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE")
+            assert rescheduling.apply(policy) == 0
+        assert rollouts.progress("retry policy", [policy.pk]) == {policy.pk: rollouts.Progress(0, 1)}
+        [edit] = claim("default", worker_id=make_worker().pk, limit=1)
+        assert rollouts.go_on(Run(edit)) == Succeeded()
+        record.refresh_from_db()
+        assert record.run_after <= database_clock()
 
     def test_counts_a_failure_that_was_settled_while_it_waited_from_when_that_was(self):
         """It was promoted, claimed and has failed again between the listing and the lock."""
