@@ -15,7 +15,7 @@ SILENT_SECONDS = 3600.0
 """A worker that has been silent for longer and holds nothing was killed and is forgotten."""
 
 MOST_NAMED = 5
-"""Silent workers named one by one: those that hold records first, then the latest."""
+"""Silent workers named one by one."""
 
 FOLLOWS = ("unserved", "overdue")
 """What follows from that no worker is alive, which is said once."""
@@ -60,16 +60,22 @@ def needs(summary: Summary) -> Iterator[Need]:
 def _of_workers(summary: Summary) -> Iterator[Need]:
     if not any(worker.alive for worker in summary.workers):
         yield Need("alone", "No worker is alive", f"start one with `{PROGRAM} worker`")
-    silent = [worker for worker in summary.workers if not worker.alive]
-    silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
-    silent.sort(key=lambda worker: (-worker.running, worker.heartbeat_for))
+    silent = silent_of(summary)
     yield from map(_silent, silent[:MOST_NAMED])
     if more := silent[MOST_NAMED:]:
         yield Need("silent", f"{len(more)} more workers are silent", "`--json` names them")
 
 
+def silent_of(summary: Summary) -> list[WorkerSummary]:
+    """Those that are silent and are news: that hold records first, then the latest."""
+    silent = [worker for worker in summary.workers if not worker.alive]
+    silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
+    return sorted(silent, key=lambda worker: (-worker.running, worker.heartbeat_for))
+
+
 def _silent(worker: WorkerSummary) -> Need:
-    held = f"its {worker.running} records are rescued by another worker" if worker.running else "it holds no records"
+    its = f"{several(worker.running, 'record')} {'is' if worker.running == 1 else 'are'}"
+    held = f"its {its} rescued by another worker" if worker.running else "it holds no records"
     what = f"Worker {worker.name} (#{worker.id}) has been silent for {span(worker.heartbeat_for)}"
     why = f"it was killed, or cannot reach the database; {held}"
     return Need("silent", what, f"{why}. Look at its host, or start another")
