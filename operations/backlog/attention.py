@@ -1,6 +1,7 @@
 """What in a summary needs a person: what is wrong and what to do, for pages, commands and the doctor. Pure."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from jobs.conf import PROGRAM
@@ -85,10 +86,12 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
     more = "+" if queue.at_least & {"ready", "waiting"} else ""
     name, holds = queue.name, f"which has {queue.unfinished:,}{more} records"
     if queue.paused_at:
-        why = f" ({queue.paused_reason})" if queue.paused_reason else ""
-        since = span((summary.at - queue.paused_at).total_seconds())
-        what = f"Queue {name} has been paused for {since}{why}"
-        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on", name)
+        yield Need(
+            "paused",
+            f"Queue {paused(name, queue.paused_at, queue.paused_reason, summary.at)}",
+            f"`{PROGRAM} backlog resume {name}` goes on",
+            name,
+        )
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
         yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
@@ -98,6 +101,12 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS:
         what = f"A record in queue {name} should have become ready {span(queue.overdue_for)} ago"
         yield Need("overdue", what, "the workers do not tick; look at their logs")
+
+
+def paused(name: str, since: datetime, reason: str, now: datetime) -> str:
+    """As `backups has been paused for 2 h (the store is full)`."""
+    why = f" ({reason})" if reason else ""
+    return f"{name} has been paused for {span((now - since).total_seconds())}{why}"
 
 
 def _of_breaker(breaker: BreakerSummary) -> Need:
