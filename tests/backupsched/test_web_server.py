@@ -40,9 +40,9 @@ def web() -> Iterator[int]:
             process.kill()
 
 
-@pytest.mark.parametrize("threads", ["0", "-1", "many"])
+@pytest.mark.parametrize("threads", ["0", "-1"])
 def test_without_threads_it_would_take_requests_and_answer_none(threads: str) -> None:
-    with pytest.raises(CommandError, match="is no number of threads: from 1 to 1,000"):
+    with pytest.raises(CommandError, match="--threads: at least 1"):
         call_command("web", "--listen", "127.0.0.1:0", f"--threads={threads}")
 
 

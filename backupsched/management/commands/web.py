@@ -8,13 +8,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from backupsched.embedded.binaries import installed_bin
-from operations.backlog.arguments import number
 
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
 LONGEST_BODY_BYTES = 16 << 20
 SILENCE_SECONDS = 60
-MOST_THREADS = 1000
 
 
 class Command(BaseCommand):
@@ -25,12 +23,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="default: %(default)s")
-        parser.add_argument(
-            "--threads", type=number("number of threads", MOST_THREADS), default=8, metavar="N",
-            help="requests worked on at once (default: %(default)s)",
-        )  # fmt: skip
+        parser.add_argument("--threads", type=int, default=8, help="requests worked on at once (default: %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["threads"] < 1:
+            raise CommandError("--threads: at least 1, or requests would be taken and none answered", returncode=2)
         from backupsched.wsgi import application
 
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
