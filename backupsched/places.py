@@ -50,7 +50,7 @@ def secret_key(var_dir: Path) -> str:
 
     Two processes that start together agree: the file appears with a link, whole or not at all.
 
-    Raises: ImproperlyConfigured when the directory cannot be written.
+    Raises: ImproperlyConfigured when the directory cannot be written, or the file is empty.
     """
     path = var_dir / "secret_key"
     try:
@@ -60,19 +60,28 @@ def secret_key(var_dir: Path) -> str:
         if not path.exists():
             draft = var_dir / f".secret_key.{os.getpid()}"
             draft.touch(mode=0o600)
-            draft.write_text(secrets.token_urlsafe(50))
+            with draft.open("w") as file:
+                file.write(secrets.token_urlsafe(50))
+                file.flush()
+                os.fsync(file.fileno())  # or the machine may lose power between the name and what it names
             try:
                 os.link(draft, path)
             except FileExistsError:
                 pass
             finally:
                 draft.unlink()
-        return path.read_text()
+        key = path.read_text()
     except OSError as error:
         raise ImproperlyConfigured(
             f"cannot keep a secret key in {path}: {error.strerror}. Make {var_dir} writable, "
             "name another directory in BACKUPSCHED_VAR, or set SECRET_KEY."
         ) from error
+    if not key.strip():
+        raise ImproperlyConfigured(
+            f"{path} is empty. It opens what is stored sealed: bring it back from a copy, as the scheduler's own "
+            "backup has one; where nothing was stored yet, delete it."
+        )
+    return key
 
 
 OF_AN_INSTALLATION = (

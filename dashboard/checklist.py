@@ -72,7 +72,6 @@ def _add(request: HttpRequest, model: Any) -> str:
 
 
 def _restore(request: HttpRequest, has_backup: bool) -> tuple[str, str] | tuple[()]:
-    if not has_backup or not request.user.has_perm(MAY_RESTORE):
-        return ()
-    source = Backup.objects.order_by("pk").values_list("assignment__source", flat=True)[:1]
-    return "Restore", reverse("admin:sources_source_restore", args=[source[0]])
+    may = has_backup and request.user.has_perm(MAY_RESTORE)
+    first = Backup.objects.order_by("pk").values_list("assignment__source", flat=True).first() if may else None
+    return ("Restore", reverse("admin:sources_source_restore", args=[first])) if first else ()

@@ -169,7 +169,7 @@ def _repositories() -> Iterator[Metric]:
         (1, "last_backup", "Start of the last backup into a repository."),
         (2, "last_proof", "When a drill last restored from a repository what its manifest says."),
     ):
-        rows = ((names[row[0]], _seconds(row[column])) for row in found)
+        rows = ((names[row[0]], _seconds(row[column])) for row in found if row[0] in names)  # one may be a moment old
         yield _gauge(f"repository_{name}_timestamp_seconds", text, ("repository",), rows)
 
 

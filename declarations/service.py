@@ -246,8 +246,13 @@ def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
     return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"
 
 
-def _missing(model: Any, named_by: str, name: str) -> str:
-    known = list(model._default_manager.order_by(named_by).values_list(named_by, flat=True)[: MOST_KNOWN + 1])
+def named_ones(rows: QuerySet[Any], field: str = "name") -> str:
+    """In words which of them there are, the first MOST_KNOWN."""
+    known = list(rows.order_by(field).values_list(field, flat=True)[: MOST_KNOWN + 1])
     shown = ", ".join(known[:MOST_KNOWN]) + (", …" if len(known) > MOST_KNOWN else "")
-    there = f"there are {shown}" if known else "there is none yet"
+    return f"there are {shown}" if known else "there is none yet"
+
+
+def _missing(model: Any, named_by: str, name: str) -> str:
+    there = named_ones(model._default_manager.all(), named_by)
     return f"there is no {model._meta.verbose_name} {name!r}; {there}"

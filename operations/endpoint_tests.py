@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.utils import timezone
-
 from delivery.models import Endpoint
 from jobs import backlog
 from jobs.backlog import NewRecord
@@ -79,7 +77,7 @@ def _look(record_id: int) -> Verdict:
         return Verdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
     if record.status in FINISHED:
         return Verdict(record_id, ended=True, why=record.last_error)
-    return Verdict(record_id, ended=False, why="; ".join(reasons(record, timezone.now())))
+    return Verdict(record_id, ended=False, why="; ".join(reasons(record, database_clock())))
 
 
 def describe(tested: Verdict) -> str:

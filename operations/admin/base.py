@@ -119,12 +119,6 @@ def column(
     return show
 
 
-class ShortError:
-    """The column `short_error` of rows with a `last_error`."""
-
-    short_error = column("last_error", "last error", shortened, ordered=False)
-
-
 def link(view: str, row_id: Any, text: object) -> SafeString:
     """To the page of a row of the admin, by the name of its view, as `jobs_breaker_change`."""
     return anchor(reverse(f"admin:{view}", args=[row_id]), text)

@@ -16,7 +16,7 @@ from jobs.formatting import several
 from jobs.models import Breaker
 from jobs.states import WaitingFor
 from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ShortError, ago, anchor, column, foldable, link
+from operations.admin.base import ReadOnlyAdmin, ago, anchor, column, foldable, link, shortened
 from operations.web.permissions import may_look
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
@@ -41,7 +41,7 @@ def _waiting(breaker: Breaker) -> SafeString:
 
 
 @admin.register(Breaker)
-class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
+class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """All breakers there are: of what has failed at least once. The open ones come first."""
 
     when_empty = "What fails for every record, as a repository that is full, is listed here once it has failed."
@@ -76,6 +76,7 @@ class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
     on_trial = column("trial_id", "on trial", lambda pk: link("jobs_backlogrecord_change", pk, f"record {pk}"),
                       ordered=False)  # fmt: skip
     records_waiting = column(_waiting, "records waiting")
+    short_error = column("last_error", "last error", shortened, ordered=False)
     guarded = column(foldable, "breaker", ordered="title")
 
     def ask_or_do(

@@ -8,11 +8,11 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
+from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
@@ -91,7 +91,7 @@ class AttemptInline(ReadOnlyRows, TabularInline):
 
 
 def _why(record: BacklogRecord) -> str:
-    return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, timezone.now()))) or "-"
+    return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, database_clock()))) or "-"
 
 
 def _came_from(record: BacklogRecord) -> str:

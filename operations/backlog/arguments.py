@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
-from django.db.models import QuerySet
 
+from declarations.service import named_ones
 from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock
@@ -19,7 +19,6 @@ from operations.backlog.selection import ANSWERS, STATUSES
 from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1
-MOST_KNOWN = 20
 HELP_WIDTH = 80
 
 
@@ -184,12 +183,6 @@ def find_endpoint(named: str) -> int:
     if found is None and not is_id(named):
         raise ValueError(f"there is no endpoint {named!r}; {named_ones(Endpoint.objects.all())}")
     return found.pk if found else int(named)
-
-
-def named_ones(rows: QuerySet[Any], field: str = "name") -> str:
-    """In words which of them there are, the first few."""
-    known = list(rows.order_by(field).values_list(field, flat=True)[:MOST_KNOWN])
-    return f"there are {', '.join(known)}" if known else "there is none"
 
 
 def is_id(named: str) -> bool:

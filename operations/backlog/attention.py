@@ -1,6 +1,7 @@
 """What in a summary needs a person: what is wrong and what to do, for pages, commands and the doctor. Pure."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from jobs.conf import PROGRAM
@@ -15,7 +16,7 @@ SILENT_SECONDS = 3600.0
 """A worker that has been silent for longer and holds nothing was killed and is forgotten."""
 
 MOST_NAMED = 5
-"""Silent workers named one by one: those that hold records first, then the latest."""
+"""Silent workers named one by one."""
 
 FOLLOWS = ("unserved", "overdue")
 """What follows from that no worker is alive, which is said once."""
@@ -60,16 +61,22 @@ def needs(summary: Summary) -> Iterator[Need]:
 def _of_workers(summary: Summary) -> Iterator[Need]:
     if not any(worker.alive for worker in summary.workers):
         yield Need("alone", "No worker is alive", f"start one with `{PROGRAM} worker`")
-    silent = [worker for worker in summary.workers if not worker.alive]
-    silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
-    silent.sort(key=lambda worker: (-worker.running, worker.heartbeat_for))
+    silent = silent_of(summary)
     yield from map(_silent, silent[:MOST_NAMED])
     if more := silent[MOST_NAMED:]:
         yield Need("silent", f"{len(more)} more workers are silent", "`--json` names them")
 
 
+def silent_of(summary: Summary) -> list[WorkerSummary]:
+    """Those that are silent and are news: that hold records first, then the latest."""
+    silent = [worker for worker in summary.workers if not worker.alive]
+    silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
+    return sorted(silent, key=lambda worker: (-worker.running, worker.heartbeat_for))
+
+
 def _silent(worker: WorkerSummary) -> Need:
-    held = f"its {worker.running} records are rescued by another worker" if worker.running else "it holds no records"
+    its = f"{several(worker.running, 'record')} {'is' if worker.running == 1 else 'are'}"
+    held = f"its {its} rescued by another worker" if worker.running else "it holds no records"
     what = f"Worker {worker.name} (#{worker.id}) has been silent for {span(worker.heartbeat_for)}"
     why = f"it was killed, or cannot reach the database; {held}"
     return Need("silent", what, f"{why}. Look at its host, or start another")
@@ -79,10 +86,12 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
     more = "+" if queue.at_least & {"ready", "waiting"} else ""
     name, holds = queue.name, f"which has {queue.unfinished:,}{more} records"
     if queue.paused_at:
-        why = f" ({queue.paused_reason})" if queue.paused_reason else ""
-        since = span((summary.at - queue.paused_at).total_seconds())
-        what = f"Queue {name} has been paused for {since}{why}"
-        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on", name)
+        yield Need(
+            "paused",
+            f"Queue {paused(name, queue.paused_at, queue.paused_reason, summary.at)}",
+            f"`{PROGRAM} backlog resume {name}` goes on",
+            name,
+        )
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
         yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
@@ -92,6 +101,12 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS:
         what = f"A record in queue {name} should have become ready {span(queue.overdue_for)} ago"
         yield Need("overdue", what, "the workers do not tick; look at their logs")
+
+
+def paused(name: str, since: datetime, reason: str, now: datetime) -> str:
+    """As `backups has been paused for 2 h (the store is full)`."""
+    why = f" ({reason})" if reason else ""
+    return f"{name} has been paused for {span((now - since).total_seconds())}{why}"
 
 
 def _of_breaker(breaker: BreakerSummary) -> Need:

@@ -19,6 +19,7 @@ from jobs.order import claim_key
 from jobs.states import WaitingFor
 from jobs.worker.claimer import shortage
 from operations import hold
+from operations.backlog import attention
 from operations.throttles import Live, live
 
 COUNTED = 500
@@ -97,9 +98,8 @@ def paused(record: BacklogRecord, around: Surroundings) -> str | None:
     queue = around.paused.get(record.queue)
     if queue is None:
         return None
-    why = f" ({queue.reason})" if queue.reason else ""
-    for_long = span((around.now - queue.paused_at).total_seconds())
-    return f"its queue {queue.name} has been paused for {for_long}{why}: `{conf.PROGRAM} backlog resume {queue.name}`"
+    words = attention.paused(queue.name, queue.paused_at, queue.reason, around.now)
+    return f"its queue {words}: `{conf.PROGRAM} backlog resume {queue.name}`"
 
 
 def closed(record: BacklogRecord, now: datetime) -> str | None:

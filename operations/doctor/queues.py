@@ -10,7 +10,7 @@ from jobs.conf import PROGRAM
 from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.backlog.attention import needs
+from operations.backlog.attention import needs, silent_of
 from operations.backlog.summary import Summary
 from operations.doctor.finding import Answer, Finding, Severity, condition, listed, ok, problem, warning
 
@@ -32,6 +32,13 @@ def workers(summary: Summary) -> Answer:
     if ready := sum(queue.ready for queue in summary.queues):
         return problem(f"no worker is alive; records that are ready: {ready:,}", do, alive=0, ready=ready)
     return warning("no worker is alive; nothing is ready now", do, alive=0, ready=0)
+
+
+@condition("", of_summary=True)
+def silent_workers(summary: Summary) -> Answer:
+    """Workers whose heartbeat stopped without a goodbye, while they are news: as `backlog` names them."""
+    silent = {worker.name: worker.heartbeat_for for worker in silent_of(summary)}
+    return _found(summary, "no worker fell silent", Severity.WARNING, "silent", silent=silent)
 
 
 @condition(

@@ -35,7 +35,7 @@ SELECT t.relname, c.conname, c.convalidated
  WHERE c.contype = 'c' AND t.relname = ANY(%(tables)s) AND pg_table_is_visible(t.oid)
 """
 
-OURS = ("jobs", "delivery", "schedules", "operations", "api", "sources")
+OURS = ("jobs", "delivery", "schedules", "operations", "sources", "alerting", "dashboard", "api")
 """Apps whose tables are looked at, as far as they are installed."""
 
 MADE_BY_MIGRATIONS = {
@@ -62,7 +62,7 @@ Fault = tuple[str, str, str]
 
 @condition("")
 def schema(cursor: CursorWrapper, now: datetime) -> Answer:
-    """Whether every index and constraint that a model of the backlog declares is there and holds.
+    """Whether every index and constraint that a model of ours declares is there and holds.
 
     Of a partial index it is asked that it is partial, not on which condition.
     """

@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.durations import span
-from jobs.formatting import several
+from jobs.formatting import first_line, several
 from jobs.models import Sweep, Worker
 from jobs.prepared import execute
 from jobs.retries.sweeps import slot
@@ -21,35 +21,10 @@ from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, cou
 from schedules.cron import Period
 from schedules.models import Overlap
 
-SILENT_FOR = timedelta(days=1)
-"""A worker that died longer ago is history: others have rescued what it ran, and its row goes with pruning."""
 LATELY = timedelta(minutes=15)
 """A worker writes at most once a minute that it ran out of sockets."""
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
-
-
-# Served by `worker_alive`.
-SILENT = """
-SELECT name, EXTRACT(EPOCH FROM %(now)s - heartbeat_at)::float8
-  FROM jobs_worker
- WHERE stopped_at IS NULL AND heartbeat_at <= %(silent)s AND heartbeat_at > %(recent)s
- ORDER BY heartbeat_at DESC
- LIMIT 100
-"""
-
-
-@condition(
-    f"none fell silent in the last {span(SILENT_FOR.total_seconds())}",
-    "without a heartbeat, and never stopped: {}",
-    "look at its log on that host: killed, out of memory, stuck in its event loop, or cut off from the database? "
-    "Others rescue what it ran; start it again if nothing did",
-)
-def silent_workers(cursor: CursorWrapper, now: datetime) -> Answer:
-    """Workers whose heartbeat stopped, without a goodbye, within the last day."""
-    since = now - timedelta(seconds=conf.lease_seconds())
-    silent = dict(rows(cursor, SILENT, now=now, silent=since, recent=now - SILENT_FOR))
-    return [f"{name} for {span(seconds)}" for name, seconds in silent.items()], {"silent": silent}
 
 
 @condition(
@@ -137,7 +112,7 @@ def set_aside(cursor: CursorWrapper, now: datetime) -> Answer:
     unreadable = ((name, _unreadable(cron, zone)) for name, cron, zone in rows(cursor, SCHEDULES))
     schedules = {str(name): why for name, why in unreadable if why}
     triggers = [f"{name} of {at:%Y-%m-%d %H:%M} UTC" for name, at in rows(cursor, TRIGGERS, now=now)]
-    wrong = [f"record {record}: {error.splitlines()[0]}" for record, error in records.items()]
+    wrong = [f"record {record}: {first_line(error)}" for record, error in records.items()]
     wrong += [f"schedule {name} emits nothing: {why}" for name, why in schedules.items()]
     wrong += [f"the trigger {trigger} cannot be emitted" for trigger in triggers]
     numbers = {"records": list(records), "schedules": list(schedules), "triggers": triggers} if wrong else {}

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from backupsched.environment import number, seconds, web_address, whole
-from backupsched.places import checkout_of, usual_var_directory
+from backupsched.places import checkout_of, secret_key, usual_var_directory
 from tests.documents import ROOT
 
 NAME = "BACKUPSCHED_TEST_NUMBER"
@@ -110,3 +110,11 @@ def test_messages_name_the_command_line_as_the_installation_has_it():
             if any("manage.py" in node.value and id(node) not in prose for node in texts):
                 found.add(str(file.relative_to(ROOT)))
     assert found == allowed
+
+
+def test_an_empty_key_is_said_with_its_place_and_no_other_is_made(tmp_path: Path) -> None:
+    (tmp_path / "secret_key").touch()
+    with pytest.raises(ImproperlyConfigured, match=r"secret_key is empty.* bring it back from a copy"):
+        secret_key(tmp_path)
+    (tmp_path / "secret_key").unlink()
+    assert secret_key(tmp_path) == secret_key(tmp_path) != ""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from tests.documents import ROOT
 from tests.sources.engines.peers import free_port
@@ -37,6 +38,12 @@ def web() -> Iterator[int]:
             assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("threads", ["0", "-1"])
+def test_without_threads_it_would_take_requests_and_answer_none(threads: str) -> None:
+    with pytest.raises(CommandError, match="--threads: at least 1"):
+        call_command("web", "--listen", "127.0.0.1:0", f"--threads={threads}")
 
 
 def ask(port: int, path: str, **headers: str) -> http.client.HTTPResponse:

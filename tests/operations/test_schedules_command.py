@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
@@ -72,6 +73,8 @@ class TestLooking:
         assert [each["state"] for each in found] == ["under way", "skipped", "queued"]
         assert (found[0]["events"], found[0]["succeeded"], found[0]["waiting"]) == (100, 100, 0)
         assert len(shown("triggers", "nightly", "--limit", "1")) == 1
+        with pytest.raises(CommandError, match="'-1' is no number: from 1 to 10,000"):
+            run("triggers", "nightly", "--limit", "-1")
 
 
 class TestAdding:

@@ -30,6 +30,8 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=int, default=8, help="requests worked on at once (default: %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["threads"] < 1:
+            raise CommandError("--threads: at least 1, or requests would be taken and none answered", returncode=2)
         from backupsched.wsgi import application
 
         if "EMBEDDED_IN" in settings.DATABASES["default"]:

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import F
 
+from declarations.service import named_ones
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -12,7 +13,6 @@ from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
-from operations.backlog.arguments import named_ones
 from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line

@@ -14,6 +14,7 @@ from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations import schedule_verbs
+from operations.backlog.arguments import number
 from operations.backlog.facts import as_json
 from operations.capacity import capacity_view, messages_view
 from operations.management.base import without_its_log_lines
@@ -59,7 +60,9 @@ class Command(DeclaredCommand):
         cancels = self.add_verb(verbs, "cancel", "cancel its batches under way; it goes on triggering")
         cancels.add_argument("--yes", action="store_true", help="do it without asking")
         triggers = self.add_verb(verbs, "triggers", "list what it has triggered, the latest first")
-        triggers.add_argument("--limit", type=int, default=20, metavar="N", help="no more than so many (20)")
+        triggers.add_argument(
+            "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)"
+        )
         self.add_verb(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 
     def _list(self, options: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from io import StringIO
 
 import pytest
+from django.apps import apps
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -11,7 +13,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations import doctor
-from operations.doctor import tables
+from operations.doctor import schema, tables
 from tests.factories import make_record
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, ready_rows, run
 from tests.threads import another_connection
@@ -41,6 +43,7 @@ class TestTheTables:
         ("broken", "name"),
         [
             ("DROP INDEX schedule_due", "schedule_due"),
+            ("DROP INDEX one_open_alert_per_subject", "one_open_alert_per_subject"),
             ("ALTER TABLE jobs_backlogrecord DROP CONSTRAINT running_iff_leased", "running_iff_leased"),
             ("ALTER TABLE jobs_attempt DROP CONSTRAINT jobs_attempt_pkey CASCADE", "the primary key"),
             ("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'schedule_due'::regclass", "schedule_due"),
@@ -91,6 +94,10 @@ class TestTheTables:
         call_command("sqlmigrate", *found.do.split("sqlmigrate ")[1].split()[:2], stdout=printed)
         run(printed.getvalue().replace("BEGIN;", "").replace("COMMIT;", ""))
         assert finding("schema").severity is OK
+
+    def test_the_tables_of_every_app_of_ours_are_looked_at(self):
+        with_tables = {model._meta.app_label for model in apps.get_models()}
+        assert {name for name in with_tables if (settings.BASE_DIR / name).is_dir()} == set(schema.OURS)
 
     def test_tables_that_are_not_there_are_named_without_all_that_belongs_to_them(self):
         run("ALTER TABLE operations_ratecount RENAME TO lost")

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 
+from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import attention
@@ -31,13 +32,17 @@ class TestWorkers:
         make_worker(heartbeat_at=in_time(seconds=-30))
         assert finding("workers").numbers == {"alive": 1}
 
-    @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (86_500, OK)])
-    def test_a_worker_that_fell_silent_within_the_last_day_is_named(self, seconds, severity):
-        worker = make_worker(heartbeat_at=in_time(seconds=-seconds))
-        make_worker(heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1))  # it signed off
+    @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (3_700, OK)])
+    def test_a_worker_that_fell_silent_within_the_last_hour_is_named_until_one_begins_there(self, seconds, severity):
+        worker = make_worker(heartbeat_at=in_time(seconds=-seconds), started_at=in_time(days=-1))
+        make_worker(
+            started_at=in_time(days=-1), heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1)
+        )  # by itself
         found = finding("silent_workers")
         assert found.severity is severity
         assert list(found.numbers["silent"]) == ([worker.name] if severity is WARNING else [])
+        make_worker(started_at=in_time(seconds=-20), heartbeat_at=in_time(seconds=-1))
+        assert finding("silent_workers").severity is OK
 
     @pytest.mark.parametrize(("minutes", "severity"), [(1, WARNING), (20, OK)])
     def test_a_worker_that_ran_out_of_sockets_lately_is_named(self, minutes, severity):
@@ -61,6 +66,15 @@ class TestWorkers:
         make_record(Status.RUNNING, lease_expires_at=started_at - 10 * LEASE)
         assert finding("expired_leases", now=started_at + 1.9 * LEASE).severity is OK
         assert finding("expired_leases", now=started_at + 2.1 * LEASE).severity is PROBLEM
+
+
+@pytest.mark.django_db
+def test_what_was_set_aside_without_a_reason_is_named_all_the_same() -> None:
+    at = database_clock()
+    record = make_record(
+        Status.WAITING, waiting_for=WaitingFor.WINDOW, run_after=at, closes_at=at - LEASE, last_error="set aside: "
+    )
+    assert finding("set_aside").what.endswith(f"record {record.pk}: no reason was given")
 
 
 def a_strange_kind() -> None:
