@@ -111,12 +111,16 @@ def test_a_lease_that_another_worker_renews_is_not_rescued_whatever_the_clock_sa
         assert is_running(record)
 
 
-def test_a_lease_that_was_given_while_the_clock_was_ahead_is_rescued_before_it_is_that_late(worker, elapse):
+def test_a_lease_that_was_given_while_the_clock_was_ahead_is_rescued_before_it_is_that_late(
+    worker, elapse, monkeypatch
+):
     record = claim(now=database_clock() + timedelta(hours=3))
     worker.look()
     assert is_running(record)
     look_for_a_lease(worker, elapse)
     assert not is_running(record)
+    monkeypatch.setattr(rescuing, "rescue", lambda **_: pytest.fail("nothing runs, so nothing is asked"))
+    worker.look()
 
 
 def test_a_server_that_was_started_by_a_clock_that_was_ahead_lets_rescues_through(settings, monkeypatch):
