@@ -37,15 +37,17 @@ CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
 
 LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
 
-# Served by `backlog_lease_expires`. A lease that ends later than one that is given now, and a start of the server that
-# is to come, were dated by a clock that was ahead: such a lease is over once it was seen unchanged for long enough.
+# Served by `backlog_lease_expires`. A claim, a heartbeat and a start of the server that are to come were dated by a
+# clock that was ahead: a lease from then is over once it was seen unchanged for long enough. Its end alone tells
+# nothing: other workers may have longer leases.
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
  WHERE status = {Status.RUNNING}
    AND (lease_expires_at <= {CLOCK}
         OR %(ids)s::bigint[] IS NOT NULL
-           AND lease_expires_at > {CLOCK} + %(lease)s::float8 * interval '1 second')
+           AND (started_at > {CLOCK}
+                OR EXISTS (SELECT FROM jobs_worker w WHERE w.id = leased_by_id AND w.heartbeat_at > {CLOCK})))
    AND (%(ids)s::bigint[] IS NULL
         OR (id, lease_expires_at) IN (SELECT * FROM unnest(%(ids)s::bigint[], %(instants)s::timestamptz[])))
    AND id <> ALL(%(set_aside)s::bigint[])

@@ -9,7 +9,7 @@ from django.db import connection
 from jobs import claiming, conf, rescuing
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Worker
 from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker import process
@@ -111,16 +111,30 @@ def test_a_lease_that_another_worker_renews_is_not_rescued_whatever_the_clock_sa
         assert is_running(record)
 
 
+@pytest.mark.parametrize("is_renewal", [False, True], ids=["claim", "renewal"])
 def test_a_lease_that_was_given_while_the_clock_was_ahead_is_rescued_before_it_is_that_late(
-    worker, elapse, monkeypatch
+    worker, elapse, monkeypatch, is_renewal
 ):
-    record = claim(now=database_clock() + timedelta(hours=3))
+    ahead = database_clock() + timedelta(hours=3)
+    record = claim(now=None if is_renewal else ahead)
+    if is_renewal:
+        claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=ahead)
+        Worker.objects.filter(pk=record.worker_id).update(heartbeat_at=ahead)
     worker.look()
     assert is_running(record)
     look_for_a_lease(worker, elapse)
     assert not is_running(record)
     monkeypatch.setattr(rescuing, "rescue", lambda **_: pytest.fail("nothing runs, so nothing is asked"))
     worker.look()
+
+
+def test_a_lease_of_a_worker_with_longer_leases_is_not_rescued(worker, settings, elapse):
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": HOUR}
+    record = claim(now=database_clock())
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
+    look_for_a_lease(worker, elapse)
+    look_for_a_lease(worker, elapse)
+    assert is_running(record)
 
 
 def test_a_server_that_was_started_by_a_clock_that_was_ahead_lets_rescues_through(settings, monkeypatch):
