@@ -37,15 +37,21 @@ CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
 
 LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
 
-# Served by `backlog_lease_expires`.
+# Served by `backlog_lease_expires`. A claim, a heartbeat and a start of the server that are to come were dated by a
+# clock that was ahead: a lease from then is over once it was seen unchanged for long enough. Its end alone tells
+# nothing: other workers may have longer leases.
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
+ WHERE status = {Status.RUNNING}
+   AND (lease_expires_at <= {CLOCK}
+        OR %(ids)s::bigint[] IS NOT NULL
+           AND (started_at > {CLOCK}
+                OR EXISTS (SELECT FROM jobs_worker w WHERE w.id = leased_by_id AND w.heartbeat_at > {CLOCK})))
    AND (%(ids)s::bigint[] IS NULL
         OR (id, lease_expires_at) IN (SELECT * FROM unnest(%(ids)s::bigint[], %(instants)s::timestamptz[])))
    AND id <> ALL(%(set_aside)s::bigint[])
-   AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
+   AND pg_postmaster_start_time() NOT BETWEEN {CLOCK} - %(lease)s::float8 * interval '1 second' AND {CLOCK}
  ORDER BY lease_expires_at
  LIMIT {BATCH}
    FOR UPDATE SKIP LOCKED

@@ -140,7 +140,7 @@ def act_on(
     promoted += _done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
     # what was promoted just now may be past its window
     closed = _done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
-    is_rescuing = rescue and due.has_come(due.lease_expires_at)
+    is_rescuing = rescue and due.lease_expires_at and (unchanged or due.has_come(due.lease_expires_at))
     rescued = _done("rescue", lambda: rescuing.rescue(unchanged=unchanged, now=now), is_rescuing)
     return Ticked(emitted, promoted, closed, rescued)
 

@@ -71,6 +71,12 @@ class Listener(threading.Thread):
                 ping_at = boot_seconds() + PING_EVERY_SECONDS
 
     def _take(self, channel: str, payload: str) -> None:
+        try:
+            self._obey(channel, payload)
+        except ValueError:
+            log.warning("passing over a notice that no worker of this version sends: %s %.50r", channel, payload)
+
+    def _obey(self, channel: str, payload: str) -> None:
         if channel == CHANNEL:
             for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
                 self._hints.hear(queue)
@@ -78,7 +84,7 @@ class Listener(threading.Thread):
             self._hints.hear_of_room([int(each) for each in payload.split(",")])
         elif payload == EVERY_QUEUE:
             self._units.stop_for_a_hold()
-        elif payload.isdecimal() and (run := self._units.find(int(payload))):
+        elif run := self._units.find(int(payload)):
             self._units.give_up(run, CANCELLED)
 
     def _look_for_cancels(self) -> None:

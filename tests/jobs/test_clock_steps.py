@@ -1,7 +1,7 @@
 """A database whose clock is set forward makes every lease look expired, and no worker is dead by that."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -9,7 +9,7 @@ from django.db import connection
 from jobs import claiming, conf, rescuing
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Worker
 from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker import process
@@ -81,9 +81,9 @@ def look_for_a_lease(worker: process.WorkerProcess, elapse: Callable[[float], ob
         elapse(conf.lease_seconds() / 3)
 
 
-def claim() -> Claimed:
+def claim(now: datetime | None = None) -> Claimed:
     make_record()
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1)
+    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
     return claimed
 
 
@@ -109,6 +109,46 @@ def test_a_lease_that_another_worker_renews_is_not_rescued_whatever_the_clock_sa
         elapse(LEASE_SECONDS / 3)
         worker.look()
         assert is_running(record)
+
+
+@pytest.mark.parametrize("is_renewal", [False, True], ids=["claim", "renewal"])
+def test_a_lease_that_was_given_while_the_clock_was_ahead_is_rescued_before_it_is_that_late(
+    worker, elapse, monkeypatch, is_renewal
+):
+    ahead = database_clock() + timedelta(hours=3)
+    record = claim(now=None if is_renewal else ahead)
+    if is_renewal:
+        claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=ahead)
+        Worker.objects.filter(pk=record.worker_id).update(heartbeat_at=ahead)
+    worker.look()
+    assert is_running(record)
+    look_for_a_lease(worker, elapse)
+    assert not is_running(record)
+    monkeypatch.setattr(rescuing, "rescue", lambda **_: pytest.fail("nothing runs, so nothing is asked"))
+    worker.look()
+
+
+def test_a_lease_of_a_worker_with_longer_leases_is_not_rescued(worker, settings, elapse):
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": HOUR}
+    record = claim(now=database_clock())
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
+    look_for_a_lease(worker, elapse)
+    look_for_a_lease(worker, elapse)
+    assert is_running(record)
+
+
+def test_a_server_that_was_started_by_a_clock_that_was_ahead_lets_rescues_through(settings, monkeypatch):
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
+    let_pass = let_boot_seconds_pass(monkeypatch)
+
+    def elapse(seconds: float) -> None:
+        step_the_databases_clock(let_pass(seconds) - 3 * HOUR)
+
+    elapse(0)
+    record = claim(now=database_clock())
+    worker = worker_that_looked_for_a_lease(elapse)
+    worker.look()
+    assert not is_running(record)
 
 
 @pytest.mark.django_db(transaction=True)

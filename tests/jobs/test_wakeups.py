@@ -59,6 +59,13 @@ class TestBell:
             assert not bell.wait(0.1)
         assert bell.wait(PATIENCE)
 
+    @pytest.mark.parametrize("channel", [wakeups.CHANNEL, wakeups.ROOM_CHANNEL, wakeups.CANCEL_CHANNEL])
+    def test_rings_after_a_notice_that_no_worker_sends(self, bell, channel):
+        for payload in ("", "nonsense", "1,,2", "9" * 7000):
+            wakeups._send(channel, payload)
+        wakeups.notify_at_once("default")
+        assert bell.wait(PATIENCE)
+
     def test_rings_after_the_connection_of_the_listener_broke(self, bell, monkeypatch):
         monkeypatch.setattr("jobs.worker.listener.RECONNECT_AFTER_SECONDS", 0.05)
         with connection.cursor() as cursor:
