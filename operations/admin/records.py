@@ -191,14 +191,14 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmi
         "subject", "event", lambda subject: format_html('<span class="whitespace-nowrap text-xs">{}</span>', subject),
         ordered=False,
     )  # fmt: skip
-    due = column("run_after", "run after", lambda at: format_html(IN_ONE_LINE, moment(at)))
-    ended = column(lambda record: format_html(IN_ONE_LINE, moment(record.finished_at) or "-"), "ended",
+    due = column("run_after", "run after (UTC)", lambda at: format_html(IN_ONE_LINE, moment(at)))
+    ended = column(lambda record: format_html(IN_ONE_LINE, moment(record.finished_at) or "-"), "ended (UTC)",
                    ordered="finished_at")  # fmt: skip
     short_error = column(lambda record: shortened(standing_error(record)), "last error")
     shown_error = column(standing_error, "last error")
     sent = column(_sent, "payload")
 
-    @admin.display(description="launch, lag")
+    @admin.display(description="launch (UTC), lag")
     def launch_and_lag(self, record: BacklogRecord) -> SafeString:
         delivery = self.added(record)
         lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
