@@ -13,6 +13,7 @@ CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
 LONGEST_BODY_BYTES = 16 << 20
 SILENCE_SECONDS = 60
+LAST_PORT = 65_535
 
 
 class Command(BaseCommand):
@@ -28,6 +29,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         from backupsched.wsgi import application
 
+        port = options["listen"].rpartition(":")[2]
+        if port.isdecimal() and int(port) > LAST_PORT:  # it would listen on another one: this number modulo 65,536
+            raise CommandError(f"cannot listen on {options['listen']}: a port is at most {LAST_PORT}", returncode=2)
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
