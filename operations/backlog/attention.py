@@ -42,7 +42,7 @@ def attention(summary: Summary) -> list[str]:
 def needs(summary: Summary) -> Iterator[Need]:
     """Each of them, but for what other apps know."""
     if summary.held:
-        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` goes on")
+        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` ends it")
     yield from _of_workers(summary)
     for queue in summary.queues:
         yield from _of_queue(queue, summary)
@@ -80,7 +80,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
         why = f" ({queue.paused_reason})" if queue.paused_reason else ""
         since = span((summary.at - queue.paused_at).total_seconds())
         what = f"Queue {name} has been paused for {since}{why}"
-        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` goes on")
+        yield Need("paused", what, f"`{PROGRAM} backlog resume {name}` resumes it")
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
         yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
