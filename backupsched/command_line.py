@@ -6,9 +6,19 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
+STOPPED = 130
+"""The exit code of what Ctrl-C ends, as of a shell: 128 and the number of the signal."""
+
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    try:
+        return _start()
+    except KeyboardInterrupt:
+        return STOPPED
+
+
+def _start() -> int:
     if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
         from sources.storage.recovering import main as recover
 

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from backupsched.environment import number, seconds, web_address, whole
 from backupsched.places import checkout_of, usual_var_directory
 from tests.documents import ROOT
+from tests.waiting import PATIENCE
 
 NAME = "BACKUPSCHED_TEST_NUMBER"
 CHECKOUT = Path("/srv/checkout")
@@ -110,3 +111,13 @@ def test_messages_name_the_command_line_as_the_installation_has_it():
             if any("manage.py" in node.value and id(node) not in prose for node in texts):
                 found.add(str(file.relative_to(ROOT)))
     assert found == allowed
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
+    script = (
+        "import signal, sys; from backupsched import command_line\n"
+        "command_line._run = lambda: signal.raise_signal(signal.SIGINT)\n"
+        "sys.exit(command_line.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
