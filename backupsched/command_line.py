@@ -8,9 +8,19 @@ from contextlib import redirect_stderr, redirect_stdout
 from threading import Event
 from typing import TextIO, cast
 
+STOPPED = 130
+"""The exit code of what Ctrl-C ends, as of a shell: 128 and the number of the signal."""
+
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    try:
+        return _start()
+    except KeyboardInterrupt:
+        return STOPPED
+
+
+def _start() -> int:
     if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
         return _recover(sys.argv[2:])
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):

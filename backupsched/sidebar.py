@@ -107,6 +107,8 @@ def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
     """Where an entry leads; empty: nowhere, for this person or in this installation."""
     records = reverse("admin:jobs_backlogrecord_changelist")
     match target:
+        case "matrix" if "sources.source" not in tables:
+            return ""
         case "dead letters":
             return reverse("admin:jobs_backlogrecord_dead_letters") if may_look(request) else ""
         case "events":

@@ -13,7 +13,7 @@ GIVE_UP_AFTER_SECONDS = 90.0
 
 
 class GateTimeout(Exception):
-    """Somebody did not arrive in time."""
+    """A process did not arrive in time."""
 
 
 class Gate:

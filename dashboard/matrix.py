@@ -149,7 +149,7 @@ def matrix_page(request: HttpRequest) -> HttpResponse:
     query = request.GET.copy()
     query.pop("page", None)
     return page(
-        request, "dashboard/matrix.html", "Sources by day",
+        request, "dashboard/matrix.html", "Calendar",
         asked=asked, shown=shown, dates=dates, rows=rows, months=months_of(dates),
         legend=[(*signs, day) for day, signs in SIGNS.items()],
         query=f"{query.urlencode()}&" if query else "",

@@ -96,7 +96,8 @@ def read(url: str) -> Place:
     except ValueError:  # its message quotes the URL
         raise Refused("that is no URL; one looks as https://example.com/hooks/backup") from None
     if parsed.scheme not in SCHEMES:
-        raise Refused(f"a URL begins with http:// or https://, not with {parsed.scheme or 'anything else'!r}")
+        other = f", not with {parsed.scheme!r}" if parsed.scheme else ""
+        raise Refused(f"a URL begins with http:// or https://{other}")
     if "@" in parsed.raw_authority:
         raise Refused("a user name or password in a URL is shown to all who may look: take it out")
     if not parsed.raw_host:

@@ -28,7 +28,7 @@ def sentence(
         return f"retired at {moment(source.retired_at)} UTC: its backups stay until their retention ends"
     if source.paused_at:
         why = f" ({source.paused_why})" if source.paused_why else ""
-        return f"paused since {moment(source.paused_at)} UTC{why}: `{PROGRAM} resume {source.name}` goes on"
+        return f"paused since {moment(source.paused_at)} UTC{why}: `{PROGRAM} resume {source.name}` ends it"
     active = [each for each in assignments if each.status != Status.UNPROTECTED]
     if not active:
         names = ", ".join(str(each.policy) for each in assignments)
@@ -76,7 +76,7 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
             return "it is due, and is put on the backlog within a minute"
         return f"its next backup is due {_when(at, around.now)}"
     if around.on_hold and record.status in (RecordStatus.WAITING, RecordStatus.READY):
-        return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} release` goes on"
+        return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} release` ends it"
     match record.status:
         case RecordStatus.FAILED:
             return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"

@@ -12,5 +12,5 @@ def no_such(word: str, name: str, names: Sequence[str]) -> str:
         text = f"did you mean {' or '.join(map(repr, close))}?"
     else:
         some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-        text = f"there is {some or 'none at all: make one in the admin'}"
+        text = f"there {'is' if len(names) < 2 else 'are'} {some or 'none at all: make one in the admin'}"
     return f"there is no {word} {name!r}; {text}"

@@ -2,7 +2,7 @@
 
 The clock starts just before the COMMIT is sent, so its flush to disk counts; it stops in the first line of the handler.
 Everybody's jobs come RATE a second; ours and PgQueuer's at each of RATES, since a worker's wake-ups may be quick at one
-and slow at another. The instants are spread at random around even ones, the same for all. Whoever cannot keep up puts
+and slow at another. The instants are spread at random around even ones, the same for all. A peer that is too slow puts
 them there as fast as it can. django-q2 and django-tasks poll, every 50 ms here.
 """
 

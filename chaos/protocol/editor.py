@@ -1,4 +1,4 @@
-"""Whoever edits beside the workers: a thread that is given one edit at a time. And the minute's tick of django-q2."""
+"""Who edits beside the workers: a thread that is given one edit at a time. And the minute's tick of django-q2."""
 
 from collections.abc import Callable
 

@@ -17,7 +17,6 @@ from jobs.durations import span
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import (
-    IN_ONE_LINE,
     MOST_LISTED,
     Completing,
     FirstPages,
@@ -191,19 +190,18 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmi
         "subject", "event", lambda subject: format_html('<span class="whitespace-nowrap text-xs">{}</span>', subject),
         ordered=False,
     )  # fmt: skip
-    due = column("run_after", "run after", lambda at: format_html(IN_ONE_LINE, moment(at)))
-    ended = column(lambda record: format_html(IN_ONE_LINE, moment(record.finished_at) or "-"), "ended",
-                   ordered="finished_at")  # fmt: skip
+    due = column("run_after", "run after (UTC)", moment)
+    ended = column("finished_at", "ended (UTC)", moment, empty="-")
     short_error = column(lambda record: shortened(standing_error(record)), "last error")
     shown_error = column(standing_error, "last error")
     sent = column(_sent, "payload")
 
-    @admin.display(description="launch, lag")
+    @admin.display(description="launch (UTC), lag")
     def launch_and_lag(self, record: BacklogRecord) -> SafeString:
         delivery = self.added(record)
         lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
         launch = moment(delivery.get("launch_at")) or "-"
-        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
+        return format_html("{}<br>{}", launch, lag)
 
     @admin.display(description="response")
     def answer(self, record: BacklogRecord) -> SafeString:

@@ -122,7 +122,7 @@ class TriggerAdmin(AsksFirst[Verb], Completing, ReadOnlyAdmin):
 
     shown_at = column(
         lambda trigger: f"{moment(trigger.trigger_at)}{f' (by {trigger.asked_by})' if trigger.asked_by else ''}",
-        "launch time", ordered="trigger_at",
+        "launch time (UTC)", ordered="trigger_at",
     )  # fmt: skip
     state = column(state_of, "state", label=STATE_LABELS)
     why = column(_why_not, "why not")

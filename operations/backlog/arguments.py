@@ -1,10 +1,17 @@
 """The arguments of `manage.py backlog`, with the help of each verb."""
 
 import re
-import textwrap
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import (
+    SUPPRESS,
+    ArgumentParser,
+    ArgumentTypeError,
+    HelpFormatter,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
@@ -19,17 +26,19 @@ from operations.backlog.selection import ANSWERS, STATUSES
 from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1
-HELP_WIDTH = 80
 
 
 class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Help that leaves the examples as they are written."""
+    """Help that leaves the examples, which have several lines, as they are written, and wraps what has one."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text if "\n" in text else partial(HelpFormatter._fill_text, self)
+        return fill(text, width, indent)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the verbs. Without one the command shows the summary."""
     parser.formatter_class = Examples
-    parser.description = textwrap.fill(parser.description or "", HELP_WIDTH)
     parser.epilog = _examples(
         "backlog", "backlog --watch 5", "backlog list --status failed", "backlog retry --kind backup --status failed",
         "backlog errors", "backlog cancel 4711", 'backlog pause backups --reason "the store is full"',
@@ -101,7 +110,7 @@ def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *exa
     made: ArgumentParser = verbs.add_parser(
         name,
         help=what,
-        description=textwrap.fill(f"{what[0].upper()}{what[1:]}. {more}", HELP_WIDTH),
+        description=f"{what[0].upper()}{what[1:]}. {more}",
         epilog=_examples(*examples),
         formatter_class=Examples,
     )

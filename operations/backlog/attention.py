@@ -45,7 +45,7 @@ def attention(summary: Summary) -> list[str]:
 def needs(summary: Summary) -> Iterator[Need]:
     """Each of them, but for what other apps know."""
     if summary.held:
-        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` goes on")
+        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` ends it")
     yield from _of_workers(summary)
     for queue in summary.queues:
         yield from _of_queue(queue, summary)
@@ -89,7 +89,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
         yield Need(
             "paused",
             f"Queue {paused(name, queue.paused_at, queue.paused_reason, summary.at)}",
-            f"`{PROGRAM} backlog resume {name}` goes on",
+            f"`{PROGRAM} backlog resume {name}` resumes it",
             name,
         )
     if queue.unfinished and not queue.in_settings:

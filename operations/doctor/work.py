@@ -148,7 +148,8 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
     late = {name: delay.total_seconds() for name, delay in behind.items() if delay > OVERDUE}
     numbers = {"missing": missing, "changed": changed, "overdue_seconds": late}
     cost = (
-        "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning waits"
+        "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning and "
+        "digests wait"
     )
     if wrong := [f"{name} is not installed" for name in missing] + [f"{each} was changed" for each in changed]:
         return warning(f"{listed(wrong)}; {cost}", f"{conf.PROGRAM} install_schedules", **numbers)

@@ -5,6 +5,7 @@
 
 import os
 import random
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -19,6 +20,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.test_roles import OURS
+from tests.sources.factories import make_source
 
 AT_LENGTH = int(os.environ.get("BACKUPSCHED_ADMIN_FUZZ") or 0)
 SEED = 20261122
@@ -27,6 +29,7 @@ LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "
 ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
 SCRIPT = "<script>x"
 """Short: it has to fit."""
+CELL = re.compile(r'data-label="([^"]*)">(.*?)</t[dh]>', re.DOTALL)
 SHAPED = ("window", "excluded_dates", "queues")
 """Pages rely on the shape of these."""
 
@@ -93,6 +96,30 @@ def test_no_page_runs_what_a_row_says_and_no_list_ends_in_a_server_error(
 
     answers = {pair: admin_client.get(pages[0], dict([pair])) for pair in pairs}
     assert {pair: answer.status_code for pair, answer in answers.items() if answer.status_code >= 500} == {}
+
+
+@pytest.mark.django_db
+def test_the_path_of_a_page_has_the_name_of_a_row_as_it_is_written(admin_client: Client) -> None:
+    source = make_source(name="laptop-anna")
+    page = admin_client.get(f"/admin/sources/source/{source.pk}/change/").content.decode()
+    assert "laptop-anna" in page
+    assert "Laptop-anna" not in page
+
+
+@pytest.mark.django_db
+def test_each_instant_in_a_list_or_its_column_says_utc(admin_client: Client) -> None:
+    make_one_of_each()
+    pages = [
+        reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in admin.site._registry
+    ]
+    cells = [
+        (page, column, cell)
+        for page in [*pages, "/admin/jobs/backlogrecord/?events=yes"]
+        for column, cell in CELL.findall(admin_client.get(page).content.decode())
+        if re.search(r"\d\d:\d\d:\d\d(?! UTC)", cell)
+    ]
+    assert len(cells) > 10
+    assert [cell for cell in cells if "(UTC)" not in cell[1]] == []
 
 
 def views(patterns: list[Any], before: str = "") -> Iterator[tuple[str, Any]]:

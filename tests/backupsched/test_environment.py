@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from backupsched.environment import number, seconds, web_address, whole
 from backupsched.places import checkout_of, secret_key, usual_var_directory
 from tests.documents import ROOT
+from tests.waiting import PATIENCE
 
 NAME = "BACKUPSCHED_TEST_NUMBER"
 CHECKOUT = Path("/srv/checkout")
@@ -118,3 +119,13 @@ def test_an_empty_key_is_said_with_its_place_and_no_other_is_made(tmp_path: Path
         secret_key(tmp_path)
     (tmp_path / "secret_key").unlink()
     assert secret_key(tmp_path) == secret_key(tmp_path) != ""
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
+    script = (
+        "import signal, sys; from backupsched import command_line\n"
+        "command_line._run = lambda: signal.raise_signal(signal.SIGINT)\n"
+        "sys.exit(command_line.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

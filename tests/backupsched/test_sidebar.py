@@ -40,6 +40,19 @@ def test_leads_no_account_where_it_may_not_go(client):
     found = links(client)
     assert {link for link in found if link.startswith("/admin/")} == {"/admin/sources/source/"}
     assert [link for link in found if client.get(link).status_code != 200] == []
+    onlooker.user_permissions.clear()
+    found = links(client)
+    assert [link for link in found if client.get(link).status_code != 200] == []
+    assert "Your account may look at nothing here yet." in client.get("/").content.decode()
+
+
+def test_a_page_that_is_refused_or_not_there_says_so_and_leads_home(client):
+    client.force_login(User.objects.create_user("onlooker", is_staff=True))
+    for path, status, words in (("/matrix/", 403, "Your account may not"), ("/admin/nowhere/", 404, "nothing at this")):
+        answer = client.get(path)
+        assert answer.status_code == status
+        assert words in answer.content.decode()
+        assert '<a href="/">Home</a>' in answer.content.decode()
 
 
 def test_an_empty_list_says_what_it_is_for(admin_client):

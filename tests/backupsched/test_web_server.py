@@ -75,10 +75,17 @@ def test_check_deploy_has_nothing_to_say_with_tls():
     assert (done.returncode, done.stdout) == (0, "System check identified no issues (2 silenced).\n"), done.stderr
 
 
-def test_a_port_that_is_taken_is_named():
+def refused(place: str) -> str:
+    command = [sys.executable, "manage.py", "web", "--listen", place]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2
+    return done.stderr.removeprefix("CommandError: ").strip()
+
+
+def test_a_port_that_is_taken_or_is_none_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        command = [sys.executable, "manage.py", "web", "--listen", place]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2
-    assert done.stderr == f"CommandError: cannot listen on {place}: [Errno 98] Address already in use\n"
+        assert refused(place) == f"cannot listen on {place}: [Errno 98] Address already in use"
+        # to the system that is another one: this number modulo 65,536
+        beyond = f"127.0.0.1:{taken.getsockname()[1] + 65_536}"
+        assert refused(beyond) == f"cannot listen on {beyond}: a port is at most 65535"

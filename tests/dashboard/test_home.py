@@ -65,6 +65,14 @@ def test_names_who_needs_a_person_and_a_button_backs_it_up(admin_client, policy)
     assert record_of(in_need).priority == BACK_UP_NOW_PRIORITY
 
 
+def test_what_stops_all_stands_before_the_sources_that_it_stops(admin_client):
+    make_assignment(make_policy(), make_source(name="laptop-anna"))
+    page = text_of(admin_client)
+    assert page.index("No worker is alive: start one with <code>manage.py worker</code>") < page.index(
+        "laptop-anna</a>"
+    )
+
+
 def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy):
     doubtful = well(policy, name="laptop-anna")
     Assignment.objects.update(drill_error="point 20260301T090000Z: 1 of 2 files is missing")

@@ -23,8 +23,6 @@ class TestAUrl:
         ("url", "error"),
         [
             ("file:///etc/passwd", "not with 'file'"),
-            ("example.com/hook", "not with 'anything else'"),
-            ("", "not with 'anything else'"),
             ("http:///hook", "names no host"),
             ("http://user:word@example.com/", "user name or password"),
             ("http://example.com@127.0.0.1/", "user name or password"),
@@ -44,6 +42,10 @@ class TestAUrl:
     )
     def test_that_cannot_be_delivered_to_says_why(self, url, error):
         assert error in problem(url)
+
+    @pytest.mark.parametrize("url", ["", "example.com/hook"])
+    def test_without_a_scheme_says_how_one_begins(self, url):
+        assert problem(url) == "a URL begins with http:// or https://"
 
     def test_is_known_by_its_origin_only_and_with_a_password_not_quoted(self):
         assert read("https://Example.COM./hooks/secret?token=1#part").origin == "https://example.com:443"

@@ -17,6 +17,7 @@ CONNECTIONS = 1000
 LONGEST_BODY_BYTES = 16 << 20
 SILENCE_SECONDS = 60
 LOCK_SECONDS = PAGE_SECONDS
+LAST_PORT = 65_535
 
 
 class Command(BaseCommand):
@@ -34,6 +35,9 @@ class Command(BaseCommand):
             raise CommandError("--threads: at least 1, or requests would be taken and none answered", returncode=2)
         from backupsched.wsgi import application
 
+        port = options["listen"].rpartition(":")[2]
+        if port.isdecimal() and int(port) > LAST_PORT:  # it would listen on another one: this number modulo 65,536
+            raise CommandError(f"cannot listen on {options['listen']}: a port is at most {LAST_PORT}", returncode=2)
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
         limit_lock_waits()

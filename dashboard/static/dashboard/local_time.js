@@ -2,7 +2,7 @@
 // An instant is an element of its own, or stands in the cell of a column, or in a field, that says UTC, or says so itself.
 (() => {
     const SAYS_UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC(?!\))/g;
-    const IN_A_CELL = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?/g;
+    const IN_A_CELL = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?! UTC)/g;
     const LEFT_ALONE = 'time, pre, code, textarea, script, option';
     const two = number => String(number).padStart(2, '0');
     const beside = (utc, day, minute, second = '') => {
@@ -28,7 +28,7 @@
         const fields = [...page.querySelectorAll('.field-line')]
             .filter(line => /UTC\)/.test(line.querySelector('label')?.textContent))
             .map(line => line.querySelector('.readonly')).filter(Boolean);
-        for (const cell of [...page.querySelectorAll('td[data-label*="(UTC)" i]'), ...fields]) {
+        for (const cell of [...page.querySelectorAll('[data-label*="(UTC)" i]'), ...fields]) {
             if (cell.dataset.seen) continue;
             cell.dataset.seen = 'yes';
             write(cell, IN_A_CELL);

@@ -23,9 +23,12 @@ from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 TO_TRY = f"""\
-Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, and bring the file
-back there. Or in another terminal, after `export DATABASE_URL= BACKUPSCHED_VAR={{home}}`: `{PROGRAM} restore demo-share
---list` and `--to FOLDER`, `{PROGRAM} drill demo-shop-database`, `{PROGRAM} repositories key export demo-encrypted`"""
+Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, then *Restore*
+there. Or in another terminal:
+  export DATABASE_URL= BACKUPSCHED_VAR={{home}}
+  {PROGRAM} restore demo-share --to /tmp/demo-share
+  {PROGRAM} drill demo-shop-database
+  {PROGRAM} repositories key export demo-encrypted"""
 
 
 class Command(BaseCommand):

@@ -13,7 +13,7 @@ class Command(VerbCommand):
     help = (
         "Hold everything at once, in every queue: no backup, retention, check, drill, restore or delivery starts, and "
         "what runs is stopped and given back, which counts as no failure. A callback that was sent may still be "
-        f"answered. `{PROGRAM} release` goes on; queues that were paused stay so. To let what runs end, pause its "
+        f"answered. `{PROGRAM} release` ends it; queues that were paused stay so. To let what runs end, pause its "
         f"queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 for bad usage, or when the database does "
         "not answer."
     )
@@ -27,6 +27,6 @@ class Command(VerbCommand):
         with without_its_log_lines():
             changed = backlog.hold(options["reason"], by=person())
         found = held()
-        text = f"{sentence(found)} `{PROGRAM} release` goes on." if found else "it was released at once"
+        text = f"{sentence(found)} `{PROGRAM} release` ends it." if found else "it was released at once"
         facts = {"changed": changed, "held": bool(found), "text": text}
         self.stdout.write(as_json(facts) if options["json"] else one_line(text))

@@ -28,8 +28,9 @@ LOGGED_EVERY_SECONDS = 60.0
 
 class Command(ClusterCommand):  # type: ignore[misc]
     help = (
-        "Run the periodic tasks (tick, pruning, sweeps) by the clock. One on one host is enough; without it workers do "
-        "most of that. It waits for a database that is away. Exit code 2 where tables are not those of this version."
+        "Run the periodic tasks (tick, pruning, sweeps, digests) by the clock. One on one host is enough; without it "
+        "workers do most of that. It waits for a database that is away. Exit code 2 where tables are not those of this "
+        "version."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
