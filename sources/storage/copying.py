@@ -268,4 +268,4 @@ class _Copying:
         return file
 
     def _write(self, manifest: Path, name: str) -> None:
-        self.target.put(manifest, f"{self.folder}/{layout.MANIFESTS}/{name}")
+        self.target.put_last(manifest, f"{self.folder}/{layout.MANIFESTS}/{name}")

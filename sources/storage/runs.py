@@ -129,7 +129,7 @@ def write_point(store: Store, folder: str, point: str, header: Header, entries: 
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / point
         totals = manifests.write(file, header, entries)
-        store.put(file, layout.manifest_path(folder, point))
+        store.put_last(file, layout.manifest_path(folder, point))
     return totals
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sources.storage import layout
 from sources.storage.files import rows_below
+from sources.storage.flushing import flush
 from sources.storage.manifests import Header, read_header
 from sources.storage.rclone import STATS, Rclone, Stopped, StorageFailed, path_list
 
@@ -159,6 +160,13 @@ class Store(Rclone):
         # `file` may be a descriptor, which systems show as a link
         self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
+    def put_last(self, file: Path, path: str) -> None:
+        """`put` what says that other files are there, once these are on the disk of this host: after a power cut it
+        would name files that are empty. It is on the disk, too, then. Of a server nothing is known."""
+        self._flush()
+        self.put(file, path)
+        self._flush()
+
     def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
         """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
         self.with_paths(
@@ -213,6 +221,10 @@ class Store(Rclone):
     def remove_empty_folders(self, path: str, *, leave_root: bool = True) -> None:
         """Below a folder: a file does not go where a folder is. `leave_root`: the folder itself stays."""
         self.run("rmdirs", *(("--leave-root",) if leave_root else ()), self.location.at(path), missing_ok=True)
+
+    def _flush(self) -> None:
+        if self.location.directory:
+            flush(self.location.directory, self.stop)
 
     def _here(self, path: str) -> Path | None:
         """The same on this host, for files whose names this program chose: too small to start a program for."""

@@ -1,15 +1,18 @@
 """What a run finds and leaves in the folder of its assignment."""
 
+import errno
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from sources.storage import layout, location, merging, runs
+from sources.storage import flushing, layout, location, manifests, merging, runs
 from sources.storage.location import Location
-from sources.storage.store import StorageFailed, Store
+from sources.storage.store import Stopped, StorageFailed, Store
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
+from tests.waiting import PATIENCE
 
 
 def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earlier_one(tmp_path: Path) -> None:
@@ -48,3 +51,39 @@ def test_a_file_of_the_source_that_is_called_like_a_piece_stays(tmp_path: Path) 
         (played.current / name).touch()
     runs.remove_pieces(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT)
     assert [each.name for each in played.current.iterdir()] == ["mine.rclone-partial"]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_point_is_made_when_the_disk_has_taken_its_files(
+    takes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played, seen = Played(tmp_path), list[bool]()
+    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
+    name = layout.name_of(BEGAN, ())
+    manifest = tmp_path / layout.manifest_path(ASSIGNMENT, name)
+
+    def flushed(folder: Path, stop: object) -> None:
+        assert folder == tmp_path
+        seen.append(manifest.exists())
+        if not takes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("sources.storage.store.flush", flushed)
+    with nullcontext() if takes else pytest.raises(OSError, match="Input/output"):
+        runs.write_point(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT, name, header, [])
+    assert (seen, played.points()) == (([False, True], [name]) if takes else ([False], []))
+
+
+def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("written")
+    flushing.flush(tmp_path, Event())
+    with pytest.raises(FileNotFoundError):
+        flushing.flush(tmp_path / "gone", Event())
+    stopped, done = Event(), Event()
+    stopped.set()
+    monkeypatch.setattr(flushing, "_flush", lambda folder: done.wait(PATIENCE))
+    with pytest.raises(Stopped):
+        flushing.flush(tmp_path, stopped)
+    done.set()
