@@ -60,7 +60,7 @@ def follow_the_page_of_pictures(browser: test_pages.Browser) -> None:
     eventually(lambda: "Backoff: constant" in picture_of(browser))
     eventually(lambda: browser.run(shown))
     browser.type("id_base", "0")
-    eventually(lambda: "greater than or equal to" in browser.text_of("#errors_base"))
+    eventually(lambda: "must be a positive number of seconds" in browser.text_of("#errors_base"))
     eventually(lambda: "Nothing is drawn" in browser.text_of("#pictures"))
     browser.type("id_base", "30")
     eventually(lambda: "base=30" in picture_of(browser))
