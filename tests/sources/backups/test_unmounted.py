@@ -83,6 +83,34 @@ def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: 
     assert "to stay free" in Repositories().test(row)["problem"]
 
 
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+def test_one_without_room_is_told_when_it_is_made(format: str, settings: LazySettings, tmp_path: Path) -> None:
+    settings.RESERVE_PERCENT = 100
+    place = {"name": "office", "location": str(tmp_path / "not" / "yet"), "format": format}
+    [text] = Repositories().edit(Repository(), place).row.notices
+    assert text.startswith("no backup goes there until there is more room: ")
+    assert "to stay free" in text
+
+
+def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "disk" / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place)}).row
+    place.rmdir()
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith(f"{place} is no directory here; is it mounted? If its disk is, make the directory again")
+    place.parent.rmdir()
+    place.parent.touch()
+    assert str(place.parent) in (repositories.why("not_made", str(place)) or "")
+    assert "see that its disk is mounted" in (repositories.why("not_made", str(place)) or "")
+
+
+def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:
+    row = Repository.objects.create(name="office", location="/proc")
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith("/proc cannot be written (")
+    assert "see that its disk is mounted, has room, and" in problem
+
+
 def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
     test_copies.copied(test_copies.backed_up(assignment))
     unmount(tmp_path / "offsite")
