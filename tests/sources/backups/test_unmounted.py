@@ -8,20 +8,23 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from delivery import stored_secrets
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Outcome, Succeeded
+from sources import planning
 from sources.backups import repositories
 from sources.backups.handler import copy_source
 from sources.models import Assignment, Repository
 from sources.repository_breaker import guarded_by
 from sources.repository_edits import Repositories
+from sources.storage import layout
 from sources.storage.location import RESTIC
 from tests.sources.backups import test_copies
 from tests.sources.backups.test_copies import assignment, policy  # noqa: F401
 from tests.sources.engines.peers import PASSWORD
 from tests.sources.engines.restic_keys import make_quick
 from tests.sources.engines.test_probing import serving
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
 
@@ -121,3 +124,41 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert os.listdir(tmp_path / "offsite") == []
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("said", [None, "", "{}"], ids=["lost", "empty", "says nothing"])
+def test_whose_it_is_is_said_anew_where_our_points_lie(
+    said: str | None, format: str, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
+
+    def settled(row: Assignment) -> Outcome:
+        planning.back_up_now([row])
+        return test_copies.done(handed_on(row, database_clock()))
+
+    assert isinstance(settled(made), Succeeded)
+    file = place / layout.REPOSITORY
+    before = file.read_text()
+    file.unlink()
+    if said is not None:
+        file.write_text(said)
+    new = make_assignment(made.policy, make_source(path=str(folder)))
+    outcome = settled(new)
+    assert isinstance(outcome, Failed), "nothing there is known to be ours"
+    assert "is it mounted?" in outcome.error or "writes it anew: start one" in outcome.error
+    assert isinstance(settled(Assignment.objects.get(pk=made.pk)), Succeeded)
+    assert file.read_text() == before
+    assert "problem" not in Repositories().test(Repository.objects.get())
+
+
+def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    test_copies.copied(test_copies.backed_up(assignment))
+    file = tmp_path / "offsite" / layout.REPOSITORY
+    before = file.read_text()
+    file.write_text("")
+    (folder / "new").touch()
+    test_copies.copied(test_copies.backed_up(assignment))
+    assert file.read_text() == before
