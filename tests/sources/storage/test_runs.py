@@ -12,11 +12,12 @@ from threading import Event
 
 import pytest
 
+from sources.engines.base import Verdict
 from sources.storage import flushing, layout, location, manifests, merging, runs
 from sources.storage.location import Location
 from sources.storage.locks import locked
 from sources.storage.store import Stopped, StorageFailed, Store
-from tests.sources.engines.peers import small_disk
+from tests.sources.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 from tests.waiting import PATIENCE
 
@@ -129,3 +130,22 @@ def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Pa
         with pytest.raises(OSError, match="Input/output"):
             runs.write_point(store, ASSIGNMENT, begun.name, header, [])
     assert runs.points(store, ASSIGNMENT) == []
+
+
+def test_what_the_disk_did_not_take_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has it in memory as it should be, and says nothing of it any more."""
+    files, place = write_files(tmp_path / "files", a="a", b="bb"), write_files(tmp_path / "repository")
+    task = task_for(local_folder(files), place / ASSIGNMENT, location=location.of_directory(place), folder=ASSIGNMENT)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("sources.storage.store.flush", refused)
+        assert run(task).verdict is Verdict.REPOSITORY_FAILED
+    copy = place / ASSIGNMENT / layout.CURRENT / "b"
+    times = copy.stat()
+    copy.write_text("\0\0")  # as the disk has it
+    os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))
+    result = run(task)
+    assert (result.verdict, result.read, copy.read_text()) == (Verdict.SUCCEEDED, 2, "bb")
