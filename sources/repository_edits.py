@@ -103,7 +103,9 @@ class Repositories(Service[Repository]):
             return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
         ours = asdict(repositories.identity_of(row, row.new_key))
         try:
-            found: dict[str, Any] = repositories.ask("probe", location, ours=ours, take_over=self.take_over)
+            found: dict[str, Any] = repositories.ask(
+                "probe", location, ours=ours, take_over=self.take_over, reserve=settings.RESERVE_PERCENT
+            )
         except repositories.Unanswered as error:
             return {"field": "location", "problem": str(error)}
         return found

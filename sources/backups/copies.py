@@ -171,6 +171,7 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
         ours=ours,
         made=target.made_at is not None,
         newest=newest,
+        there=repositories.newest_in(target, work.assignment),
         again=_again(work.assignment, target),
         bandwidth=policy.copy_bandwidth,
         zone=policy.schedule.zone,

@@ -116,6 +116,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
             stop=monitor,
             ours=ours,
             made=policy.repository.made_at is not None,
+            newest=repositories.newest_in(policy.repository, assignment),
         )
         result = hooks.around(run, assignment, task, copy, monitor)
     if not isinstance(result, EngineResult):

@@ -56,12 +56,13 @@ def back_up(
     stop: StopSignal,
     ours: Identity | None = None,
     made: bool = False,
+    newest: str = "",
 ) -> EngineResult:
     """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
-    of itself; None: anything. `made`: an earlier backup has let it say so."""
+    of itself; None: anything. `made`: an earlier backup has let it say so; `newest`: the point that it left."""
     try:
         whole = asdict(replace(task, engine_version=_version_of_engine(task)))
-        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made}
+        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
         ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
@@ -162,6 +163,11 @@ def recorded(assignment: Assignment, repository: Repository) -> list[str]:
     names = [name for place in rows.values_list("snapshot", flat=True) if (name := layout.point_of(place))]
     copies = assignment.copies.filter(repository=repository).values_list("points", flat=True)
     return [*names, *(name for points in copies for name in points if name not in names)]
+
+
+def newest_in(repository: Repository, assignment: Assignment) -> str:
+    """The newest point of an assignment that a repository has by our rows; empty: none."""
+    return max(recorded(assignment, repository), key=layout.order_of, default="")
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:

@@ -25,9 +25,9 @@ from sources.storage.location import Location
 from sources.storage.stores import store_of
 
 
-def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False) -> dict[str, Any]:
+def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False, newest: str = "") -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
-    `Identity` that the repository has to have; None: any. `made`: it has said so before."""
+    `Identity` that the repository has to have; None: any. `made`, `newest`: see `recovery.keep_true`."""
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
@@ -38,7 +38,7 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
         store, whose = store_of(location, stop), Identity(**ours) if ours else None
         if not made:
             store.make(whose)
-        recovery.keep_true(store, whose, made=made)
+        recovery.keep_true(store, whose, made=made, folder=whole.folder, newest=newest)
         return engine_for(source.kind, location.format).run(whole, on_progress=say_progress, stop=stop)
 
     return asdict(result_of(whole, run)) | {"room": _room(location.directory)}

@@ -116,10 +116,12 @@ def copy_points(
     bandwidth: str,
     zone: str,
     reserve: float,
+    there: str = "",
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and
     to say so if it is `made`. Returns `copies.Copied` as a dictionary, or why not. `newest`, `again`: see
-    `copying.copy`, and of a restic repository `restic_copying.copy`; the rest: policy."""
+    `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest point of the copy that is
+    recorded; the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
     if place.directory and (reason := missing(str(place.directory))):
         return {"failed": reason}
@@ -138,7 +140,7 @@ def copy_points(
         second = store_of(place, stop)
         if not made:
             second.make(whose, like=first, must_be_like=True)  # which is to be read next
-        recovery.keep_true(second, whose, made=made)
+        recovery.keep_true(second, whose, made=made, folder=folder, newest=there)
         with locked(place, folder) as lock:
             if isinstance(store, ResticStore):
                 space.check_before()

@@ -16,13 +16,14 @@ from sources.engines.work import Stop
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
 from sources.storage import layout, recovery
-from sources.storage.directories import not_made, not_usable
+from sources.storage.directories import missing, not_made, not_usable
 from sources.storage.identity import Identity
 from sources.storage.location import Location, of_directory
 from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
 from sources.storage.stores import store_of
 
+NO_ROOM = "no backup goes there until there is more room"
 TRIED_WITH = b"\0" * 65_536
 NO_FOLDER = "\0"
 """No message holds it, so none is taken for one about a repository."""
@@ -51,16 +52,26 @@ def _directory_not_writable(directory: Path, reserve: float, made: bool) -> str 
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return str(error.strerror)
+        if reason := missing(str(directory)):
+            return f"{reason} If its disk is, make the directory again, for this account to write"
+        return (
+            f"{directory} cannot be written ({error.strerror}): see that its disk is mounted, has room, and takes what "
+            "this account writes"
+        )
     return Space(directory, reserve).lack() or None
 
 
-def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
-    """What comes of trying a repository (`probing.probe`). Nothing stays."""
+def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
+    """What comes of trying a repository (`probing.probe`). Nothing stays. `reserve`: as in `not_writable`; what is
+    lacking is a notice, since room can still be made."""
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
-    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
+    found = probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
+    if where.directory and "problem" not in found:
+        existing = next(each for each in (where.directory, *where.directory.parents) if each.exists())
+        found["notices"] += [f"{NO_ROOM}: {lack}" for lack in [Space(existing, reserve).lack()] if lack]
+    return found
 
 
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:

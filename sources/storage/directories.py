@@ -58,7 +58,7 @@ def not_made(location: str) -> str | None:
     try:
         Path(location).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return str(error.strerror)
+        return f"{error.filename}: {error.strerror}; see that its disk is mounted, and make it for this account"
     return None
 
 

@@ -10,6 +10,11 @@ from sources.storage import layout
 from sources.storage.location import RCLONE
 from sources.storage.store import Store
 
+DAMAGED = (
+    "is it damaged? Where it was ours, the next backup or copy of a source whose newest recorded point lies there "
+    "writes it anew: start one. For a new repository, name another place"
+)
+
 
 class Refused(ValueError):
     """This repository is not to be used so. The message says what to do."""
@@ -49,7 +54,7 @@ def read(store: Store) -> Identity | None:
             found = json.loads(file.read_bytes())
             version = found["layout"]
         except (ValueError, TypeError, KeyError):
-            raise Unreadable(f"its {layout.REPOSITORY} cannot be read: is it damaged? Name another place") from None
+            raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}") from None
     if version != layout.VERSION:
         raise Refused(
             f"it has layout version {version!r}, and {layout.VERSION} is read here: use the version of the scheduler "
@@ -58,7 +63,7 @@ def read(store: Store) -> Identity | None:
     try:
         return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
     except KeyError as error:
-        raise Unreadable(f"its {layout.REPOSITORY} lacks {error}: is it damaged? Name another place") from None
+        raise Unreadable(f"its {layout.REPOSITORY} lacks {error}: {DAMAGED}") from None
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:

@@ -5,10 +5,12 @@ Each command in it stands on lines of its own, indented, and all of them togethe
 
 import shlex
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sources.storage import identity, layout
+from sources.storage import identity, layout, runs
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.store import StorageFailed, Store
@@ -17,9 +19,12 @@ TYPE = "RCLONE_CONFIG_BASE_TYPE"
 LOST = f"there is no {layout.REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
 
 
-def keep_true(store: Store, ours: Identity | None = None, *, made: bool = False) -> None:
+def keep_true(
+    store: Store, ours: Identity | None = None, *, made: bool = False, folder: str = "", newest: str = ""
+) -> None:
     """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is. `made`: it has said
-    so before.
+    so before; where that is damaged or lost, it is written anew if `newest`, a point that we have made there, is in the
+    `folder` of its assignment: no mount point has that, and no repository of another installation.
 
     Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that says no
     longer whose it is, before anything is written; Stopped, OSError.
@@ -27,8 +32,14 @@ def keep_true(store: Store, ours: Identity | None = None, *, made: bool = False)
     if not store.location.keeps_files:
         return
     text, outside = text_of(store.location), replace(store, location=store.location.bare)
-    if not _says(outside, ours) and ours:
-        if made:
+
+    def is_known() -> bool:
+        with suppress(StorageFailed):  # of restic, on a mount point
+            return made and newest in runs.points(store, folder)
+        return False
+
+    if not _says(outside, ours, is_known) and ours:
+        if made and not is_known():
             raise StorageFailed(
                 f"{LOST.format(outside.location.outside)} If that disk was replaced, name another folder of the new "
                 "one as its location"
@@ -51,12 +62,14 @@ def check_is_ours(store: Store, ours: Identity) -> None:
         )
 
 
-def _says(outside: Store, ours: Identity | None) -> bool:
+def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bool] = lambda: False) -> bool:
     """Whether a repository says whose it is. Raises: StorageFailed, if that is not `ours`."""
     try:
         if (found := identity.read(outside)) and ours:
             identity.check(found, ours)
     except identity.Refused as error:
+        if isinstance(error, identity.Unreadable) and may_be_damaged():
+            return False
         raise StorageFailed(str(error)) from None
     return found is not None
 

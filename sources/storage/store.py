@@ -224,7 +224,7 @@ class Store(Rclone):
 
     def _flush(self) -> None:
         if self.location.directory:
-            flush(self.location.directory, self.stop)
+            flush(self.location.directory, self.stop, self.inherited)  # among them the lock, held from the beginning
 
     def _here(self, path: str) -> Path | None:
         """The same on this host, for files whose names this program chose: too small to start a program for."""

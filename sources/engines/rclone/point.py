@@ -35,9 +35,25 @@ def make_point(
     how = _digests(run, entries, odd)
     (entries, changes), warnings = before.use(lambda earlier: runs.with_digests(entries, earlier, *how))
     version = task.engine_version or rclone_version()
-    totals = run.write_point(begun.name, "rclone", version, entries, complete=complete)
+    try:
+        totals = run.write_point(begun.name, "rclone", version, entries, complete=complete)
+    except OSError:
+        _have_compared(task, entries)
+        raise
     runs.end(store, task.folder, begun.name)
     return totals, changes, warnings + odd
+
+
+def _have_compared(task: BackupTask, entries: list[Entry]) -> None:
+    """Give the files that are new another time, and have the kernel forget them: what the disk did not take is as it
+    should be in memory alone, and the next run would take it for copied. It fetches what differs."""
+    for each in entries:
+        if task.directory and each.digest_from == "copy":
+            file = path_in(task.directory / layout.CURRENT, each.stored_path)
+            with suppress(OSError), open(file, "rb") as opened:
+                os.utime(file, (0, 0))
+                if hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _digests(run: Run, entries: list[Entry], warnings: list[str]) -> tuple[Callable[[list[str]], dict[str, str]], str]:

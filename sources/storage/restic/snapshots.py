@@ -14,9 +14,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from sources.storage import layout
-from sources.storage.restic.program import Restic
+from sources.storage.restic import program
+from sources.storage.restic.program import Restic, ResticFailed
+from sources.storage.restic.verdicts import Trouble
 
 INCOMPLETE = "incomplete"
+TOO_LONG = (
+    f"its list of snapshots cannot be read: no more than {program.LONGEST_LINE >> 20} MiB of it are, of some 100,000. "
+    "Let retention keep fewer, or let some sources go to another repository"
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,8 @@ def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
 
 def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snapshot], list[str]]:
     """The same, and the ids of marks whose points are not there, as of a copy or a removal that was killed."""
-    rows = [(row, tags) for row in _rows(restic) if "assignment" in (tags := _tags(row))]
+    only = () if assignment is None else tag_arguments(assignment=assignment)
+    rows = [(row, tags) for row in _rows(restic, *only) if "assignment" in (tags := _tags(row))]
     ours = [(row, tags) for row, tags in rows if assignment in (None, tags["assignment"])]
     marks = defaultdict[tuple[str, str], list[str]](list)
     for row, tags in ours:
@@ -98,10 +105,13 @@ def repository_of(restic: Restic) -> str | None:
     return next((each for each in named if each), None)
 
 
-def _rows(restic: Restic) -> list[dict[str, object]]:
+def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
     lines: list[str] = []
-    restic.run("snapshots", "--json", on_line=lambda line: lines.append(line) if line.startswith("[") else None)
-    return json.loads(lines[-1] if lines else "[]") or []
+    restic.run("snapshots", "--json", *only, on_line=lambda line: lines.append(line) if line.startswith("[") else None)
+    try:
+        return json.loads(lines[-1] if lines else "[]") or []
+    except ValueError:
+        raise ResticFailed(Trouble.OTHER, TOO_LONG) from None
 
 
 def _tags(row: Mapping[str, object]) -> dict[str, str]:

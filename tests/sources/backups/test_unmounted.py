@@ -8,20 +8,23 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from delivery import stored_secrets
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Outcome, Succeeded
+from sources import planning
 from sources.backups import repositories
 from sources.backups.handler import copy_source
 from sources.models import Assignment, Repository
 from sources.repository_breaker import guarded_by
 from sources.repository_edits import Repositories
+from sources.storage import layout
 from sources.storage.location import RESTIC
 from tests.sources.backups import test_copies
 from tests.sources.backups.test_copies import assignment, policy  # noqa: F401
 from tests.sources.engines.peers import PASSWORD
 from tests.sources.engines.restic_keys import make_quick
 from tests.sources.engines.test_probing import serving
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
 
@@ -83,6 +86,34 @@ def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: 
     assert "to stay free" in Repositories().test(row)["problem"]
 
 
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+def test_one_without_room_is_told_when_it_is_made(format: str, settings: LazySettings, tmp_path: Path) -> None:
+    settings.RESERVE_PERCENT = 100
+    place = {"name": "office", "location": str(tmp_path / "not" / "yet"), "format": format}
+    [text] = Repositories().edit(Repository(), place).row.notices
+    assert text.startswith("no backup goes there until there is more room: ")
+    assert "to stay free" in text
+
+
+def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "disk" / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place)}).row
+    place.rmdir()
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith(f"{place} is no directory here; is it mounted? If its disk is, make the directory again")
+    place.parent.rmdir()
+    place.parent.touch()
+    assert str(place.parent) in (repositories.why("not_made", str(place)) or "")
+    assert "see that its disk is mounted" in (repositories.why("not_made", str(place)) or "")
+
+
+def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:
+    row = Repository.objects.create(name="office", location="/proc")
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith("/proc cannot be written (")
+    assert "see that its disk is mounted, has room, and" in problem
+
+
 def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
     test_copies.copied(test_copies.backed_up(assignment))
     unmount(tmp_path / "offsite")
@@ -93,3 +124,41 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert os.listdir(tmp_path / "offsite") == []
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("said", [None, "", "{}"], ids=["lost", "empty", "says nothing"])
+def test_whose_it_is_is_said_anew_where_our_points_lie(
+    said: str | None, format: str, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
+
+    def settled(row: Assignment) -> Outcome:
+        planning.back_up_now([row])
+        return test_copies.done(handed_on(row, database_clock()))
+
+    assert isinstance(settled(made), Succeeded)
+    file = place / layout.REPOSITORY
+    before = file.read_text()
+    file.unlink()
+    if said is not None:
+        file.write_text(said)
+    new = make_assignment(made.policy, make_source(path=str(folder)))
+    outcome = settled(new)
+    assert isinstance(outcome, Failed), "nothing there is known to be ours"
+    assert "is it mounted?" in outcome.error or "writes it anew: start one" in outcome.error
+    assert isinstance(settled(Assignment.objects.get(pk=made.pk)), Succeeded)
+    assert file.read_text() == before
+    assert "problem" not in Repositories().test(Repository.objects.get())
+
+
+def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    test_copies.copied(test_copies.backed_up(assignment))
+    file = tmp_path / "offsite" / layout.REPOSITORY
+    before = file.read_text()
+    file.write_text("")
+    (folder / "new").touch()
+    test_copies.copied(test_copies.backed_up(assignment))
+    assert file.read_text() == before

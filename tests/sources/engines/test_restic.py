@@ -21,9 +21,10 @@ from sources.storage.identity import Identity, digest_of
 from sources.storage.location import RESTIC, Location
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, Report, Wish
-from sources.storage.restic import program
+from sources.storage.restic import program, snapshots
+from sources.storage.restic.program import Restic
 from sources.storage.restic.verdicts import Trouble, problem_of, trouble_of
-from sources.storage.store import Store
+from sources.storage.store import StorageFailed, Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened, versions_of
 from tests.sources.engines.peers import (
@@ -297,3 +298,18 @@ def test_options_of_a_policy_mean_the_same_to_restic() -> None:
         options_of({"bwlimit": "08:00,512K 19:00,off"}, "/srv")
     with pytest.raises(ValueError, match="no regular expressions"):
         options_of({"exclude": ["{{a+}}"]}, "/srv")
+
+
+def test_a_list_of_snapshots_that_is_too_long_is_a_sentence_and_each_assignment_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_empty(tmp_path / RESTIC, KEY)
+    restic = Restic(location_at(tmp_path), threading.Event())
+    for number in range(4):
+        tags = {"assignment": f"nas-{number // 3}/nightly", "point": f"2026112{number}T065755Z"}
+        snapshots.back_up_text(restic, "", **tags)
+    monkeypatch.setattr(program, "LONGEST_LINE", 700)
+    [found] = snapshots.snapshots(restic, "nas-1/nightly")
+    assert found.point == "20261123T065755Z"
+    with pytest.raises(StorageFailed, match="its list of snapshots cannot be read"):
+        snapshots.snapshots(restic)

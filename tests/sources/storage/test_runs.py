@@ -1,6 +1,10 @@
 """What a run finds and leaves in the folder of its assignment."""
 
 import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -8,9 +12,12 @@ from threading import Event
 
 import pytest
 
+from sources.engines.base import Verdict
 from sources.storage import flushing, layout, location, manifests, merging, runs
 from sources.storage.location import Location
+from sources.storage.locks import locked
 from sources.storage.store import Stopped, StorageFailed, Store
+from tests.sources.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 from tests.waiting import PATIENCE
 
@@ -62,7 +69,7 @@ def test_a_point_is_made_when_the_disk_has_taken_its_files(
     name = layout.name_of(BEGAN, ())
     manifest = tmp_path / layout.manifest_path(ASSIGNMENT, name)
 
-    def flushed(folder: Path, stop: object) -> None:
+    def flushed(folder: Path, stop: object, since: object) -> None:
         assert folder == tmp_path
         seen.append(manifest.exists())
         if not takes:
@@ -83,7 +90,62 @@ def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
         flushing.flush(tmp_path / "gone", Event())
     stopped, done = Event(), Event()
     stopped.set()
-    monkeypatch.setattr(flushing, "_flush", lambda folder: done.wait(PATIENCE))
+    monkeypatch.setattr(flushing, "_flush", lambda folder, since: done.wait(PATIENCE))
     with pytest.raises(Stopped):
         flushing.flush(tmp_path, stopped)
     done.set()
+
+
+@pytest.fixture
+def thin_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 60 MB that says it has room, on a disk that takes a fifth of it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(tmp_path / "below", 12 * 2**20) as below:
+        with (below / "image").open("wb") as image:
+            image.truncate(60 * 2**20)
+        for command in (
+            ("mkfs.ext4", "-q", "-O", "^has_journal", str(below / "image")),
+            ("mount", "-o", "loop", str(below / "image"), str(disk)),
+        ):
+            if not shutil.which(command[0]) or subprocess.run(command, check=False, capture_output=True).returncode:
+                pytest.skip("this account may not mount a file system here")
+        try:
+            yield disk
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Path) -> None:
+    """Another one, which ends at the same time, asks first."""
+    place = location.of_directory(thin_disk)
+    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
+    with locked(place, ASSIGNMENT) as lock:
+        store = Store(place, Event(), inherited=lock)
+        begun = runs.begin(store, ASSIGNMENT, BEGAN, runs.heal)
+        (thin_disk / "fetched").write_bytes(os.urandom(30 * 2**20))
+        with pytest.raises(OSError, match="Input/output"):
+            flushing.flush(thin_disk, Event())
+        flushing.flush(thin_disk, Event())
+        with pytest.raises(OSError, match="Input/output"):
+            runs.write_point(store, ASSIGNMENT, begun.name, header, [])
+    assert runs.points(store, ASSIGNMENT) == []
+
+
+def test_what_the_disk_did_not_take_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has it in memory as it should be, and says nothing of it any more."""
+    files, place = write_files(tmp_path / "files", a="a", b="bb"), write_files(tmp_path / "repository")
+    task = task_for(local_folder(files), place / ASSIGNMENT, location=location.of_directory(place), folder=ASSIGNMENT)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("sources.storage.store.flush", refused)
+        assert run(task).verdict is Verdict.REPOSITORY_FAILED
+    copy = place / ASSIGNMENT / layout.CURRENT / "b"
+    times = copy.stat()
+    copy.write_text("\0\0")  # as the disk has it
+    os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))
+    result = run(task)
+    assert (result.verdict, result.read, copy.read_text()) == (Verdict.SUCCEEDED, 2, "bb")
