@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from threading import Event
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 STOPPED = 130
 """The exit code of what Ctrl-C ends, as of a shell: 128 and the number of the signal."""
@@ -46,14 +46,29 @@ def _recover(arguments: list[str]) -> int:
 
 def _run() -> int:
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import BaseCommand, ManagementUtility
-    from django.db.utils import Error
+    from django.core.management import ManagementUtility
+    from django.core.management.base import BaseCommand, CommandError, SystemCheckError
+    from django.db.utils import Error as DatabaseError
 
     from backupsched import places
+
+    class Error(CommandError):
+        """Django reports an error of a command under the name of its class: this is that of all others here."""
 
     class Started(ManagementUtility):
         def fetch_command(self, subcommand: str) -> BaseCommand:
             command = super().fetch_command(subcommand)
+            execute = command.execute
+
+            def execute_or_say_why(*arguments: Any, **options: Any) -> str | None:
+                try:
+                    return execute(*arguments, **options)
+                except SystemCheckError:  # reported as it is
+                    raise
+                except CommandError as error:
+                    raise Error(*error.args, returncode=error.returncode) from error
+
+            command.execute = execute_or_say_why  # type: ignore[method-assign]
             gc.freeze()
             gc.enable()
             return command
@@ -74,7 +89,7 @@ def _run() -> int:
         # the reader of our output has had enough (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Error as error:
+    except DatabaseError as error:
         from jobs import database_errors
 
         if not (message := database_errors.describe(error)):

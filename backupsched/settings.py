@@ -59,6 +59,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "operations.web.shown_text.ShownText",
     "operations.web.answers.Patience",
 ]
 ROOT_URLCONF = "backupsched.urls"

@@ -19,6 +19,7 @@ BACKUPS = (
     ("Home", "home", "home"),
     ("Calendar", "matrix", "calendar_month"),
     ("Sources", "sources.source", "devices"),
+    ("Assignments", "sources.assignment", "assignment"),
     ("Policies", "sources.policy", "event_repeat"),
     ("Repositories", "sources.repository", "database"),
     ("Backups", "sources.backup", "backup"),
@@ -49,8 +50,8 @@ SYSTEM = (
 LAST = (("Documentation", "docs", "menu_book"), ("The API", "api-docs", "api"))
 
 ALWAYS = {
-    "alerting.alert", "sources.source", "sources.policy", "sources.repository", "sources.backup", "schedules.schedule",
-    "jobs.backlogrecord", "jobs.worker", "jobs.pausedqueue", "jobs.decision",
+    "alerting.alert", "sources.source", "sources.policy", "sources.repository", "sources.backup", "sources.restore",
+    "schedules.schedule", "jobs.backlogrecord", "jobs.worker", "jobs.pausedqueue", "jobs.decision",
 }  # fmt: skip
 """Tables that are looked for even while they are empty, by people who may add nothing to them, too."""
 OTHER_ICON = "table_rows"

@@ -20,12 +20,11 @@ from pydantic import BaseModel
 import declarations
 from declarations import InUse as InUse
 from declarations.problems import validated
+from declarations.unknown import no_such
 from jobs.formatting import some_of
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
-
-MOST_KNOWN = 20
 
 
 class Edit(NamedTuple):
@@ -246,13 +245,10 @@ def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
     return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"
 
 
-def named_ones(rows: QuerySet[Any], field: str = "name") -> str:
-    """In words which of them there are, the first MOST_KNOWN."""
-    known = list(rows.order_by(field).values_list(field, flat=True)[: MOST_KNOWN + 1])
-    shown = ", ".join(known[:MOST_KNOWN]) + (", …" if len(known) > MOST_KNOWN else "")
-    return f"there are {shown}" if known else "there is none yet"
+def names_of(rows: QuerySet[Any], field: str = "name") -> list[str]:
+    """All of them, in order."""
+    return list(rows.order_by(field).values_list(field, flat=True))
 
 
 def _missing(model: Any, named_by: str, name: str) -> str:
-    there = named_ones(model._default_manager.all(), named_by)
-    return f"there is no {model._meta.verbose_name} {name!r}; {there}"
+    return no_such(model._meta.verbose_name, name, names_of(model._default_manager.all(), named_by))

@@ -120,7 +120,7 @@ def describe(error: Error) -> str:
     if code_of(error) in UNDEFINED:
         return f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."
     if "invalid connection option" in str(error):
-        return f"the connection to the database has an unknown option: {first_line(str(error))}\n{_what_to_do()}"
+        return f"the connection to the database has an unknown option: {first_line(str(error))}\n{what_to_do()}"
     return describe_away(error) if error.__cause__ is not None and is_away(error) else ""
 
 
@@ -128,10 +128,10 @@ def describe_away(error: Error) -> str:
     """That the database does not answer: names the place, never the password."""
     database = settings.DATABASES["default"]
     place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
-    return f"the database {place} does not answer: {first_line(str(error))}\n{_what_to_do()}"
+    return f"the database {place} does not answer: {first_line(str(error))}\n{what_to_do()}"
 
 
-def _what_to_do() -> str:
+def what_to_do() -> str:
     """A project may have words of its own for it."""
     usual = "Check the setting DATABASES, and that the server runs."
     return str(settings.DATABASES["default"].get("WHEN_AWAY", usual))

@@ -1,4 +1,4 @@
-"""How what sources and programs wrote is shown in a terminal or a log, where it must not steer anything."""
+"""How what sources and programs wrote is shown in a terminal, a log or a page, where it must not steer anything."""
 
 import logging
 import re

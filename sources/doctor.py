@@ -12,6 +12,7 @@ from operations.doctor.finding import COUNT_TO, Answer, condition, ok, warning
 from sources import copied, status
 from sources.backups import repositories
 from sources.backups.check import in_words
+from sources.hooks import owed
 from sources.hooks.definitions import HookUnusable, hook_of
 from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup
 from sources.storage.checking import Damage
@@ -98,6 +99,27 @@ def hooks(cursor: CursorWrapper, now: datetime) -> Answer:
         except HookUnusable as error:
             found[policy] = str(error)
     return [f"{policy}, {why}" for policy, why in found.items()], {"policies": list(found)}
+
+
+@condition(
+    "no hook that is owed an `after` here is missing",
+    "what was begun before a backup was never ended: {}",
+    "write the hook there again: its `after` is run within a minute (docs/hooks.md). Or do by hand what it does, and "
+    "delete the note",
+)
+def owed_hooks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """What workers of this host owe of hooks that cannot be run here any more."""
+    found = {}
+    for debt in sorted(owed.debts(), key=lambda each: each.assignment)[:COUNT_TO]:
+        if note := debt.note():
+            try:
+                hook_of(note["hook"])
+            except HookUnusable as error:
+                found[debt] = str(error)
+    rows = Assignment.objects.filter(pk__in=[debt.assignment for debt in found])
+    sources = dict(rows.values_list("pk", "source__name"))
+    names = {debt: sources.get(debt.assignment, f"assignment {debt.assignment}") for debt in found}
+    return [f"{names[debt]} ({debt.file}), {why}" for debt, why in found.items()], {"owed": list(names.values())}
 
 
 @condition(

@@ -77,6 +77,7 @@ class EndpointForm(DeclaredForm):
     class Meta:
         model = Endpoint
         fields = tuple(declarations.Endpoint.model_fields)
+        labels = {"url": "URL"}
         field_classes = {"headers": ParametersField, **duration_fields(declarations.Endpoint)}
         widgets = {"headers": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 

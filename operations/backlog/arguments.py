@@ -16,7 +16,8 @@ from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
 
-from declarations.service import named_ones
+from declarations.service import names_of
+from declarations.unknown import no_such, similar
 from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock
@@ -182,7 +183,7 @@ def find_schedule(named: str) -> dict[str, Any]:
 
 def no_schedule(named: str) -> ValueError:
     """That nothing is known of a schedule, naming some that deliver."""
-    known = named_ones(Schedule.objects.filter(kind__in=EndpointKind.values))
+    known = similar(named, names_of(Schedule.objects.filter(kind__in=EndpointKind.values)))
     return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {known}")
 
 
@@ -190,7 +191,7 @@ def find_endpoint(named: str) -> int:
     """The id of the one with that name or id; also one that is gone has an id. Raises: ValueError naming some."""
     found = Endpoint.objects.filter(name=named).first()
     if found is None and not is_id(named):
-        raise ValueError(f"there is no endpoint {named!r}; {named_ones(Endpoint.objects.all())}")
+        raise ValueError(no_such("endpoint", named, names_of(Endpoint.objects.all())))
     return found.pk if found else int(named)
 
 

@@ -14,9 +14,11 @@ from django.db import Error, InterfaceError, InternalError, OperationalError
 from django.db.models import ProtectedError
 from django.db.utils import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
 from django.utils.log import log_response
 
-from jobs.database_errors import Trouble, code_of, trouble_of
+from jobs.conf import PROGRAM
+from jobs.database_errors import Trouble, code_of, trouble_of, what_to_do
 from operations.patience import PAGE_SECONDS, at_most, was_given_up
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,6 @@ DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
 DATABASE_AWAY_SECONDS = 10
 """When to try again while the database is away, or a lock is held for too long."""
 
-AWAY = "The database does not answer; try again in a moment."
 GIVEN_UP = (
     f"The page was given up: the database took more than {PAGE_SECONDS} s. "
     "Go back and ask for less: a shorter search, or one more filter."
@@ -127,11 +128,17 @@ def _away(request: HttpRequest, error: Exception) -> HttpResponse | None:
     """503 with `Retry-After`, and one line in the log, while the database does not answer, or not in time."""
     if trouble_of(error) is Trouble.OURS:
         return None
-    answer = _plain(GIVEN_UP if was_given_up(error) else AWAY, 503)
+    answer = _plain(GIVEN_UP, 503) if was_given_up(error) else _away_page()
     answer["Retry-After"] = str(DATABASE_AWAY_SECONDS)
     text = " ".join(str(error).split())  # psycopg has a line for each address
     log_response("no answer to %s: %s", request.path, text, response=answer, request=request)
     return answer
+
+
+def _away_page() -> HttpResponse:
+    """Without a request: what pages are usually given is asked of the database."""
+    facts = {"seconds": DATABASE_AWAY_SECONDS, "program": PROGRAM, "hint": what_to_do()}
+    return HttpResponse(render_to_string("operations/away.html", facts), status=503)
 
 
 def _plain(sentence: str, status: int) -> HttpResponse:

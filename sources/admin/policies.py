@@ -65,6 +65,7 @@ class PolicyForm(DeclaredForm):
     class Meta:
         model = Policy
         fields = tuple(name for name in policy_declaration.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        labels = {"ping_url": "Ping URL"}
         field_classes = duration_fields(policy_declaration.Policy)
         widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 

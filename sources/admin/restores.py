@@ -23,7 +23,7 @@ OUTCOMES = {
 class RestoreAdmin(ReadOnlyAdmin):
     """Every restore that was asked for. One is asked for on the page of its source."""
 
-    when_empty = "Each restore is listed here. One is asked for on the page of its source."
+    when_empty = "Each restore is listed here. One begins on the page of its source, by the button Restore."
     list_display = (
         "source",
         "shown_point",

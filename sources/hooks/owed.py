@@ -56,6 +56,13 @@ class Debt:
             except OSError as error:
                 log.warning("cannot note at %s that it is %s: %s", self.file, word, error.strerror)
 
+    def note(self) -> dict[str, Any] | None:
+        """None: it was cut off, so no `before` has begun; or it is paid. Raises: OSError where it cannot be read."""
+        with suppress(FileNotFoundError, ValueError):
+            found: dict[str, Any] = json.loads(self.file.read_text())
+            return found
+        return None
+
     def is_paid(self) -> None:
         with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
             self.file.unlink()
@@ -94,9 +101,9 @@ def debts() -> list[Debt]:
 
 
 def _paid(debt: Debt, pay: Pay) -> bool:
-    with suppress(FileNotFoundError, ValueError):  # of a note that was cut off no `before` has begun
-        if not pay(debt, json.loads(debt.file.read_text())):
-            return False
+    note = debt.note()
+    if note is not None and not pay(debt, note):
+        return False
     debt.is_paid()
     return True
 

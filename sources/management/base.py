@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
+from declarations.service import names_of
+from declarations.unknown import no_such
 from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand, VerbCommand, without_its_log_lines
 from operations.terminal import Column, one_line
 from sources.models import Assignment, Source
-from sources.unknown import no_such
 
 
 def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
@@ -20,8 +21,7 @@ def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
     found = rows.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
     if found:
         return found
-    names = list(rows.order_by(path).values_list(path, flat=True))
-    raise CommandError(no_such(word, name, names), returncode=2)
+    raise CommandError(no_such(word, name, names_of(rows, path)), returncode=2)
 
 
 class SourcesCommand(VerbCommand):

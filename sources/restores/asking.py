@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from declarations.problems import validated
 from declarations.service import Service
+from declarations.unknown import no_such
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
@@ -26,7 +27,6 @@ from sources.restores import elsewhere, process
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
-from sources.unknown import no_such
 
 KIND, QUEUE = names.RESTORE, names.RESTORES
 MAY_RESTORE = "sources.restore_source"

@@ -104,6 +104,20 @@ def test_the_path_of_a_page_has_the_name_of_a_row_as_it_is_written(admin_client:
     page = admin_client.get(f"/admin/sources/source/{source.pk}/change/").content.decode()
     assert "laptop-anna" in page
     assert "Laptop-anna" not in page
+    assert re.findall(r'tracking-tight">\s*(.*?)\s*</', page) == ["Sources", "laptop-anna"]
+    page = admin_client.get("/admin/jobs/throttle/").content.decode()
+    assert re.findall(r'tracking-tight">\s*(.*?)\s*</', page) == ["Backlog", "Throttles"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("/admin/delivery/endpoint/add/?kind=http_callback", "URL"), ("/admin/sources/policy/add/", "Ping URL")],
+)
+def test_a_label_writes_url_as_it_is_written(admin_client: Client, path: str, label: str) -> None:
+    labels = [text.strip() for text in re.findall(r"<label[^>]*>([^<]*)", admin_client.get(path).content.decode())]
+    assert label in labels
+    assert [each for each in labels if "url" in each.lower() and "URL" not in each] == []
 
 
 @pytest.mark.django_db

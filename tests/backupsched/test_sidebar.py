@@ -33,6 +33,20 @@ def test_hides_what_only_machines_write_while_there_is_nothing_of_it(admin_clien
     assert not links(admin_client) & {"/admin/jobs/lane/", "/admin/jobs/sweep/", "/admin/django_q/ormq/"}
 
 
+def test_leads_to_restores_before_the_first_one_and_the_list_says_how_one_begins(client):
+    onlooker = User.objects.create_user("onlooker", is_staff=True)
+    onlooker.user_permissions.add(Permission.objects.get(codename="view_restore"))
+    client.force_login(onlooker)
+    assert "/admin/sources/restore/" in links(client)
+    assert "by the button Restore" in client.get("/admin/sources/restore/").content.decode()
+
+
+def test_assignments_stand_beside_their_sources(admin_client):
+    make_one_of_each()
+    backups = [item["title"] for item in admin_client.get("/").context["sidebar_navigation"][0]["items"]]
+    assert backups.index("Assignments") == backups.index("Sources") + 1
+
+
 def test_leads_no_account_where_it_may_not_go(client):
     onlooker = User.objects.create_user("onlooker", is_staff=True)
     onlooker.user_permissions.add(Permission.objects.get(codename="view_source"))

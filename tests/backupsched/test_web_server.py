@@ -78,8 +78,8 @@ def test_check_deploy_has_nothing_to_say_with_tls():
 def refused(place: str) -> str:
     command = [sys.executable, "manage.py", "web", "--listen", place]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2
-    return done.stderr.removeprefix("CommandError: ").strip()
+    assert (done.returncode, done.stderr[:7]) == (2, "Error: "), done.stderr
+    return done.stderr.removeprefix("Error: ").strip()
 
 
 def test_a_port_that_is_taken_or_is_none_is_named():

@@ -79,8 +79,8 @@ class TestList:
         make_event_schedule(name="nightly")
         Endpoint.objects.create(name="hook", url="https://example.com/")
         for arguments, message in (
-            (["--schedule", "nothing"], "no schedule 'nothing', nor such an event of one that was; there are nightly"),
-            (["--endpoint", "nothing"], "there is no endpoint 'nothing'; there are hook"),
+            (["--schedule", "nothing"], "no schedule 'nothing', nor such an event of one that was; there is nightly"),
+            (["--endpoint", "nothing"], "there is no endpoint 'nothing'; there is hook"),
             (["--since", "yesterday"], "is no instant; write 24h, 7d, 2026-03-02"),
             (["--limit", "0"], "is no number: from 1 to 10,000"),
         ):

@@ -60,7 +60,7 @@ class TestVerbs:
 
     def test_an_unknown_key_is_refused_with_the_known_ones(self):
         open_it()
-        assert "there are repository:3" in refused("close", "repository:99")
+        assert "did you mean 'repository:3'?" in refused("close", "repository:99")
 
 
 LIST = "/admin/jobs/breaker/"

@@ -117,7 +117,7 @@ class TestAdding:
             (hooks, "--cron: is missing"),
             ((*cron, *hooks, "--zone", "Berlin"), "--zone: unknown time zone 'Berlin'; did you mean Europe/Berlin?"),
             ((*cron, *hooks, "--event-count", "many"), "'many' is no integer"),
-            ((*cron, "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; there are hooks"),
+            ((*cron, "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; did you mean 'hooks'?"),
             ((*cron, *hooks, "--frequency", "1"), "unrecognized arguments"),
         ):
             assert message in refused("add", "nightly", *arguments, code=None)

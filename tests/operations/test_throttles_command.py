@@ -104,9 +104,9 @@ def test_a_paused_one_lets_nothing_through_until_it_is_resumed(hooks):
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume 3", "set --rate 1", "show", "remove --yes"])
-def test_an_unknown_one_is_refused_with_the_names_there_are(hooks, verb):
+def test_an_unknown_one_is_refused_with_the_name_that_was_meant(hooks, verb):
     verb, *rest = verb.split()
-    assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; there are hooks"
+    assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; did you mean 'hooks'?"
     hooks.delete()
     assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; there is none yet"
     assert "there is no throttle" in refused(verb, "a\0b", *rest)

@@ -12,13 +12,23 @@
         const time = `${two(instant.getHours())}:${two(instant.getMinutes())}${second}`;
         return `${here} ${time} (${here === day ? '' : `${day} `}${minute}${second} UTC)`;
     };
-    const write = (root, pattern) => {
+    const write = (root, pattern, words = beside) => {
         const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), found = [];
         while (walker.nextNode()) found.push(walker.currentNode);
+        let changed = false;
         for (const node of found) {
-            const text = node.data.replace(pattern, beside);
-            if (text !== node.data && !node.parentElement.closest(LEFT_ALONE)) node.data = text;
+            const text = node.data.replace(pattern, words);
+            if (text !== node.data && !node.parentElement.closest(LEFT_ALONE)) [node.data, changed] = [text, true];
         }
+        return changed;
+    };
+    // The heading of what begins with local time now.
+    const ONLY_UTC = /(?<!local, )UTC\)/, BOTH = 'local, UTC)';
+    const rename = cell => {
+        const line = cell.closest('.field-line'), row = cell.closest('table')?.tHead?.rows[0];
+        for (const heading of [line?.querySelector('label'), row?.cells[cell.cellIndex]])
+            if (heading) write(heading, ONLY_UTC, BOTH);
+        if (cell.dataset.label) cell.dataset.label = cell.dataset.label.replace(ONLY_UTC, BOTH);
     };
     const show = () => {
         const page = document.getElementById('main');
@@ -31,7 +41,7 @@
         for (const cell of [...page.querySelectorAll('[data-label*="(UTC)" i]'), ...fields]) {
             if (cell.dataset.seen) continue;
             cell.dataset.seen = 'yes';
-            write(cell, IN_A_CELL);
+            if (write(cell, IN_A_CELL)) rename(cell);
         }
         write(page, SAYS_UTC);
     };

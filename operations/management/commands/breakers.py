@@ -5,7 +5,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import F
 
-from declarations.service import named_ones
+from declarations.service import names_of
+from declarations.unknown import no_such, there_are
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -49,12 +50,12 @@ class Command(VerbCommand):
 
     def _change(self, options: dict[str, Any], change: Callable[..., int], done: str) -> None:
         key = options["key"]
-        there_are = named_ones(Breaker.objects.all(), "key")
+        known = names_of(Breaker.objects.all(), "key")
         if not key:
-            raise ValueError(f"say which: `{PROGRAM} breakers {options['verb']} KEY`; {there_are}")
+            raise ValueError(f"say which: `{PROGRAM} breakers {options['verb']} KEY`; {there_are(known)}")
         breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None
         if breaker is None:
-            raise ValueError(f"there is no breaker {key!r}; {there_are}")
+            raise ValueError(no_such("breaker", key, known))
         if not change([breaker.pk], by="a person at the command line"):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()

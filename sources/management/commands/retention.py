@@ -3,12 +3,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from declarations.unknown import no_such
 from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand
 from operations.terminal import columns, table
 from sources.backups import deciding, retention
 from sources.models import Assignment, Policy, Source
-from sources.unknown import no_such
 
 COLUMNS = columns("source", "policy", "point", "what becomes of it")
 

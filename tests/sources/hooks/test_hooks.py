@@ -18,6 +18,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status
+from operations.doctor.finding import CONDITIONS, Finding, Look, Severity
 from sources import doctor, planning
 from sources.backups.handler import copy_source
 from sources.edits import Policies
@@ -317,3 +318,25 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
     with worker_process("callbacks:1", tmp_path, **own):
         eventually(lambda: log.read_text().endswith("before \nafter failed\n"))
     assert Policy.objects.get().hook == "it"
+
+
+def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
+    write: Write, laptop: Assignment, tmp_path: Path, settings: Any
+) -> None:
+    def found() -> Finding:
+        with connection.cursor() as cursor:
+            return CONDITIONS["owed_hooks"](cursor, Look(timezone.now()))
+
+    settings.VAR_DIR = tmp_path / "var"
+    write(after="")
+    assert found().severity == Severity.OK
+    with owed.noted(laptop.pk, {"hook": "it", "facts": {}}, lambda *_: True):
+        assert found().severity == Severity.OK
+    settings.HOOKS_FILE.write_text("[other]\n")
+    [debt] = owed.debts()
+    assert found().severity == Severity.WARNING
+    assert f"laptop ({debt.file}), {settings.HOOKS_FILE} of this host has no hook it, it has other" in found().what
+    laptop.delete()
+    assert found().numbers == {"owed": [f"assignment {debt.assignment}"]}
+    debt.file.write_text("{")  # as of a note that was cut off
+    assert found().severity == Severity.OK
