@@ -10,13 +10,12 @@ from django.db import transaction
 from jobs import decisions, throttles
 from jobs.database_errors import Trouble, trouble_of
 from jobs.formatting import several
-from jobs.handlers import registry
 from jobs.prepared import array, execute
 from jobs.set_aside import SetAside, name_once
 from jobs.wakeups import notify
 from schedules import batches
-from schedules.events import Batch, as_begun, batch_of, frozen_config_of
-from schedules.models import Overlap, Schedule
+from schedules.events import Part, Step, Unemitted, part_of
+from schedules.models import Schedule
 from schedules.statements import GET_ON, INSERT_EVENTS, SKIP, UNEMITTED, WAITING
 from schedules.watermarks import ON_TIME_FOR
 
@@ -32,55 +31,11 @@ failing = SetAside()
 """Triggers that this process could not emit. Their rows stay: what is wrong may be mended, or be right elsewhere."""
 
 
-class Unemitted(NamedTuple):
-    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `frozen_config`: as JSON."""
-
-    id: int
-    schedule_id: int
-    trigger_at: datetime
-    seen_at: datetime
-    events: int
-    frozen_config: str | None = None
-
-
 class Emitted(NamedTuple):
     """How many records are new, and how many triggers got on by that or were skipped."""
 
     records: int
     triggers: int
-
-
-class Part(NamedTuple):
-    """The events `first` … `last` of a batch."""
-
-    batch: Batch
-    seen_at: datetime
-    first: int
-    last: int
-
-    @property
-    def step(self) -> "Step":
-        """The first of several parts writes down what the rest of the batch is made of."""
-        batch, complete = self.batch, self.last >= self.batch.count
-        frozen_config = frozen_config_of(batch.schedule) if self.first == 1 and not complete else None
-        return Step(
-            batch.trigger_id, self.last, batch.closes_at, self.seen_at, batch.begins_at, batch.schedule.stagger,
-            batch.schedule.late, frozen_config, complete,
-        )  # fmt: skip
-
-
-class Step(NamedTuple):
-    """How far a trigger is: `events` of its batch are on the backlog, or all (`complete`)."""
-
-    id: int
-    events: int
-    closes_at: datetime | None
-    seen_at: datetime
-    begins_at: datetime
-    stagger: str
-    late: str
-    frozen_config: str | None
-    complete: bool
 
 
 def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
@@ -113,6 +68,8 @@ def _emit_chunk(now: datetime, only: Sequence[int] | None, limit: int, *, skip_w
             parts, skipped = [], {found[0]: f"its events cannot be stored: {error}".splitlines()[0]}
         get_on([part.step for part in parts], now)
         skip(skipped, schedules, now)
+        for queue in {part.queue for part in parts}:
+            notify(queue)
     return Emitted(records, len(parts) + len(skipped))
 
 
@@ -126,50 +83,28 @@ def _parts(
     for trigger in found:
         if room <= 0 or characters <= 0:
             break
-        schedule = as_begun(schedules[trigger.schedule_id], trigger.frozen_config)
-        seen_at = _seen_at(trigger, schedule, now)
-        try:
-            batch = batch_of(schedule, trigger.id, trigger.trigger_at, seen_at)
-        except ValueError as error:
-            skipped[trigger] = f"its payload does not render: {error}"
+        part = part_of(trigger, schedules[trigger.schedule_id], now, room, characters)
+        if isinstance(part, str):
+            skipped[trigger] = part
             continue
-        if not trigger.events and batch.drops_at and batch.drops_at <= now:
-            skipped[trigger] = "its window had closed before it could be emitted"
-            continue
-        fitting = min(room, max(1, characters // batch.longest_payload))
-        last = max(trigger.events, min(batch.count, trigger.events + fitting))
-        room -= last - trigger.events
-        characters -= batch.longest_payload * (last - trigger.events)
-        parts.append(Part(batch, seen_at, trigger.events + 1, last))
+        room -= len(part.payloads)
+        characters -= part.characters
+        parts.append(part)
     return parts, skipped
 
 
-def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
-    """When its turn came. In a queue that is when it is first gone at."""
-    return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
-
-
 def _insert(parts: list[Part], now: datetime) -> int:
-    lanes = throttles.lanes_of([_key(part.batch.schedule) for part in parts])
-    payloads: list[str] = []
-    numbers: list[int] = []
-    milliseconds: list[int] = []
-    of_batch: list[int] = []
-    for place, part in enumerate(parts, 1):
-        offsets = part.batch.milliseconds(part.first, part.last)
-        milliseconds += offsets
-        payloads += part.batch.payloads(part.first, offsets)
-        numbers += range(part.first, part.last + 1)
-        of_batch += [place] * len(offsets)
     schedules = [part.batch.schedule for part in parts]
-    queues = [registry.kind(schedule.kind).home_queue for schedule in schedules]
+    numbers = [number for part in parts for number in range(part.first, part.last + 1)]
+    keys = [throttles.key_of([each.throttle_id] if each.throttle_id else []) for each in schedules]
+    lanes = throttles.lanes_of(keys)
     values = {
-        "payloads": f"[{','.join(payloads)}]",
-        "batches": array(of_batch),
+        "payloads": f"[{','.join(payload for part in parts for payload in part.payloads)}]",
+        "batches": array(place for place, part in enumerate(parts, 1) for _ in part.payloads),
         "numbers": array(numbers),
-        "milliseconds": array(milliseconds),
+        "milliseconds": array(offset for part in parts for offset in part.milliseconds),
         "kind": [schedule.kind for schedule in schedules],
-        "queue": queues,
+        "queue": [part.queue for part in parts],
         "event_ids": [part.batch.event_ids for part in parts],
         "begins_at": [part.batch.begins_at for part in parts],
         "closes_at": [part.batch.drops_at for part in parts],
@@ -177,19 +112,13 @@ def _insert(parts: list[Part], now: datetime) -> int:
         "schedule_id": [schedule.pk for schedule in schedules],
         "trigger_at": [part.batch.trigger_at for part in parts],
         "retry_policy_id": [schedule.retry_policy_id for schedule in schedules],
-        "lane": [lanes[_key(schedule)] for schedule in schedules],
+        "lane": [lanes[key] for key in keys],
         "now": now,
     }
     inserted = execute(INSERT_EVENTS, values).rowcount
     if inserted < len(numbers):
         log.warning("%s of %s events were on the backlog already", len(numbers) - inserted, len(numbers))
-    for queue in set(queues):
-        notify(queue)
     return inserted
-
-
-def _key(schedule: Schedule) -> tuple[int, ...]:
-    return throttles.key_of([schedule.throttle_id] if schedule.throttle_id else [])
 
 
 def get_on(steps: Sequence[Step], now: datetime) -> None:

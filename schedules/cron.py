@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -177,7 +177,7 @@ class Period:
     expression: str
     zone: str
 
-    @property
+    @cached_property
     def tzinfo(self) -> ZoneInfo:
         """The zone in which its days are counted."""
         return zone_of(self.zone)

@@ -29,8 +29,9 @@ from jobs.handlers import StepDue, TickStep
 from jobs.prepared import execute
 from jobs.set_aside import name_once
 from schedules import batches
-from schedules.chunks import Unemitted, emit_chunk, schedules_of, skip
+from schedules.chunks import emit_chunk, schedules_of, skip
 from schedules.cron import Period
+from schedules.events import Unemitted
 from schedules.models import Schedule
 from schedules.providers import emit_provided
 from schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED

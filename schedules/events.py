@@ -14,9 +14,11 @@ import json
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
+from jobs.handlers import registry
 from schedules import templates
-from schedules.models import Late, Schedule, Stagger
+from schedules.models import Late, Overlap, Schedule, Stagger
 from schedules.stagger import offsets
 from schedules.watermarks import ON_TIME_FOR
 
@@ -26,30 +28,36 @@ LONGEST_VALUE = 64
 """Characters of what fills a gap: an id, a number, an instant."""
 
 
+class Unemitted(NamedTuple):
+    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `frozen_config`: as JSON."""
+
+    id: int
+    schedule_id: int
+    trigger_at: datetime
+    seen_at: datetime
+    events: int
+    frozen_config: str | None = None
+
+
 @dataclass(frozen=True)
 class Batch:
-    """A trigger with what its events have in common. `begins_at`: from when on they start."""
+    """What the events of a trigger have in common.
 
-    trigger_id: int
+    `begins_at`: from when on they start; `drops_at`: when those that were not delivered are dropped (None: never);
+    `event_ids`: what their ids begin with, their numbers follow.
+    """
+
     schedule: Schedule
     trigger_at: datetime
     begins_at: datetime
     closes_at: datetime | None
+    drops_at: datetime | None
+    event_ids: str
     template: templates.CompiledTemplate
 
     @property
     def count(self) -> int:
         return self.schedule.event_count or 0
-
-    @property
-    def drops_at(self) -> datetime | None:
-        """When events that were not delivered are dropped; None: never."""
-        return self.closes_at if self.schedule.late == Late.DROP else None
-
-    @property
-    def event_ids(self) -> str:
-        """What the ids of its events begin with; their numbers follow."""
-        return event_ids(self.schedule.pk, self.trigger_at)
 
     @property
     def longest_payload(self) -> int:
@@ -74,17 +82,82 @@ class Batch:
         return [fill(f"{prefix}{number}", number, start) for number, start in enumerate(starts, first)]
 
 
-def batch_of(schedule: Schedule, trigger_id: int, trigger_at: datetime, seen_at: datetime) -> Batch:
+class Step(NamedTuple):
+    """How far a trigger is: `events` of its batch are on the backlog, or all (`complete`)."""
+
+    id: int
+    events: int
+    closes_at: datetime | None
+    seen_at: datetime
+    begins_at: datetime
+    stagger: str
+    late: str
+    frozen_config: str | None
+    complete: bool
+
+
+class Part(NamedTuple):
+    """The events `first` … `last` of a batch, written out for a queue.
+
+    `characters`: of their payloads, at most or nearly so. `step`: how far the trigger is once they are on the backlog.
+    """
+
+    batch: Batch
+    queue: str
+    first: int
+    last: int
+    milliseconds: list[int]
+    payloads: list[str]
+    characters: int
+    step: Step
+
+
+def part_of(trigger: Unemitted, schedule: Schedule, now: datetime, room: int, characters: int) -> Part | str:
+    """The next events of a trigger of `schedule`: up to `room` of them, of so many `characters`, but one at least.
+
+    A text says why it emits nothing more.
+    """
+    schedule = as_begun(schedule, trigger.frozen_config)
+    seen_at = _seen_at(trigger, schedule, now)
+    try:
+        batch = batch_of(schedule, trigger.trigger_at, seen_at)
+    except ValueError as error:
+        return f"its payload does not render: {error}"
+    if not trigger.events and batch.drops_at and batch.drops_at <= now:
+        return "its window had closed before it could be emitted"
+    fitting = min(room, max(1, characters // batch.longest_payload))
+    first, last = trigger.events + 1, max(trigger.events, min(batch.count, trigger.events + fitting))
+    milliseconds = batch.milliseconds(first, last)
+    complete = last >= batch.count
+    # the first of several parts writes down what the rest of the batch is made of
+    frozen_config = frozen_config_of(schedule) if first == 1 and not complete else None
+    step = Step(
+        trigger.id, last, batch.closes_at, seen_at, batch.begins_at, schedule.stagger, schedule.late, frozen_config,
+        complete,
+    )  # fmt: skip
+    payloads = batch.payloads(first, milliseconds)
+    queue = registry.kind(schedule.kind).home_queue
+    return Part(batch, queue, first, last, milliseconds, payloads, batch.longest_payload * len(payloads), step)
+
+
+def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
+    """When its turn came. In a queue that is when it is first gone at."""
+    return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
+
+
+def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> Batch:
     """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
 
     Raises: ValueError when its payload does not render.
     """
+    closes_at = trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None
     return Batch(
-        trigger_id=trigger_id,
         schedule=schedule,
         trigger_at=trigger_at,
         begins_at=beginning(trigger_at, seen_at),
-        closes_at=trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None,
+        closes_at=closes_at,
+        drops_at=closes_at if schedule.late == Late.DROP else None,
+        event_ids=f"{schedule.pk}-{trigger_at.astimezone(UTC):{FORMAT}}-",
         template=_compiled(schedule, trigger_at),
     )
 
@@ -96,11 +169,6 @@ def beginning(trigger_at: datetime, seen_at: datetime) -> datetime:
     let go at once because that hour has passed.
     """
     return seen_at.replace(microsecond=0) if seen_at - trigger_at > ON_TIME_FOR else trigger_at
-
-
-def event_ids(schedule_id: int, trigger_at: datetime) -> str:
-    """What the event ids of a trigger begin with."""
-    return f"{schedule_id}-{trigger_at.astimezone(UTC):{FORMAT}}-"
 
 
 def instant_text(instant: datetime) -> str:

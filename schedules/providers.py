@@ -9,8 +9,8 @@ from django.db import transaction
 from jobs.handlers import registry
 from jobs.prepared import execute
 from jobs.set_aside import isolate
-from schedules.chunks import Emitted, Step, Unemitted, failing, get_on, locked, schedules_of, skip
-from schedules.events import beginning
+from schedules.chunks import Emitted, failing, get_on, locked, schedules_of, skip
+from schedules.events import Step, Unemitted, beginning
 from schedules.models import Schedule, Stagger
 from schedules.statements import COUNT_RECORDS
 

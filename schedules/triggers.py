@@ -16,10 +16,11 @@ from jobs import decisions
 from jobs.prepared import execute
 from jobs.set_aside import SetAside, name_once
 from schedules import batches, providers
-from schedules.chunks import Unemitted, skip
+from schedules.chunks import skip
+from schedules.events import Unemitted
 from schedules.models import Overlap, Schedule
 from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
-from schedules.watermarks import Due, can_emit, due
+from schedules.watermarks import Due, due
 
 SCHEDULES_A_TRANSACTION = 100
 """Some 30 ms, for which an edit of one of them waits."""
@@ -85,7 +86,8 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
             execute(INTEND, {**columns, "now": now})
         moved = {"schedule_id": [schedule.pk for schedule, _ in found]}
         execute(MOVE_WATERMARKS, moved | {"next_trigger_at": [each.next_trigger_at for _, each in found]})
-        decisions.doing_all(_lines(found, intents), now)
+        if lines := _lines(found, intents):
+            decisions.doing_all(lines, now)
         _shorten_queues([schedule for schedule, each in found if each.triggers], now)
     return len(schedules), len(intents)
 
@@ -98,14 +100,22 @@ def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[S
         if found and (triggers >= INTENTS_A_TRANSACTION or time.monotonic() >= until):
             break
         try:
-            if can_emit(schedule):
-                found.append((schedule, due(schedule, now)))
-                triggers += len(found[-1][1].triggers)
-                continue
-        except Exception as error:  # no database is asked: its cron yields what no calendar has
-            name_once(f"schedule {schedule} emits nothing: {type(error).__name__}: {error}", error)
-        _unreadable.put([schedule.pk], now)
+            each = due(schedule, now)
+        except Exception as error:  # no database is asked: it cannot be read, or its cron yields what no calendar has
+            _set_aside(schedule, error, now)
+        else:
+            found.append((schedule, each))
+            triggers += len(each.triggers)
     return found
+
+
+def _set_aside(schedule: Schedule, error: Exception, now: datetime) -> None:
+    """A ValueError says what cannot be read; of anything else code may be guilty."""
+    if isinstance(error, ValueError):
+        name_once(f"schedule {schedule} emits nothing: {error}")
+    else:
+        name_once(f"schedule {schedule} emits nothing: {type(error).__name__}: {error}", error)
+    _unreadable.put([schedule.pk], now)
 
 
 def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:

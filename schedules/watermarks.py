@@ -42,12 +42,12 @@ class Due:
 
 
 def due(schedule: Schedule, now: datetime) -> Due:
-    """What `schedule`, whose cron and zone are valid, has to emit at `now` (aware)."""
+    """What `schedule` has to emit at `now` (aware). Raises: ValueError when its cron or zone cannot be read."""
     period, watermark = schedule.period, schedule.next_trigger_at
     if watermark is None:
         return Due((period.current(now),) if schedule.provider else (), period.next_after(now))
     if schedule.catch_up_for is None:
-        return _only_the_last(schedule, watermark, now)
+        return _only_the_last(schedule, period, watermark, now)
     since = max(watermark, now - oldest_caught_up(schedule.catch_up_for))
     taken = tuple(islice(_between(period, since, now), AT_ONCE))
     more = len(taken) == AT_ONCE
@@ -63,8 +63,7 @@ def oldest_caught_up(catch_up_for: int) -> timedelta:
     return max(timedelta(seconds=catch_up_for), ON_TIME_FOR)
 
 
-def _only_the_last(schedule: Schedule, watermark: datetime, now: datetime) -> Due:
-    period = schedule.period
+def _only_the_last(schedule: Schedule, period: Period, watermark: datetime, now: datetime) -> Due:
     last = period.current(now)
     if last < watermark:  # its cron was changed past the forms: no trigger of the new one lies in between
         return Due((last,) if schedule.provider else (), period.next_after(now))

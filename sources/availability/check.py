@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 from django.db import Error, close_old_connections
 
 from jobs import decisions
-from jobs.clock import boot_seconds
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
@@ -77,7 +76,8 @@ async def _ask(record: Claimed) -> Outcome:
     if record.queue == planning.ARRIVALS:
         patience = min(patience, ARRIVAL_SECONDS)
     contact.is_arrival.set(record.queue == planning.ARRIVALS)
-    asked_at = boot_seconds()
+    loop = asyncio.get_running_loop()
+    asked_at = loop.time()  # the clock by which its patience ends
     if policy.address_follows:
         answer, new_address = await address_tracking.ask_where_it_is(source, patience)
     else:
@@ -90,7 +90,7 @@ async def _ask(record: Claimed) -> Outcome:
         )
     if answer.present:
         return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, found=answer.text)
-    if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
+    if patience < policy.connect_timeout and loop.time() - asked_at >= patience:
         text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
         return Handoff(planning.AVAILABILITY, found=text)
     if not source.mac_address:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from delivery.models import Endpoint
-from jobs import tick
+from jobs import tick, wakeups
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
@@ -116,6 +116,14 @@ class TestATrigger:
         BacklogRecord.objects.all().delete()
         Schedule.objects.update(next_trigger_at=NINE)
         assert emitter.emit_triggers(NINE + SECOND) == 0, "its watermark was set back"
+
+    def test_wakes_the_workers_of_its_queue(self, monkeypatch, django_capture_on_commit_callbacks):
+        heard: list[str] = []
+        monkeypatch.setattr(wakeups, "heard_here", heard.append)
+        make_batch(2)
+        with django_capture_on_commit_callbacks(execute=True):
+            emitter.emit_triggers(NINE)
+        assert heard == ["callbacks"]
 
     def test_whose_payload_does_not_render_is_skipped_and_holds_up_no_other(self):
         make_batch(name="broken", payload_template={"a": "$nothing"})

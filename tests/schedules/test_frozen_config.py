@@ -170,7 +170,7 @@ class TestTheFrozenConfig:
         assert (trigger.emitted_at, trigger.frozen_config) == (NINE + SECOND, None)
 
     def test_of_a_batch_that_is_one_chunk_is_never_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(chunks, "frozen_config_of", lambda schedule: pytest.fail("asked for"))
+        monkeypatch.setattr(events, "frozen_config_of", lambda schedule: pytest.fail("asked for"))
         make_schedule(kind="event", provider="", event_count=CHUNK, next_trigger_at=NINE)
         emit_a_chunk()
         assert Trigger.objects.get().emitted_at == NINE
@@ -229,7 +229,7 @@ class TestABatchThatCannotGoOn:
         begin(name="broken")
         real = chunks._insert
 
-        def insert(parts: list[chunks.Part], now: Any) -> int:
+        def insert(parts: list[events.Part], now: Any) -> int:
             if any(part.batch.schedule.name == "broken" for part in parts):
                 raise DataError("too large")
             return real(parts, now)

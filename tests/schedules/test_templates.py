@@ -111,5 +111,5 @@ def test_the_deepest_template_that_is_taken_renders():
     template = validated(Schedule, {"name": "a", "cron": "0 2 * * *", "payload_template": nested(50)}).payload_template
     schedule = models.Schedule(pk=1, name="a", event_count=1, payload_template=template)
     now = datetime(2026, 3, 2, tzinfo=UTC)
-    [payload] = batch_of(schedule, 1, now, now).payloads(1, [0])
+    [payload] = batch_of(schedule, now, now).payloads(1, [0])
     assert json.loads(payload)["body"] == template

@@ -11,7 +11,7 @@ from jobs.models import BacklogRecord
 from jobs.set_aside import SetAside
 from jobs.states import Status
 from jobs.worker.process import WorkerProcess
-from schedules import chunks, emitter, triggers
+from schedules import chunks, emitter, triggers, watermarks
 from schedules.models import Schedule
 from tests.factories import NOON, make_record, make_schedule
 
@@ -73,11 +73,9 @@ class TestAnErrorThatIsNoOutage:
 
 
 class TestAZoneThatThisHostDoesNotKnow:
-    def test_is_left_to_the_hosts_that_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        schedule = counted(1, catch_up_for=3600)
-        with monkeypatch.context() as patch:
-            patch.setattr(triggers, "can_emit", lambda schedule: False)
-            assert emitter.emit_triggers(NINE) == 0
+    def test_is_left_to_the_hosts_that_do(self) -> None:
+        schedule = counted(1, catch_up_for=3600, zone="Mars/Olympus")
+        assert emitter.emit_triggers(NINE) == 0
         schedule.refresh_from_db()
         assert schedule.next_trigger_at == NINE
 
@@ -85,9 +83,9 @@ class TestAZoneThatThisHostDoesNotKnow:
     def test_is_asked_about_once_a_minute_and_is_no_reason_to_hurry(
         self, watermark: datetime | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        counted(1, catch_up_for=3600, next_trigger_at=watermark)
+        counted(1, catch_up_for=3600, next_trigger_at=watermark, zone="Mars/Olympus")
         asked: list[Schedule] = []
-        monkeypatch.setattr(triggers, "can_emit", lambda schedule: bool(asked.append(schedule)))
+        monkeypatch.setattr(triggers, "due", lambda each, now: asked.append(each) or watermarks.due(each, now))
         for seconds in (0, 1, 59):
             emitter.emit_triggers(NINE + seconds * SECOND)
         assert len(asked) == 1
