@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from declarations.service import names_of
 from declarations.unknown import no_such
 from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand, VerbCommand, without_its_log_lines
@@ -21,7 +20,8 @@ def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
     found = rows.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
     if found:
         return found
-    raise CommandError(no_such(word, name, names_of(rows, path)), returncode=2)
+    names = list(rows.order_by(path).values_list(path, flat=True))
+    raise CommandError(no_such(word, name, names), returncode=2)
 
 
 class SourcesCommand(VerbCommand):
