@@ -48,6 +48,8 @@ class CopyingStore(FolderStore):
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, self.root / path)
 
+    put_last = put
+
     def fetch(self, path: str, file: Path) -> bool:
         return (self.root / path).exists() and super().fetch(path, file)
 
