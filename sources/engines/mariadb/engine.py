@@ -70,6 +70,9 @@ NOISE = re.compile(r"^(Warning: |---).*")
 NOT_WRITABLE = re.compile(r"errno \d+ on write|Can't create/write to file|No space left|Disk quota exceeded")
 LOST = re.compile(r"unexpected eof|Connection reset|Broken pipe|timed out", re.IGNORECASE)
 """What an encrypted connection calls what is 2013 elsewhere."""
+LOST_CODE = 2
+"""Of mariadb-dump, for an error of the server. It has no word for a connection that is lost as it sets what characters
+the next answer is in."""
 NO_PLUGIN = re.compile(r"plugin .* (could not|cannot) be loaded", re.IGNORECASE)
 """By MariaDB under the number of a lost connection, too."""
 SHOWN = (
@@ -218,7 +221,10 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
         (_numbered(1044, 1142, 1143, 1227, 1370, 1683), Verdict.SOURCE_FAILED, LACKS_A_RIGHT),
         (_numbered(2026), Verdict.SOURCE_FAILED, NOT_ENCRYPTED),
     )
-    judge(ended, "the program", errors_of(ended), meanings)
+    message = errors_of(ended)
+    if not message and ended.exit_code == LOST_CODE:
+        raise RunEnded(Verdict.UNAVAILABLE, f"{SILENT} (the program ended with code {LOST_CODE} and no word)")
+    judge(ended, "the program", message, meanings)
 
 
 def _numbered(*numbers: int) -> Callable[[str], bool]:

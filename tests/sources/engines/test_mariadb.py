@@ -16,11 +16,12 @@ import pytest
 
 from sources.availability.answers import ask_now
 from sources.engines import questions
-from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.mariadb import engine, reading
 from sources.models import Source
 from sources.processes.programs import find_mariadb_program
+from sources.processes.runner import Ended, Ending
 from sources.restores import database_mariadb, drilling, scratch_mariadb
 from sources.restores.scratch import Scratch
 from sources.storage import manifests
@@ -290,3 +291,11 @@ def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) ->
         )
     assert (found.verdict, "does not answer" in found.error) == (Verdict.UNAVAILABLE, True), found.error
     assert dumps_in(tmp_path / "repository/copy") == []
+
+
+def test_a_connection_that_is_lost_without_a_word_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    task = task_for(SourceSpec("shop", "mariadb", "127.0.0.1", None, "shop", {"user": "backup"}, None, ""), tmp_path)
+    ended = Ended(Ending.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
+    with pytest.raises(RunEnded) as found:
+        engine.judge_dump(ended, task)
+    assert (found.value.verdict, "does not answer" in str(found.value)) == (Verdict.UNAVAILABLE, True)
