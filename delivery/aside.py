@@ -1,4 +1,4 @@
-"""What blocks, and for how long nobody knows, beside the event loop: a look-up of a name, a search for credentials."""
+"""What blocks for an unknown time, beside the event loop: a look-up of a name, a search for credentials."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 
 async def aside(function: Callable[[], Found], at_its_end: Callable[[], object] = lambda: None) -> Found:
     """What `function` returns, called in a daemon thread of its own: asyncio's executor has a handful of threads, and
-    at its exit Python waits for all of them. `at_its_end` is called on the loop then, also when nobody waits any more.
+    at its exit Python waits for all of them. `at_its_end` is called on the loop then, also when its caller has gone.
 
     Raises: what `function` raises; RuntimeError when this host lets no more threads begin.
     """

@@ -65,11 +65,11 @@ class Meaning:
 
 def accepted(status: int, answer: str) -> dict[str, Any] | None:
     """What is kept of the answer to a message that was taken; None: it was not."""
-    told = _told(answer) if 200 <= status < 300 else {}
-    if not told.get("MessageId"):
+    fields = _fields_of(answer) if 200 <= status < 300 else {}
+    if not fields.get("MessageId"):
         return None
     kept = {"message_id": "MessageId", "sequence_number": "SequenceNumber"}
-    return {name: quoted(str(told[theirs])) for name, theirs in kept.items() if told.get(theirs)}
+    return {name: quoted(str(fields[theirs])) for name, theirs in kept.items() if fields.get(theirs)}
 
 
 def meaning_of(status: int, answer: str, retry_after: str, size: int) -> Meaning:
@@ -92,21 +92,21 @@ def meaning_of(status: int, answer: str, retry_after: str, size: int) -> Meaning
 
 def _refusal_in(answer: str) -> tuple[str, str]:
     """Code and message. Some servers answer in XML, whatever was asked, and others no queue's answer at all."""
-    if told := _told(answer):
-        code = str(told.get("__type") or "").rpartition("#")[2]
-        return quoted(code), str(told.get("message") or told.get("Message") or "")
+    if fields := _fields_of(answer):
+        code = str(fields.get("__type") or "").rpartition("#")[2]
+        return quoted(code), str(fields.get("message") or fields.get("Message") or "")
     if within := CODE_IN_XML.search(answer):
         return quoted(within[1]), next(iter(MESSAGE_IN_XML.findall(answer)), "")
     return "", answer
 
 
-def _told(answer: str) -> dict[str, Any]:
+def _fields_of(answer: str) -> dict[str, Any]:
     """The fields of an answer; none, if it is no object of JSON."""
     try:
-        told = json.loads(answer)
+        fields = json.loads(answer)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def too_large(size: int) -> str:

@@ -106,7 +106,7 @@ def _through(
         error = result.error if isinstance(result, EngineResult | Failed) else ""
         outcome = OUTCOMES.get(result.verdict, "failed") if isinstance(result, EngineResult) else "failed"
         do = partial(do, "after", Later(run.stop, task.grace * 3 / 8), task.grace / 8)
-        ended, warning = do(**_told(debt), OUTCOME=outcome, ERROR=error)
+        ended, warning = do(**_stages_of(debt), OUTCOME=outcome, ERROR=error)
         if ended.ending is not Ending.STOPPED:
             debt.is_paid()
     if warning and isinstance(result, EngineResult):
@@ -126,7 +126,7 @@ def _before(
     return ended.ending, Failed(problem) if problem else None
 
 
-def _told(debt: owed.Debt) -> dict[str, str]:
+def _stages_of(debt: owed.Debt) -> dict[str, str]:
     """What `after`, which begins now, sees of what was before it."""
     seen = {
         "BEFORE": "succeeded" if owed.SUCCEEDED in debt.said else "cut off",
@@ -177,7 +177,7 @@ def _pay(stop: StopSignal, grace: float, debt: owed.Debt, note: dict[str, Any], 
     except HookUnusable as error:
         name_once(f"what a worker owes of {note['hook']} of assignment {debt.assignment} is not run: {error}")
         return if_gone
-    ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **_told(debt), **KILLED)
+    ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **_stages_of(debt), **KILLED)
     return ended.ending is not Ending.STOPPED
 
 

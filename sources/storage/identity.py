@@ -21,7 +21,7 @@ class Refused(ValueError):
 
 
 class Unreadable(Refused):
-    """It does not say whose it is in words that can be read: whoever only reads may go on without."""
+    """It does not say whose it is in words that can be read: a reader may go on without."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 Let `before` and `point` be two kept points with none between them that stays.
 
 1. The manifest of `before` is read. Where it is damaged, what `before` needs cannot be known: it is named, and
-   the first point after it stays too, and takes its place. So it is with one that is to stay and is lost: whoever puts
-   it back, as from a copy, finds all that it names.
+   the first point after it stays too, and takes its place. So it is with one that is to stay and is lost: put
+   back, as from a copy, it finds all that it names.
 2. The manifests of the points between them go. From then on these points are not there.
 3. What no point names any more is merged. Of all runs after `before`, up to `point`, a path that `before` holds lies as
    it was in the first folder of `versions` that has it. These folders become one, `versions/<point>`: what `before`
