@@ -17,6 +17,7 @@ from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
 from sources.storage import layout, recovery
 from sources.storage.directories import missing, not_made, not_usable
+from sources.storage.flushing import why_untold
 from sources.storage.identity import Identity
 from sources.storage.location import Location, of_directory
 from sources.storage.locks import Busy
@@ -24,6 +25,7 @@ from sources.storage.store import Stopped, StorageFailed
 from sources.storage.stores import store_of
 
 NO_ROOM = "no backup goes there until there is more room"
+UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
 TRIED_WITH = b"\0" * 65_536
 NO_FOLDER = "\0"
 """No message holds it, so none is taken for one about a repository."""
@@ -71,6 +73,8 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
     if where.directory and "problem" not in found:
         existing = next(each for each in (where.directory, *where.directory.parents) if each.exists())
         found["notices"] += [f"{NO_ROOM}: {lack}" for lack in [Space(existing, reserve).lack()] if lack]
+        if not where.is_restic and (why := why_untold()):  # restic flushes each of its files
+            found["notices"].append(f"{UNTOLD} ({why})")
     return found
 
 

@@ -1,13 +1,20 @@
 """Has the kernel write to disk what programs have written: rclone leaves that to it, which takes half a minute."""
 
 import ctypes
+import errno
 import os
+import re
 import threading
 from collections.abc import Collection
 from pathlib import Path
 
 from sources.processes.runner import POLL_SECONDS, StopSignal
 from sources.storage.rclone import Stopped
+
+REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL)
+"""By which a sandbox, an old kernel or a file system says no to syncfs(2); of a disk that failed it says another."""
+TELLS_SINCE = (5, 8)
+"""The first Linux whose syncfs(2) says that an earlier write has failed."""
 
 
 def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
@@ -16,7 +23,7 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
     `since`: descriptors that were opened before. Linux says what a disk did not take to each that is open by then, and
     of those that are opened later to the first one alone: that may be another run's, which ends at the same time.
 
-    Raises: OSError, also when the disk did not take what was written before (Linux, syncfs(2)); Stopped.
+    Raises: OSError, also when the disk did not take what was written before, unless `why_untold`; Stopped.
     """
     failures: list[OSError] = []
 
@@ -36,9 +43,20 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
         raise failure
 
 
+def why_untold() -> str:
+    """Why nobody here is told by `flush` what a disk did not take; empty: it is."""
+    if not (libc := _libc()):
+        return "this system has no syncfs"
+    if libc.syncfs(-1) and ctypes.get_errno() in REFUSALS:
+        return f"syncfs is refused here: {os.strerror(ctypes.get_errno())}"
+    release = os.uname().release
+    version = re.match(r"(\d+)\.(\d+)", release)
+    tells = version is None or (int(version[1]), int(version[2])) >= TELLS_SINCE
+    return "" if tells else f"Linux says so since 5.8, and this is {release}"
+
+
 def _flush(folder: Path, since: Collection[int]) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "syncfs"):  # as on macOS
+    if not (libc := _libc()):
         os.sync()
         return
     opened = os.open(folder, os.O_RDONLY)
@@ -46,6 +64,17 @@ def _flush(folder: Path, since: Collection[int]) -> None:
         device = os.fstat(opened).st_dev
         for each in (*(each for each in since if os.fstat(each).st_dev == device), opened):
             if libc.syncfs(each):
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+                if ctypes.get_errno() not in REFUSALS:
+                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+                os.sync()
+                break
+        if os.fstatvfs(opened).f_flag & os.ST_RDONLY:  # by its errors: syncfs says that all is well then
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
     finally:
         os.close(opened)
+
+
+def _libc() -> ctypes.CDLL | None:
+    """None: it has no syncfs, as that of macOS."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc if hasattr(libc, "syncfs") else None
