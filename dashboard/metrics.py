@@ -157,7 +157,7 @@ def _throttles() -> Iterator[Metric]:
 def _repositories() -> Iterator[Metric]:
     repositories = list(Repository.objects.order_by("name"))
     for name, text, field in (
-        ("free", "Room left in a repository, as of its last backup; none for a remote.", "room_free"),
+        ("free", "Room left in a repository, as of its last backup or copy; none for a remote.", "room_free"),
         ("size", "Size of a repository's file system.", "room_total"),
     ):
         room = ((each.name, getattr(each, field)) for each in repositories)

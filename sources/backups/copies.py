@@ -30,7 +30,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succee
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.backups import deciding, repositories, retention, snapshots, upkeep
-from sources.backups.handler import not_writable, note_made
+from sources.backups.handler import not_writable, note_made, note_room
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
 from sources.secrets_by_reference import SecretNotFound
@@ -177,6 +177,7 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
         zone=policy.schedule.zone,
         reserve=settings.RESERVE_PERCENT,
     )
+    note_room(target, answer.pop("room"))
     return Copied(**answer)
 
 

@@ -128,15 +128,20 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
 
 
 def _write_room(assignment: Assignment, result: EngineResult) -> None:
-    """How much room a repository has, for people: once in a while, since many backups of it end at the same time. And
-    that it did not suffice: what a backup that has filled it had written is gone by then."""
+    """How much room a repository has, and that it did not suffice: what a backup that has filled it had written is gone
+    by then."""
     if result.room:
-        free, total = result.room
-        stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
-        rows = Repository.objects.filter(stale, pk=assignment.policy.repository_id)
-        rows.update(room_free=free, room_total=total, room_seen_at=Now())
+        note_room(assignment.policy.repository, result.room)
         if result.verdict is Verdict.FILLED:
-            Assignment.objects.filter(pk=assignment.pk).update(room_lacked=free)
+            Assignment.objects.filter(pk=assignment.pk).update(room_lacked=result.room[0])
+
+
+def note_room(repository: Repository, room: tuple[int, int] | None) -> None:
+    """Bytes that are free and that there are, for people: once in a while, since many backups of it end together."""
+    if room:
+        stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
+        rows = Repository.objects.filter(stale, pk=repository.pk)
+        rows.update(room_free=room[0], room_total=room[1], room_seen_at=Now())
 
 
 def note_made(repository: Repository) -> None:

@@ -6,15 +6,13 @@ lives, which it does between any two operations and after a look at the reposito
 other orders need: each backup starts one of these, and loading all of it takes a quarter of its start.
 """
 
-import os
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineResult, SourceSpec, Verdict
+from sources.engines.limits import room_of
 from sources.engines.results import failure, result_of
 from sources.engines.work import Stop, say_progress
 from sources.processes.orders import answer
@@ -41,16 +39,7 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
         recovery.keep_true(store, whose, made=made, folder=whole.folder, newest=newest)
         return engine_for(source.kind, location.format).run(whole, on_progress=say_progress, stop=stop)
 
-    return asdict(result_of(whole, run)) | {"room": _room(location.directory)}
-
-
-def _room(directory: Path | None) -> tuple[int, int] | None:
-    """Bytes that are free there, and that its file system has; None: not known, as of a remote."""
-    with suppress(OSError):
-        if directory:
-            found = os.statvfs(directory)
-            return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
-    return None
+    return asdict(result_of(whole, run)) | {"room": room_of(location.directory)}
 
 
 _KEEPING, _QUESTIONS = "sources.engines.keeping", "sources.engines.questions"

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sources.engines.base import RunEnded
-from sources.engines.limits import Space
+from sources.engines.limits import Space, room_of
 from sources.engines.rclone.options import option_arguments, option_environment
 from sources.engines.restic.options import rate_arguments
 from sources.engines.work import Stop, at_work, say_files
@@ -119,9 +119,9 @@ def copy_points(
     there: str = "",
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and
-    to say so if it is `made`. Returns `copies.Copied` as a dictionary, or why not. `newest`, `again`: see
-    `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest point of the copy that is
-    recorded; the rest: policy."""
+    to say so if it is `made`. Returns `copies.Copied` as a dictionary, with the `room` that is left, or why not.
+    `newest`, `again`: see `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest of the
+    copy that is recorded; the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
     if place.directory and (reason := missing(str(place.directory))):
         return {"failed": reason}
@@ -166,6 +166,6 @@ def copy_points(
         return copying.copy(source, copy, folder, newest=newest, again=again, options=rate, on_progress=on_progress)
 
     try:
-        return at_work(location, folder, bring)
+        return at_work(location, folder, bring) | {"room": room_of(place.directory)}
     except (RunEnded, ValueError) as error:
         return {"failed": str(error)}

@@ -73,6 +73,15 @@ class Space:
         return ""
 
 
+def room_of(directory: Path | None) -> tuple[int, int] | None:
+    """Bytes that are free there, and that its file system has; None: not known, as of a remote."""
+    with suppress(OSError):
+        if directory:
+            found = os.statvfs(directory)
+            return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    return None
+
+
 class Later:
     """A stop signal that gives so many seconds more, from when it is first seen to be set."""
 

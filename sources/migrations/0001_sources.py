@@ -168,7 +168,7 @@ class Migration(migrations.Migration):
                 ('pruned_at', models.DateTimeField(editable=False, help_text='When restic last deleted what no point holds.', null=True)),
                 ('room_free', models.BigIntegerField(editable=False, help_text='Bytes; empty: not known, as of a remote.', null=True)),
                 ('room_total', models.BigIntegerField(editable=False, null=True)),
-                ('room_seen_at', models.DateTimeField(editable=False, help_text='When its last backup ended.', null=True)),
+                ('room_seen_at', models.DateTimeField(editable=False, help_text='When its last backup or copy ended.', null=True)),
             ],
             options={
                 'verbose_name_plural': 'repositories',

@@ -42,7 +42,7 @@ class Repository(models.Model):
     )
     room_free = models.BigIntegerField(null=True, editable=False, help_text="Bytes; empty: not known, as of a remote.")
     room_total = models.BigIntegerField(null=True, editable=False)
-    room_seen_at = models.DateTimeField(null=True, editable=False, help_text="When its last backup ended.")
+    room_seen_at = models.DateTimeField(null=True, editable=False, help_text="When its last backup or copy ended.")
 
     new_key: str | None = None
     """Of one that is being made, to be shown once."""

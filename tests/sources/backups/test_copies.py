@@ -198,6 +198,7 @@ def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rule
 ) -> None:
     row, second = copied(waiting), copy_of(played, policy)
     assert row.points == second.points() == played.points()
+    assert 0 < (row.repository.room_free or 0) <= (row.repository.room_total or 0)
     for manifest in played.folder.glob(f"{layout.MANIFESTS}/*"):
         manifest.unlink()
     assert copies.copy_now([waiting.pk]) == 1
