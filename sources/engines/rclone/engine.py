@@ -91,7 +91,7 @@ class _Run(Run):
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.read, self.entries = self._new_log(), 0, 0
-        self.times, self.doubtful = dict[str, str](), set[str]()
+        self.times, self.doubtful, self.unseen = dict[str, str](), set[str](), list[str]()
         self.failed, self.names_all = set[str](), True
         self.pieces: list[str] = []
         self.environment = option_environment(self.task.options, self.task.zone) | way
@@ -101,9 +101,9 @@ class _Run(Run):
         if self.space.lack():  # what a killed run left may be what fills the disk
             runs.remove_pieces(self.store, self.task.folder)
         self.space.check_before()
-        begun = runs.begin(self.store, self.task.folder, self.task.started_at, runs.heal)
-        with earlier(self.store, self.task.folder, begun.newest) as before:
-            return self._make(begun, before)
+        self.begun = self._begin()
+        with earlier(self.store, self.task.folder, self.begun.newest) as before:
+            return self._make(before)
 
     def count_top(self) -> int:
         """The entries of the topmost folder. Raises: RunEnded."""
@@ -120,22 +120,25 @@ class _Run(Run):
             raise RunEnded(judgement.verdict, judgement.text)
         return self.entries
 
-    def _make(self, begun: Begun, before: Earlier) -> EngineResult:
+    def _begin(self) -> Begun:
+        return runs.begin(self.store, self.task.folder, self.task.started_at, runs.heal)
+
+    def _make(self, before: Earlier) -> EngineResult:
         judgement = Judgement(Verdict.STOPPED)
         try:
-            judgement = self._sync(begun, before)
+            judgement = self._sync(before)
         except RunEnded as error:
             judgement = Judgement(error.verdict, str(error))
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
-                self._heal(begun, ends=judgement.verdict is not Verdict.WARNINGS)
+                self._heal(ends=judgement.verdict is not Verdict.WARNINGS)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             self._blame_the_repository(judgement)
             return failure(judgement.verdict, judgement.text)
         # what was not copied: the next run is to see that it differs
         self.times |= dict.fromkeys(self.doubtful & self.failed if self.names_all else self.doubtful, "")
         complete = not judgement.warnings and not self.task.left_out
-        totals, changes, more = make_point(self, begun, before, self.times, self.pieces, complete=complete)
+        totals, changes, more = make_point(self, self.begun, before, self.times, self.pieces, complete=complete)
         warnings = (*self.task.left_out, *judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
@@ -143,24 +146,43 @@ class _Run(Run):
             files=totals.files,
             **dataclasses.asdict(changes),
             read=self.read,
-            snapshot=begun.name,
+            snapshot=self.begun.name,
             warnings=warnings,
         )
 
-    def _sync(self, begun: Begun, before: Earlier) -> Judgement:
-        arguments, location = sync_arguments(self.task, "sync", begun.name), self.task.location
-        first = Judgement(Verdict.SUCCEEDED)
-        if location.directory is None or not location.sees_changes:
-            first = self._align(begun, before)
-            if first.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
-                return first
-        judgement = self._copy(arguments)
+    def _sync(self, before: Earlier) -> Judgement:
+        """In each run a file leaves `current` once: a second one, of a file that changed again meanwhile, would be
+        moved over what an earlier point holds."""
+        judgement = self._mirror(before)
         if judgement.verdict is not Verdict.SUCCEEDED and self.log.clashes:
             # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
-            judgement = self._copy((*arguments, "--delete-before"))
-        if judgement.verdict is not Verdict.SUCCEEDED:
+            self.begun = self._begin()
+            judgement = self._mirror(before, "--delete-before")
+        if self.task.location.sees_changes or judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return judgement
-        return dataclasses.replace(first, warnings=(*first.warnings, *judgement.warnings))
+        copied = self._copy_unseen()
+        if copied.verdict is Verdict.SUCCEEDED:
+            return judgement
+        return dataclasses.replace(copied, warnings=(*judgement.warnings, *copied.warnings))
+
+    def _mirror(self, before: Earlier, *how: str) -> Judgement:
+        location = self.task.location
+        if location.directory is None or not location.sees_changes:
+            listed = self._align(before)
+            if listed.verdict is not Verdict.SUCCEEDED:
+                return listed
+        return self._copy((*sync_arguments(self.task, "sync", self.begun.name), *how))
+
+    def _copy_unseen(self) -> Judgement:
+        """What has changed and has its size still, where a sync goes by that. What the sync has replaced is new."""
+        moved, task = set[str](), self.task
+        versions = f"{task.folder}/{layout.VERSIONS}/{self.begun.name}"
+        self.store.walk(versions, lambda row: moved.add(row["Path"]), files_only=True)
+        if not (paths := [each for each in self.unseen if each not in moved]):
+            return Judgement(Verdict.SUCCEEDED)
+        with path_list(paths) as file:
+            copy_these = sync_arguments(task, "copy", self.begun.name)
+            return self._copy((*copy_these, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
 
     def _copy(self, arguments: tuple[str, ...]) -> Judgement:
         judgement = self._run(arguments)
@@ -170,7 +192,7 @@ class _Run(Run):
             self.names_all &= "" not in self.failed and self.log.problem_count == len(self.log.problems)
         return judgement
 
-    def _align(self, begun: Begun, before: Earlier) -> Judgement:
+    def _align(self, before: Earlier) -> Judgement:
         """What a sync to this repository would not do, or not well (`earlier.py`)."""
         task, sizes, copy = self.task, dict[str, int](), list[str]()
 
@@ -190,22 +212,18 @@ class _Run(Run):
         current = f"{task.folder}/{layout.CURRENT}"
         self.store.walk(current, lambda row: copy.append(row["Path"]), files_only=True)
         if paths := in_the_way(self.times, sizes, copy):
-            self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
+            self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{self.begun.name}", paths)
             self.store.remove_empty_folders(current)
-        paths, _ = before.use(lambda point: changed(self.times, sizes, copy, point))
-        self.doubtful = {*paths, *self.times.keys() - copy}
-        if task.location.sees_changes or not paths:
-            return Judgement(Verdict.SUCCEEDED)
-        with path_list(paths) as file:
-            copy_these = sync_arguments(task, "copy", begun.name)
-            return self._copy((*copy_these, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
+        self.unseen, _ = before.use(lambda point: changed(self.times, sizes, copy, point))
+        self.doubtful = {*self.unseen, *self.times.keys() - copy}
+        return Judgement(Verdict.SUCCEEDED)
 
     def _blame_the_repository(self, judgement: Judgement) -> None:
         """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
         if self.task.location.directory is None and judgement.verdict is not Verdict.STOPPED:
             self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
-    def _heal(self, begun: Begun, *, ends: bool) -> None:
+    def _heal(self, *, ends: bool) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace.
 
         `ends`: it makes no point.
@@ -213,9 +231,9 @@ class _Run(Run):
         stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
-            self.pieces = runs.heal(store, self.task.folder, begun.name)
+            self.pieces = runs.heal(store, self.task.folder, self.begun.name)
             if ends:
-                runs.end(store, self.task.folder, begun.name)
+                runs.end(store, self.task.folder, self.begun.name)
 
     def _refuse_empty_prefix(self) -> None:
         """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""

@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.rclone import engine
+from sources.engines.rclone.verdicts import Judgement
 from sources.processes.programs import find_rclone
 from sources.restores import drilling
 from sources.restores.drilling import Scratch
@@ -160,6 +162,37 @@ def test_a_remote_without_times_gets_what_changed_without_another_size(tmp_path:
         assert (result.verdict, result.changed, result.unchanged, result.read) == (Verdict.SUCCEEDED, 1, 1, 3), result
         assert restored(location, result.snapshot, tmp_path) == tree(files)
         assert restored(location, "20261121T065755Z", tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["a folder, where a file is a folder now", "a remote without times"])
+def test_a_file_that_changes_again_between_two_passes_stays_as_the_point_before_has_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, copies = write_files(tmp_path / "files", log="one", clash="file"), tmp_path / "copies"
+    copies.mkdir()
+    with webdav(copies) if "remote" in kind else contextlib.nullcontext(of_directory(copies)) as location:
+        if "remote" in kind:
+            timeless = {**location.environment, "RCLONE_CONFIG_BASE_VENDOR": "other"}
+            location = replace(location, environment=timeless, sees_changes=False)
+        assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+        before, passes = tree(files), list[str]()
+        write_files(files, log="two")
+        if "remote" not in kind:
+            (files / "clash").unlink()
+            write_files(files, **{"clash/within": "folder"})
+        copy = engine._Run._copy
+
+        def growing(run: engine._Run, arguments: tuple[str, ...]) -> Judgement:
+            judgement = copy(run, arguments)
+            passes.append(arguments[0])
+            write_files(files, log="longer and longer"[: 4 + len(passes)])
+            return judgement
+
+        monkeypatch.setattr(engine._Run, "_copy", growing)
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, len(passes)) == (Verdict.SUCCEEDED, 2), result
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        assert restored(location, result.snapshot, tmp_path)["log"] in ("two", "longe", "longer")
 
 
 NOBODY = 65_534
