@@ -168,8 +168,9 @@ class _Copying:
         manifest = self._fetched(self.source, point)
         if manifests.read_header(manifest).engine != RCLONE:
             place = f"{layout.POINTS}/{point}"
-            self._transfer(place, {place: list(files_of(manifest))}, "--size-only")
-            self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
+            files = list(files_of(manifest))
+            self._transfer(place, {place: files}, "--size-only")
+            self._write_last(manifest, point, place, files)
             return before
         long: list[Entry] = []
         out, wanted = differing(self._taken(before) if before else (), self._taken(manifest, long), left)
@@ -185,7 +186,7 @@ class _Copying:
             if each != mark:
                 self.target.remove(f"{self.folder}/{layout.MANIFESTS}/{each}")
         self._transfer(layout.CURRENT, self._placed(point, wanted), "--size-only" if left else "--no-check-dest")
-        self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
+        self._write_last(manifest, point, layout.CURRENT, wanted)
         runs.end(self.target, self.folder, point)
         return manifest
 
@@ -266,6 +267,17 @@ class _Copying:
         if not file.exists() and not store.fetch(layout.manifest_path(self.folder, point), file):
             raise StorageFailed(f"point {point} of {self.folder} went while it was copied; it is tried again")
         return file
+
+    def _write_last(self, manifest: Path, point: str, to: str, came: list[Entry]) -> None:
+        """Make the point. What its disk did not take of the files that `came` is whole in memory alone, where the next
+        copy would take it for copied: they go again."""
+        try:
+            self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
+        except OSError:
+            with suppress(OSError, StorageFailed):
+                self.target.remove(layout.manifest_path(self.folder, point))
+                self.target.delete(f"{self.folder}/{to}", [each.stored_path for each in came])
+            raise
 
     def _write(self, manifest: Path, name: str) -> None:
         self.target.put_last(manifest, f"{self.folder}/{layout.MANIFESTS}/{name}")

@@ -1,7 +1,7 @@
 """Makes the point of an rclone run that ended well: what `current` holds now, beside the point before it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,15 @@ from sources.engines.engine import Run
 from sources.engines.rclone.earlier import Earlier
 from sources.engines.rclone.log import PIECE
 from sources.processes.programs import rclone_version
-from sources.storage import layout, runs
+from sources.storage import layout, manifests, runs
 from sources.storage.digests import digests_of_copy
 from sources.storage.files import digest_of, nanoseconds, path_in
 from sources.storage.manifests import Changes, Entry, Totals
 from sources.storage.runs import Begun
-from sources.storage.store import Store
+from sources.storage.store import Stopped, StorageFailed, Store
 
 LINK = ".rclonelink"
+NEVER = "1970-01-01T00:00:00"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
 LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it stands in no point: rename it"
 
@@ -38,18 +39,33 @@ def make_point(
     try:
         totals = run.write_point(begun.name, "rclone", version, entries, complete=complete)
     except OSError:
-        _have_compared(task, entries)
+        if task.location.directory:
+            _have_compared(run, before, entries)
         raise
     runs.end(store, task.folder, begun.name)
     return totals, changes, warnings + odd
 
 
-def _have_compared(task: BackupTask, entries: list[Entry]) -> None:
+def _have_compared(run: Run, before: Earlier, entries: list[Entry]) -> None:
     """Give the files that are new another time, and have the kernel forget them: what the disk did not take is as it
-    should be in memory alone, and the next run would take it for copied. It fetches what differs."""
-    for each in entries:
-        if task.directory and each.digest_from == "copy":
-            file = path_in(task.directory / layout.CURRENT, each.stored_path)
+    should be in memory alone, and the next run would take it for copied. It fetches what differs, and where they are
+    encrypted, all of them."""
+
+    def new(earlier: Iterator[Entry]) -> list[str]:
+        pairs = manifests.side_by_side(earlier, entries)
+        return [
+            now.stored_path for old, now in pairs if now and now.kind != "folder" and not (old and old.is_same(now))
+        ]
+
+    with suppress(OSError, StorageFailed, Stopped):
+        paths, _ = before.use(new)
+        if not (directory := run.task.directory):
+            current = run.task.location.at(f"{run.task.folder}/{layout.CURRENT}")
+            below = [f"{layout.CURRENT}/{each}" for each in paths]  # rclone names them so here, and here alone
+            run.store.with_paths(below, "touch", "--recursive", "--no-create", f"--timestamp={NEVER}", current)
+            return
+        for path in paths:
+            file = path_in(directory / layout.CURRENT, path)
             with suppress(OSError), open(file, "rb") as opened:
                 os.utime(file, (0, 0))
                 if hasattr(os, "posix_fadvise"):

@@ -6,20 +6,28 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from sources.engines import keeping
 from sources.engines.base import Verdict
-from sources.storage import flushing, layout, location, manifests, merging, runs
+from sources.storage import flushing, layout, location, manifests, merging, remotes, restoring, runs
+from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
 from sources.storage.locks import locked
+from sources.storage.places import Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from tests.sources.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
+from tests.sources.storage.repositories import KEY, encrypted
 from tests.waiting import PATIENCE
+
+SEALED = 48
+"""Bytes by which a small file is longer when it is encrypted."""
 
 
 def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earlier_one(tmp_path: Path) -> None:
@@ -136,10 +144,14 @@ def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Pa
     assert runs.points(store, ASSIGNMENT) == []
 
 
-def test_what_the_disk_did_not_take_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_the_disk_did_not_take_is_fetched_again(
+    is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel has it in memory as it should be, and says nothing of it any more."""
-    files, place = write_files(tmp_path / "files", a="a", b="bb"), write_files(tmp_path / "repository")
-    task = task_for(local_folder(files), place / ASSIGNMENT, location=location.of_directory(place), folder=ASSIGNMENT)
+    files, home = write_files(tmp_path / "files", a="a", b="bb"), write_files(tmp_path / "repository")
+    place = encrypted(location.of_directory(home)) if is_encrypted else location.of_directory(home)
+    task = task_for(local_folder(files), home / ASSIGNMENT, location=place, folder=ASSIGNMENT)
 
     def refused(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -147,9 +159,46 @@ def test_what_the_disk_did_not_take_is_fetched_again(tmp_path: Path, monkeypatch
     with monkeypatch.context() as failing:
         failing.setattr("sources.storage.store.flush", refused)
         assert run(task).verdict is Verdict.REPOSITORY_FAILED
-    copy = place / ASSIGNMENT / layout.CURRENT / "b"
-    times = copy.stat()
-    copy.write_text("\0\0")  # as the disk has it
-    os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))
+    spoil(home, "bb")
     result = run(task)
-    assert (result.verdict, result.read, copy.read_text()) == (Verdict.SUCCEEDED, 2, "bb")
+    assert (result.verdict, bool(result.read)) == (Verdict.SUCCEEDED, True)
+    report = restoring.restore(Wish(ASSIGNMENT, result.snapshot, tmp_path / "back"), Store(place, Event()), tmp_path)
+    assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")
+
+
+def spoil(home: Path, text: str) -> None:
+    """Make of all files that hold this text, or where they are encrypted, so many bytes, what a disk has of them."""
+    sizes = (len(text), SEALED + len(text))
+    for file in (each for each in home.rglob("*") if each.is_file() and each.stat().st_size in sizes):
+        times = file.stat()
+        file.write_bytes(b"\0" * times.st_size)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
+    is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, first, second = (write_files(tmp_path / each) for each in ("files", "first", "second"))
+    write_files(files, a="a", b="bb")
+    place = location.of_directory(first)
+    point = run(task_for(local_folder(files), first / ASSIGNMENT, location=place, folder=ASSIGNMENT)).snapshot
+    target = remotes.location_of(str(second), {}, {}, KEY if is_encrypted else None, remotes.obscure)
+    order = {"location": place.as_json(), "folder": ASSIGNMENT, "target": target.as_json(), "newest": point}
+    ours = asdict(Identity("1f8a", "office", is_encrypted, digest_of(KEY if is_encrypted else None)))
+    order |= {"ours": ours, "made": False, "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0}
+    flushes = []
+
+    def refused(*_: object) -> None:
+        flushes.append(_)
+        if len(flushes) == 3:  # two are for the mark
+            raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("sources.storage.store.flush", refused)
+        assert "Input/output" in keeping.copy_points(**order)["failed"]
+    spoil(second, "bb")
+    copied = keeping.copy_points(**order)
+    assert (copied["new"], copied["wrong"]) == ([point], [])
+    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "back"), Store(target, Event()), tmp_path / "trees")
+    assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")
