@@ -1,6 +1,7 @@
 """Tells routes what was raised and what is over: one message a route, at most every five minutes.
 
-A route is alerted of what is open and not known to it, and hears that it is over of what is known to it: so each once.
+A route is alerted of what is open and not known to it, and hears that it is over of what is known to it: so each once,
+and once more where its message was given up.
 During its quiet hours nothing goes out; what is over by their end was never known to it, and is not mentioned. Both is
 one statement a route, which counts and names the first few of each kind, and the message is written down in the same
 transaction. What is dated in the future was written by a clock that was ahead, and holds nothing up.
@@ -43,7 +44,8 @@ SELECT *, row_number() OVER (PARTITION BY kind, over ORDER BY raised_at, id) AS 
 SELECT kind, over, count(*) AS count,
        array_agg(name || CASE WHEN text <> '' THEN ': ' || text ELSE '' END ORDER BY number)
                  FILTER (WHERE number <= {MOST_NAMED}) AS names,
-       array_agg(DISTINCT policy_id) AS policies
+       array_agg(DISTINCT policy_id) AS policies,
+       COALESCE(array_agg(id) FILTER (WHERE NOT over), '{{}}') AS raised
   FROM numbered
  GROUP BY kind, over
 )
@@ -52,7 +54,8 @@ SELECT kind, over, count, names,
                FROM sources_policy p
                JOIN jobs_origin o ON o.id = p.schedule_id
               WHERE p.id = ANY(policies)
-              ORDER BY o.name)
+              ORDER BY o.name),
+       raised
   FROM grouped
 """
 
@@ -75,15 +78,14 @@ def _announce_to(pk: int, now: datetime) -> int:
     values |= {"now": now, "settled": now - SETTLED_AFTER}
     with connection.cursor() as cursor:
         cursor.execute(ANNOUNCE, values)
-        groups = [
-            Group(AlertKind(kind), over, count, names, policies)
-            for kind, over, count, names, policies in cursor.fetchall()
-        ]
+        rows = cursor.fetchall()
+    groups = [Group(AlertKind(kind), *rest) for kind, *rest, _ in rows]
     if not groups:
         return 0
     AlertRoute.objects.filter(pk=pk).update(sent_at=now)
     found = message(groups)
     # a round raises so many at most, those of one kind before the next
     rest = "\n\nMore may follow in five minutes." if sum(each.count for each in groups) >= AT_ONCE else ""
-    sending.put(route, found.title, found.body + rest, found.type, now=now)
+    raises = [pk for *_, raised in rows for pk in raised]
+    sending.put(route, found.title, found.body + rest, found.type, now=now, raises=raises)
     return 1

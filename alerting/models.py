@@ -101,7 +101,8 @@ class MessageType(models.TextChoices):
 
 
 class AlertMessage(models.Model):
-    """A message to a route: delivered, or tried again at `next_at`; given up after a day, when both are empty.
+    """A message to a route: delivered, or tried again at `next_at`; given up after a day, when both are empty: then its
+    route knows no longer what the message `raises`, and is told anew of what is still open.
 
     No record of the backlog: it is to arrive when no worker is left to claim one, and while everything is held.
     """
@@ -110,6 +111,7 @@ class AlertMessage(models.Model):
     title = models.CharField(max_length=300)
     body = models.TextField()
     type = models.CharField(max_length=10, choices=MessageType.choices, default=MessageType.INFO)
+    raises = ArrayField(models.BigIntegerField(), default=list, db_default=[], help_text="Ids of its open alerts.")
     made_at = models.DateTimeField(db_default=Now())
     attempts = models.IntegerField(default=0)
     next_at = models.DateTimeField(null=True, help_text="When it is tried next. Empty: no more.")

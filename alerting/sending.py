@@ -5,28 +5,28 @@
                   Apprise each, and writes down what came of it
     in_background the same in a thread, since a worker's loop waits for nothing
 
-What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it. In the
-quiet hours of its route no alert is tried. A message may come twice when a process dies between sending and writing
-that down. The URL is fetched at each attempt, from where its route refers to, and stands in no row, no log and no
-message.
+What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it, and what
+is still open of it is announced anew. In the quiet hours of its route no alert is tried. A message may come twice when
+a process dies between sending and writing that down. The URL is fetched at each attempt, from where its route refers
+to, and stands in no row, no log and no message.
 """
 
 import json
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import BigIntegerField, F, Func, Q, QuerySet, Value
 from django.db.utils import Error
 
 from alerting import urls
-from alerting.models import AlertMessage, AlertRoute, MessageType
+from alerting.models import Alert, AlertMessage, AlertRoute, MessageType
 from delivery.redaction import redacted
 from jobs.clock import database_clock
 from jobs.durations import span
@@ -56,10 +56,17 @@ _one_at_a_time = threading.Lock()
 
 
 def put(
-    route: AlertRoute, title: str, body: str, type: MessageType = MessageType.INFO, *, now: datetime
+    route: AlertRoute,
+    title: str,
+    body: str,
+    type: MessageType = MessageType.INFO,
+    *,
+    now: datetime,
+    raises: Sequence[int] = (),
 ) -> AlertMessage:
-    """Write a message down; the round sends it."""
-    return AlertMessage.objects.create(route=route, title=title[:300], body=body, type=type, made_at=now, next_at=now)
+    """Write a message down; the round sends it. `raises`: the ids of the alerts that it is the first to tell of."""
+    facts = {"title": title[:300], "body": body, "type": type, "raises": raises}
+    return AlertMessage.objects.create(route=route, made_at=now, next_at=now, **facts)
 
 
 def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
@@ -143,6 +150,7 @@ def _take(now: datetime) -> AlertMessage | None:
     return message
 
 
+@transaction.atomic
 def _write_down(message: AlertMessage, problem: str, now: datetime) -> None:
     row = AlertMessage.objects.filter(pk=message.pk)
     if not problem:
@@ -151,6 +159,9 @@ def _write_down(message: AlertMessage, problem: str, now: datetime) -> None:
     wait = min(FIRST_WAIT * 2 ** min(message.attempts, 10), LONGEST_WAIT)
     gives_up = now + wait > message.made_at + TRIED_FOR
     row.update(next_at=None if gives_up else now + wait, error=problem)
+    if gives_up:
+        unheard = Func(F("known_to"), Value(message.route_id, BigIntegerField()), function="array_remove")
+        Alert.objects.filter(pk__in=message.raises).update(known_to=unheard)
     then = "given up" if gives_up else f"tried again in {span(wait.total_seconds())}"
     log.warning("the alert %r was not delivered to %s, %s: %s", message.title, message.route, then, problem)
 

@@ -51,10 +51,9 @@ SLACK = 0.75
 def plan(now: datetime | None = None) -> int:
     """Put on the backlog what was not checked for a day, the longest ago first. Returns how many are new."""
     instant = now or database_clock()
-    due = Q(check_round=None) & LessThanOrEqual(upkeep.first_from(EVERY.total_seconds()), instant) | Q(
-        check_round__planned_at__lt=instant - EVERY
-    )
-    assignments = upkeep.due(due & Q(policy__check_within__isnull=False), "check_round__planned_at")
+    first = Q(check_round=None) & LessThanOrEqual(upkeep.first_from(EVERY.total_seconds()), instant)
+    again = Q(check_round__planned_at__lt=instant - EVERY) | Q(check_round__planned_at__gt=instant + upkeep.AHEAD)
+    assignments = upkeep.due((first | again) & Q(policy__check_within__isnull=False), "check_round__planned_at")
     _go_on_with_the_round(assignments)
     return _enqueue(assignments, instant, since=instant - EVERY, priority=upkeep.PRIORITY)
 

@@ -53,7 +53,8 @@ def plan(now: datetime | None = None) -> int:
     """Put on the backlog what has a point that is not in its copy, the longest ago first. Returns how many are new."""
     instant = now or database_clock()
     of_it = Copy.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__copy_to"))
-    is_planned = of_it.filter(planned_at__gte=OuterRef("to_copy_since"), planned_at__gt=instant - AGAIN_AFTER)
+    lately = (instant - AGAIN_AFTER, instant + upkeep.AHEAD)
+    is_planned = of_it.filter(planned_at__gte=OuterRef("to_copy_since"), planned_at__range=lately)
     behind = Q(~Exists(is_planned), to_copy_since__isnull=False, policy__copy_to__isnull=False)
     return _enqueue(upkeep.due(behind, "to_copy_since"), instant, priority=upkeep.PRIORITY)
 

@@ -58,7 +58,7 @@ def turns_of(assignments: list[Assignment], now: datetime, since: datetime | Non
     turns, pairs = Turns([], [], []), dict[tuple[int, int | None], datetime]()
     if since:
         there = {each.policy.repository_id for each in assignments}
-        planned = CheckRound.objects.filter(planned_at__gte=since, assignment__policy__repository__in=there)
+        planned = CheckRound.objects.filter(planned_at__range=(since, now), assignment__policy__repository__in=there)
         columns = ("assignment__policy__repository", "assignment__policy__copy_to")
         for repository, copy_to, at in planned.values_list(*columns).annotate(Max("planned_at")):
             pairs[repository, copy_to] = at

@@ -53,6 +53,8 @@ PRIORITY = -10
 """Of what is planned by itself, added to the policy's: a backup comes first."""
 PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
 """What a person who asks for it now does not wait for."""
+AHEAD = timedelta(hours=1)
+"""Further in the future nothing was planned but by a clock that was ahead: it counts as not planned."""
 ASKED_FOR = {"asked_for": True}
 """In the payload of what a person asked for."""
 LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"

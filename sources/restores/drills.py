@@ -47,7 +47,7 @@ def plan(now: datetime | None = None) -> int:
     instant = now or database_clock()
     time = ExpressionWrapper(Value(timedelta(seconds=1)) * F("policy__drill_every"), DurationField())
     first = Q(drill_planned_at=None) & LessThanOrEqual(upkeep.first_from("policy__drill_every"), instant)
-    again = first | Q(drill_planned_at__lt=Value(instant) - time)
+    again = first | Q(drill_planned_at__lt=Value(instant) - time) | Q(drill_planned_at__gt=instant + upkeep.AHEAD)
     again |= ~Q(drill_error="") & Q(drill_planned_at__lt=instant - AGAIN_AFTER)
     return _enqueue(upkeep.due(again & Q(policy__drill_every__isnull=False), "drill_planned_at"), instant)
 
@@ -62,7 +62,9 @@ def drill_now(assignment_ids: Iterable[int], *, by: str = "a person", now: datet
 
 @transaction.atomic
 def _enqueue(assignments: list[Assignment], now: datetime, *, at_once: bool = False) -> int:
-    Assignment.objects.filter(pk__in=[each.pk for each in assignments]).update(drill_planned_at=now)
+    rows = Assignment.objects.filter(pk__in=[each.pk for each in assignments])
+    list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))  # which an update alone does not keep to
+    rows.update(drill_planned_at=now)
     priority = planning.BACK_UP_NOW_PRIORITY if at_once else upkeep.PRIORITY
     return upkeep.enqueue(KIND, assignments, now, priority=priority, at_once=at_once) if assignments else 0
 

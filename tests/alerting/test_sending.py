@@ -10,10 +10,11 @@ from datetime import timedelta
 import pytest
 
 from alerting import rounds, sending
-from alerting.models import AlertMessage, AlertRoute
+from alerting.models import Alert, AlertMessage, AlertRoute
 from jobs import periodic
 from jobs.clock import database_clock
 from operations.backlog.summary import summary
+from sources.models import Assignment
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.alerting.receiving import mail_server
 from tests.delivery.receiver import answering, receiving, speaking
@@ -103,6 +104,26 @@ def test_what_was_written_down_while_a_clock_was_ahead_goes_out():
         sending.put(make_route(f"json://127.0.0.1:{receiver.port}/hook"), "title", "body", now=AT + timedelta(days=300))
         assert deliver_all() == [""]
         assert len(receiver.requests) == 1
+
+
+def test_what_was_given_up_is_told_anew_and_what_arrived_or_is_over_is_not():
+    route, tomorrow = make_route("json://127.0.0.1:1/hook"), AT + timedelta(days=1)
+    arrived, over, lost = failing(), failing(), failing()
+    for assignment in (over, lost):
+        Assignment.objects.filter(pk=assignment.pk).update(failures=0)
+    [message] = look(AT)
+    AlertMessage.objects.filter(pk=message.pk).update(delivered_at=AT, next_at=None)
+    Assignment.objects.filter(pk__in=[over.pk, lost.pk]).update(failures=2)
+    [message] = look(AT + 10 * MINUTE)
+    assert sending.deliver_due(AT + 10 * MINUTE) == 1
+    Assignment.objects.filter(pk=over.pk).update(failures=0)
+    assert sending.deliver_due(tomorrow + 10 * MINUTE) == 1
+    assert sending.state_of(AlertMessage.objects.get(pk=message.pk)) == "given up"
+    [again] = look(tomorrow + 11 * MINUTE)
+    assert lost.source.name in again.body
+    assert not any(each.source.name in again.body for each in (arrived, over))
+    assert look(tomorrow + 30 * MINUTE) == []
+    assert all(route.pk in each.known_to for each in Alert.objects.filter(ended_at=None))
 
 
 def test_a_message_that_is_longer_than_a_service_takes_arrives_in_parts():

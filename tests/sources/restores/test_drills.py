@@ -21,20 +21,23 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Handoff, Outcome, Succeeded
 from jobs.states import Status
+from sources.backups import check, copies
 from sources.engines.base import SourceSpec
-from sources.models import Assignment, Repository
+from sources.models import Assignment, CheckRound, Copy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from sources.restores import drilling, drills
 from sources.restores.scratch import Scratch
 from sources.storage import layout
 from sources.storage.checking import GONE
 from tests.api.asking import Program, make_user
+from tests.jobs.backlog.changes import held_up
 from tests.sources.backups.test_retention import add_backup
 from tests.sources.engines.peers import specification
 from tests.sources.engines.test_pg_dump import dump
 from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle
 from tests.sources.storage.building import ASSIGNMENT, Built
 from tests.sources.worker_process import worker_process
+from tests.threads import PATIENCE, another_connection, impatience
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -131,6 +134,36 @@ def test_a_person_drills_now_whatever_the_window(built: Built) -> None:
     row.backups.all().delete()
     BacklogRecord.objects.all().delete()
     assert (drills.drill_now([row.pk]), drills.plan(NOW + timedelta(days=99))) == (0, 0), "it has no backup"
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=300)], ids=["a little", "a lot"])
+def test_what_was_planned_by_a_clock_that_was_ahead_holds_up_no_drill_check_or_copy(
+    built: Built, ahead: timedelta
+) -> None:
+    row = assigned(built, layout.name_of(NOW))
+    row.policy.copy_to = Repository.objects.create(name="second", location=str(built.folder / "second"))
+    row.policy.save()
+    planned = NOW + ahead
+    Assignment.objects.update(drill_planned_at=planned, to_copy_since=NOW - timedelta(hours=1))
+    CheckRound.objects.create(assignment=row, planned_at=planned)
+    Copy.objects.create(assignment=row, repository=row.policy.copy_to, planned_at=planned)
+    due = int(ahead > timedelta(days=1))
+    for _ in range(2):
+        assert [module.plan(NOW) for module in (drills, check, copies)] == [due] * 3
+        due = 0
+
+
+def test_two_who_ask_for_drills_lock_in_one_order(built: Built) -> None:
+    first = assigned(built, layout.name_of(NOW))
+    second = make_assignment(first.policy, inserted_at=NOW)
+    add_backup(second, layout.name_of(NOW), 2)
+    Assignment.objects.filter(pk=first.pk).update(policy=make_policy())  # so it lies behind the other one
+    with another_connection() as other:
+        other.execute("SELECT FROM sources_assignment WHERE id = %s FOR NO KEY UPDATE", [first.pk])
+        with held_up(lambda: drills.drill_now([first.pk, second.pk]), other) as drilling, impatience():
+            assert Assignment.objects.select_for_update(nowait=True).filter(pk=second.pk).update(failures=1) == 1
+            other.commit()
+            assert drilling.result(PATIENCE) == 2
 
 
 def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
