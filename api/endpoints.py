@@ -11,10 +11,10 @@ from ninja import Field, Schema, Status
 from api.auth import writing
 from api.declared import Declared
 from api.errors import ApiError
-from api.fields import DURATION, Body, Name
+from api.fields import DURATION, Body, Name, Stored
 from api.resources import etag_of
 from delivery import declarations, endpoints, signing
-from delivery.models import Endpoint
+from delivery.models import Endpoint, SigningSecret
 from jobs.clock import database_clock
 
 LONGEST_KEPT = 30 * 86_400
@@ -24,12 +24,8 @@ SHOWN_ONCE = (
 )
 
 
-class SigningSecretAnswer(Schema):
+class SigningSecretAnswer(Stored, of=SigningSecret, names="id created_at retires_at"):
     """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
-
-    id: int
-    created_at: datetime
-    retires_at: datetime | None
 
 
 class EndpointAnswer(declarations.Endpoint):
