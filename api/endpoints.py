@@ -13,7 +13,8 @@ from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, Name, Stored
 from api.resources import etag_of
-from delivery import declarations, endpoints, signing
+from delivery import declarations, signing
+from delivery.endpoints import SignedEndpoints
 from delivery.models import Endpoint, SigningSecret
 from jobs.clock import database_clock
 
@@ -46,17 +47,6 @@ class NewSecret(Schema):
     """A signing secret, shown this once."""
 
     secret: str
-
-
-class SignedEndpoints(endpoints.Endpoints):
-    """A new one that is called back gets its first signing secret at once."""
-
-    def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
-        warnings = super().write(row, changed)
-        if endpoints.NOT_SIGNED in warnings:
-            warnings.remove(endpoints.NOT_SIGNED)
-            row.signing_secret = signing.rotate(row)  # type: ignore[attr-defined]
-        return warnings
 
 
 class EndpointsOfTheApi(Declared[Endpoint]):
