@@ -4,30 +4,22 @@ to a stored secret, and never shown."""
 from datetime import datetime
 from typing import Annotated
 
-from ninja import Router, Schema
+from ninja import Router
 
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertRoute
 from api.declared import Declared
-from api.fields import Name
+from api.fields import Name, Stored
 from api.resources import Resource
 from declarations.types import Choice
 
 Kind = Annotated[AlertKind, Choice()]
 
 
-class AlertAnswer(Schema):
+class AlertAnswer(Stored, of=Alert, names="id subject policy name text since raised_at ended_at"):
     """`since`: since when it is so, as far as that is known; `ended_at` null: it is open. `policy`: an id."""
 
-    id: int
     kind: Kind
-    subject: str
-    policy: int | None
-    name: str
-    text: str
-    since: datetime
-    raised_at: datetime
-    ended_at: datetime | None
 
 
 class Alerts(Resource[Alert]):

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from api.auth import Staff, name_of, operating, viewing
 from api.declared import Declared
 from api.errors import ApiError
-from api.fields import MovedAnswer, RowId
+from api.fields import MovedAnswer, RowId, Stored
 from api.models import Scope
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
@@ -37,16 +37,11 @@ class AssignmentBody(BaseModel):
     policy: RowId
 
 
-class RecordOfAssignment(Schema):
+class RecordOfAssignment(Stored, of=BacklogRecord, names="id queue run_after closes_at failures"):
     """Its unfinished record on the backlog. `GET /api/records/{record_id}` tells why it does not run now."""
 
-    id: int
     status: Literal["waiting", "ready", "running"]
-    queue: str
     waiting_for: str | None = Field(description="What a waiting one waits for")
-    run_after: datetime
-    closes_at: datetime | None
-    failures: int
 
 
 class DamageAnswer(Schema):
@@ -60,37 +55,29 @@ class DamageAnswer(Schema):
     repository: int | None = None
 
 
-class CopyAnswer(Schema):
+class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):
     """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
     failed, or what is wrong with what it copied."""
 
-    repository: int
-    copied_at: datetime | None
     points: list[str]
-    error: str
 
 
-class AssignmentAnswer(Schema):
+class AssignmentAnswer(
+    Stored,
+    of=Assignment,
+    names="id source policy last_backup_at last_contacted_at overdue_since first_failure_at skips vanished_at "
+    "held_back_why inserted_at",
+):
     """A source under a policy. Instants, durations and numbers are of its last success, but for the failures since."""
 
-    id: int
-    source: int
     source_name: str
-    policy: int
     policy_name: str
     status: Status
     next_backup_at: datetime | None = Field(description="Null: never backed up, so it is due")
-    last_backup_at: datetime | None
     last_backup_for: float | None = Field(description="Seconds")
     last_backup_size: int | None = Field(description="Bytes")
-    last_contacted_at: datetime | None
-    overdue_since: datetime | None
     failures: int = Field(description="Consecutive, since the last success")
-    first_failure_at: datetime | None
-    skips: int
-    vanished_at: datetime | None
     held_back_since: datetime | None = Field(description="Since when nothing of it is removed: a backup looked wrong")
-    held_back_why: str
     proved_at: datetime | None = Field(description="When a drill last proved that it can be restored")
     proved_point: str = Field(description="Of which point")
     drill_error: str = Field(description="Why the last drill proved nothing; empty: it did")
@@ -101,7 +88,6 @@ class AssignmentAnswer(Schema):
     damage: list[DamageAnswer] = Field(description="What was not as its manifest says")
     to_copy_since: datetime | None = Field(description="Since when a point of it is not in its copy; null: all are")
     copies: list[CopyAnswer]
-    inserted_at: datetime
     record: RecordOfAssignment | None
 
 
@@ -141,6 +127,10 @@ class Assignments(Declared[Assignment]):
     changes = False
     filters = {"source": RowId, "policy": RowId, "status": Status, "held_back": bool}
     lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
+    told = {
+        "source_name": "source.name", "policy_name": "policy.schedule.name",
+        "copies": lambda row: [_copy(each) for each in row.copies.all()],
+    }  # fmt: skip
     orderings = ("id", "next_backup_at", "last_backup_at", "failures", "source__name")
 
     def rows(self) -> QuerySet[Any]:
@@ -152,15 +142,7 @@ class Assignments(Declared[Assignment]):
     def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
         records = _unfinished_records(rows)
         return [
-            self.own_facts(row)
-            | {
-                "source_name": row.source.name,
-                "policy_name": row.policy.schedule.name,
-                "record": records.get(planning.subject_of(row.pk)),
-            }
-            | _check_of(row)
-            | {"copies": [_copy(each) for each in row.copies.all()]}
-            for row in rows
+            self.own_facts(row) | _check_of(row) | {"record": records.get(planning.subject_of(row.pk))} for row in rows
         ]
 
 

@@ -105,9 +105,9 @@ def operating() -> Staff:
     return Staff(Scope.OPERATE, may_operate)
 
 
-def viewing(model: str, *others: str) -> Staff:
-    """Who may see rows of a model, as `jobs.throttle`, as in the admin: who may change them, or has a permission of
-    `others`, too."""
+def viewing(model: str, *others: str | Allowed) -> Staff:
+    """Who may see rows of a model, as `jobs.throttle`: who may view or change them, as in the admin, or what one of
+    `others` allows."""
     app, _, name = model.partition(".")
     return Staff(Scope.READ, f"{app}.view_{name}", f"{app}.change_{name}", *others)
 

@@ -1,40 +1,31 @@
 """Backups: every completed run, to look at."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
-from ninja import Field, Schema
+from ninja import Field
 
-from api.fields import Instant, RowId
+from api.fields import Instant, RowId, Stored
 from api.resources import Resource
 from sources.models import Backup
 
 
-class BackupAnswer(Schema):
+class BackupAnswer(
+    Stored, of=Backup, names="id assignment repository attempt engine started_at ended_at files unchanged"
+):
     """One completed run. Sizes are in bytes."""
 
-    id: int
-    assignment: int
     source: int
     source_name: str
     policy: int
     policy_name: str
-    repository: int
     record_id: int | None = Field(
         description="The backlog record it ran as; that may have been pruned since. None: its result was lost, and its "
         "point was found in the repository"
     )
-    attempt: int
-    engine: str
-    started_at: datetime
-    ended_at: datetime
     size: int = Field(description="That it protects")
-    files: int
     new: int | None = Field(description="Files that the last backup did not have; null here and below: unknown")
     changed: int | None = Field(description="Files that differ from those of the last backup")
-    unchanged: int | None
     removed: int | None = Field(description="Files of the last backup that are gone")
     read: int | None = Field(description="Bytes from the source")
     added: int | None = Field(description="Bytes to the repository")
@@ -48,23 +39,14 @@ class Backups(Resource[Backup]):
     model, tag, answer = Backup, "backups", BackupAnswer
     filters = {"source": RowId, "assignment": RowId, "policy": RowId, "repository": RowId, "since": Instant}
     lookups = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
+    told = {
+        "source": "assignment.source_id", "source_name": "assignment.source.name",
+        "policy": "assignment.policy_id", "policy_name": "assignment.policy.schedule.name",
+    }  # fmt: skip
     orderings, usual_ordering = ("id", "ended_at", "started_at", "size"), "-ended_at"
 
     def rows(self) -> QuerySet[Any]:
         return Backup.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")
-
-    def facts(self, rows: Sequence[Backup]) -> list[dict[str, Any]]:
-        return [self.own_facts(row) | _whose(row) for row in rows]
-
-
-def _whose(backup: Backup) -> dict[str, Any]:
-    assignment = backup.assignment
-    return {
-        "source": assignment.source_id,
-        "source_name": assignment.source.name,
-        "policy": assignment.policy_id,
-        "policy_name": assignment.policy.schedule.name,
-    }
 
 
 router = Backups().router

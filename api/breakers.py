@@ -1,17 +1,14 @@
 """Circuit breakers: look, close, probe."""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from django.db.models import Q
 from django.http import HttpRequest
-from ninja import Schema
 
-from api.auth import Staff, operating
+from api.auth import operating
 from api.errors import ApiError
-from api.fields import Name
-from api.models import Scope
+from api.fields import Name, Stored
 from api.resources import Resource
 from jobs import breakers
 from jobs.breakers import verbs
@@ -19,41 +16,25 @@ from jobs.models import Breaker
 from operations.web.permissions import may_look
 
 
-class BreakerAnswer(Schema):
+class BreakerAnswer(
+    Stored, of=Breaker, names="id key title failures last_failure_at last_error opened_at probe_at trials"
+):
     """A circuit breaker. `on trial`: open, with one record let through. `waiting`: how many records wait for it.
 
     `trials`: failed since it opened.
     """
 
-    id: int
-    key: str
-    title: str
     state: Literal["closed", "open", "on trial"]
-    failures: int
-    last_failure_at: datetime | None
-    last_error: str
-    opened_at: datetime | None
-    probe_at: datetime | None
-    trials: int
     waiting: int
 
 
 class Breakers(Resource[Breaker]):
-    """Breakers, which machines write."""
+    """Breakers, which machines write. Who may look at records may look at them."""
 
     model, tag, answer = Breaker, "rules", BreakerAnswer
     filters, lookups = {"key": Name, "open": bool}, {"open": lambda is_open: Q(opened_at__isnull=not is_open)}
+    told, seen_by = {"state": breakers.state_of, "waiting": breakers.held_by}, (may_look,)
     orderings, usual_ordering = ("id", "key", "opened_at"), "opened_at"
-
-    def permits(self, verb: str) -> Staff:
-        """Who may look at records may look at breakers."""
-        return Staff(Scope.READ, may_look, "jobs.view_breaker", "jobs.change_breaker")
-
-    def facts(self, rows: Sequence[Breaker]) -> list[dict[str, Any]]:
-        """With their state and how many wait for them."""
-        return [
-            self.own_facts(row) | {"state": breakers.state_of(row), "waiting": breakers.held_by(row)} for row in rows
-        ]
 
 
 resource = Breakers()

@@ -50,6 +50,9 @@ class Declared(Resource[Row]):
     edited_besides: ClassVar[tuple[str, ...]] = ()
     """What else of the answer is part of the ETag."""
 
+    edited_by: ClassVar[Staff | None] = None
+    """Who may make, change and delete rows, where that does not go by permissions of their model."""
+
     changes: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
     removes: ClassVar[bool] = False
@@ -84,13 +87,15 @@ class Declared(Resource[Row]):
 
     def permits(self, verb: str) -> Staff:
         """Who may `view`, `add`, `change` and `delete` rows."""
-        return super().permits(verb) if verb == "view" else writing(verb, self.model._meta.label_lower)
+        if verb == "view":
+            return super().permits(verb)
+        return self.edited_by or writing(verb, self.model._meta.label_lower)
 
     def rows(self) -> QuerySet[Any]:
         return self.service().rows()
 
     def own_facts(self, row: Row) -> dict[str, Any]:
-        """What was declared, and the answer's other fields that are fields of the row."""
+        """What was declared, and the answer's other fields of the row."""
         return super().own_facts(row) | self.service().values(row)
 
     def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from ninja import Field, Schema, Status
 from api.auth import writing
 from api.declared import Declared
 from api.errors import ApiError
-from api.fields import DURATION, Body, Name
+from api.fields import DURATION, Body, Name, Stored
 from api.resources import etag_of
-from delivery import declarations, endpoints, signing
-from delivery.models import Endpoint
+from delivery import declarations, signing
+from delivery.endpoints import SignedEndpoints
+from delivery.models import Endpoint, SigningSecret
 from jobs.clock import database_clock
 
 LONGEST_KEPT = 30 * 86_400
@@ -24,12 +25,8 @@ SHOWN_ONCE = (
 )
 
 
-class SigningSecretAnswer(Schema):
+class SigningSecretAnswer(Stored, of=SigningSecret, names="id created_at retires_at"):
     """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
-
-    id: int
-    created_at: datetime
-    retires_at: datetime | None
 
 
 class EndpointAnswer(declarations.Endpoint):
@@ -50,17 +47,6 @@ class NewSecret(Schema):
     """A signing secret, shown this once."""
 
     secret: str
-
-
-class SignedEndpoints(endpoints.Endpoints):
-    """A new one that is called back gets its first signing secret at once."""
-
-    def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
-        warnings = super().write(row, changed)
-        if endpoints.NOT_SIGNED in warnings:
-            warnings.remove(endpoints.NOT_SIGNED)
-            row.signing_secret = signing.rotate(row)  # type: ignore[attr-defined]
-        return warnings
 
 
 class EndpointsOfTheApi(Declared[Endpoint]):

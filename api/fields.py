@@ -1,10 +1,13 @@
 """Types of what is sent, beside those of `declarations.types`."""
 
 from copy import copy
-from datetime import UTC, datetime
+from dataclasses import is_dataclass
+from datetime import UTC, date, datetime
 from functools import cache
-from typing import Annotated, Any
+from inspect import get_annotations
+from typing import Annotated, Any, get_type_hints
 
+from django.db import models
 from ninja import Field, Schema
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, create_model
 from pydantic_core import PydanticUndefined
@@ -12,7 +15,33 @@ from pydantic_core import PydanticUndefined
 from declarations.types import DURATION, PRINTABLE, printable
 from operations.backlog.arguments import LARGEST_ID
 
-__all__ = ["DURATION", "Body", "Instant", "Line", "Name", "RowId", "partial", "printable", "written_out"]
+__all__ = ["DURATION", "Body", "Instant", "Line", "Name", "RowId", "Stored", "partial", "printable", "written_out"]
+
+STORED: tuple[tuple[Any, Any], ...] = (
+    ((models.IntegerField, models.ForeignKey), int), ((models.CharField, models.TextField), str),
+    (models.DateTimeField, datetime), (models.DateField, date), (models.FloatField, float), (models.BooleanField, bool),
+)  # fmt: skip
+"""Columns → the type of what is stored in them. What JSON holds, an answer says itself."""
+
+
+class Stored(Schema):
+    """An answer that has fields besides its own, with their types: columns of a model, or fields of a dataclass.
+
+    class BreakerAnswer(Stored, of=Breaker, names="id key opened_at"):
+        waiting: int
+    """
+
+    def __init_subclass__(cls, of: type[Any] | None = None, names: str = "", **kwargs: Any) -> None:
+        hints = get_type_hints(of) if is_dataclass(of) else {}
+        kinds = {name: hints.get(name) or _kind_of(of, name) for name in names.split()}
+        cls.__annotations__ = kinds | get_annotations(cls)
+        super().__init_subclass__(**kwargs)
+
+
+def _kind_of(model: Any, name: str) -> Any:
+    column = model._meta.get_field(name)
+    kind = next(kind for columns, kind in STORED if isinstance(column, columns))
+    return kind | None if column.null else kind
 
 
 class Body(Schema):

@@ -89,6 +89,7 @@ class PoliciesOfTheApi(Declared[models.Policy]):
         "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",
         "repository": "repository__name",
     }  # fmt: skip
+    told = {"next_trigger_at": lambda row: row.schedule.next_trigger_at if row.schedule.enabled else None}
     orderings = ("id", "schedule__name", "schedule__priority", "schedule__next_trigger_at")
 
     def rows(self) -> QuerySet[Any]:
@@ -97,15 +98,7 @@ class PoliciesOfTheApi(Declared[models.Policy]):
 
     def facts(self, rows: Sequence[models.Policy]) -> list[dict[str, Any]]:
         under_way = rollouts.progress("policy", [row.pk for row in rows])
-        return [
-            self.own_facts(row)
-            | {
-                "schedule": row.schedule_id,
-                "next_trigger_at": row.schedule.next_trigger_at if row.schedule.enabled else None,
-                "edit_under_way": under_way.get(row.pk),
-            }
-            for row in rows
-        ]
+        return [self.own_facts(row) | {"edit_under_way": under_way.get(row.pk)} for row in rows]
 
 
 resource = PoliciesOfTheApi()

@@ -1,7 +1,6 @@
 """Queues: what lies in them, and pausing them. And the hold of everything."""
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -12,7 +11,7 @@ from api import history
 from api.auth import looking, operating
 from api.cursors import patiently
 from api.errors import ApiError
-from api.fields import Body, Instant, Line
+from api.fields import Body, Instant, Line, Stored
 from jobs import backlog
 from jobs.backlog.pausing import check_known
 from jobs.models import Hold, PausedQueue
@@ -22,22 +21,14 @@ from operations.hold import held
 router = Router(tags=["backlog"], auth=looking())
 
 
-class QueueAnswer(Schema):
+class QueueAnswer(
+    Stored,
+    of=QueueSummary,
+    names="name in_settings paused_at paused_reason waiting backing_off ready running oldest_ready_for overdue_for "
+    "finished_last_minute workers places",
+):
     """A queue at this moment. Numbers named in `at_least` are lower bounds. `oldest_ready_for`: seconds."""
 
-    name: str
-    in_settings: bool
-    paused_at: datetime | None
-    paused_reason: str
-    waiting: int
-    backing_off: int
-    ready: int
-    running: int
-    oldest_ready_for: float | None
-    overdue_for: float | None
-    finished_last_minute: int
-    workers: int
-    places: int
     at_least: list[str]
 
 

@@ -2,15 +2,17 @@
 know: a key that is misspelt and left unread would choose more records than were meant."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
 from pydantic import StringConstraints, model_validator
 
-from api.fields import Body, Instant, Name, RowId
+from api.fields import Body, Instant, Name, RowId, Stored
 from jobs.backlog import RetryResult
+from jobs.models import Attempt, BacklogRecord
 from operations.backlog.arguments import LARGEST_ID
+from operations.backlog.dead_letters import DeadLetter
 
 MOST_IDS = 1000
 
@@ -40,19 +42,12 @@ class RecordChoice(Schema):
     )
 
 
-class AttemptAnswer(Schema):
+class AttemptAnswer(Stored, of=Attempt, names="record number queue worker_id started_at ended_at error"):
     """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing. With
     `silences` it stands for so many that found it absent, the first from `started_at`, the last to `ended_at`.
     """
 
-    record: int
-    number: int
-    queue: str
-    worker_id: int | None
-    started_at: datetime
-    ended_at: datetime
     outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
-    error: str
     facts: dict[str, object] | None = None
 
 
@@ -68,41 +63,20 @@ class DeliveryAnswer(Schema):
     endpoint_name: str | None = Field(description="The name of that endpoint; null: none, or it was deleted")
 
 
-class RecordAnswer(Schema):
+class RecordAnswer(
+    Stored,
+    of=BacklogRecord,
+    names="id kind queue subject exclusive_key inserted_at run_after closes_at finished_at priority due_day rank_day "
+    "tried_at expected_seconds failures first_failure_at last_failure_at last_error attempt started_at leased_by_id "
+    "lease_expires_at cancel_requested_at trigger_at retry_policy_id lane breaker_id",
+):
     """A backlog record: its columns, without the token of its lease. `delivery`: of an event; else null. Of a `url`
     in the payload of an event no more than scheme, host and port is answered."""
 
-    id: int
-    kind: str
-    queue: str
-    subject: str
-    exclusive_key: str | None
     payload: Any
     status: StatusName
     waiting_for: str | None
-    inserted_at: datetime
-    run_after: datetime
-    closes_at: datetime | None
-    finished_at: datetime | None
-    priority: int
-    due_day: date | None
-    rank_day: date | None
-    tried_at: datetime | None
-    expected_seconds: float | None
-    failures: int
-    first_failure_at: datetime | None
-    last_failure_at: datetime | None
-    last_error: str
-    attempt: int
-    started_at: datetime | None
-    leased_by_id: int | None
-    lease_expires_at: datetime | None
-    cancel_requested_at: datetime | None
     schedule_id: int | None
-    trigger_at: datetime | None
-    retry_policy_id: int | None
-    lane: int
-    breaker_id: int | None
     delivery: DeliveryAnswer | None
 
 
@@ -166,18 +140,12 @@ class DeadLettersQuery(Schema):
     queue: Name | None = None
 
 
-class DeadLetterAnswer(Schema):
+class DeadLetterAnswer(Stored, of=DeadLetter, names="group says first_at last_at example_id example"):
     """Failed records that say the same. `says`: with numbers, ids, addresses and paths folded."""
 
-    group: str
-    says: str
     count: int
     kinds: list[str]
     queues: list[str]
-    first_at: datetime
-    last_at: datetime
-    example_id: int
-    example: str
 
 
 class DeadLettersAnswer(Schema):

@@ -5,9 +5,11 @@
         filters = {"key": Name, "open": bool}        # query parameters; what is not sent is not filtered by
         lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
         orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
+        told = {"waiting": breakers.held_by}         # what of the answer is no field of the row by that name
+        seen_by = (may_look,)                        # beside those who may view or change breakers, as in the admin
 
-        def facts(self, rows):                       # more than the answer's fields of the row by name
-            return [self.own_facts(row) | {"waiting": …} for row in rows]
+        def facts(self, rows):                       # what is looked up for all rows of a page at once
+            return [self.own_facts(row) | {"trial": …} for row in rows]
 
     resource = Breakers()
     router = resource.router                         # GET /breakers, GET /breakers/{breaker_id}
@@ -17,8 +19,7 @@
         …
         return "Closed"                              # noted in its history; the answer is the row, with its ETag
 
-All operations on one path have to be in one router. Who may look: who has `jobs.view_breaker` or `jobs.change_breaker`,
-as in the admin, unless `permits` is overridden. The statuses that come of an operation are documented by
+All operations on one path have to be in one router. The statuses that come of an operation are documented by
 `api/document.py`.
 """
 
@@ -26,6 +27,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.db.models import Model, Q, QuerySet
@@ -34,7 +36,7 @@ from ninja import Query, Router, Schema
 from pydantic import BaseModel
 
 from api import history
-from api.auth import Staff, viewing
+from api.auth import Allowed, Staff, viewing
 from api.cursors import ASK_FOR_LESS, Pages, patiently
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
@@ -70,6 +72,12 @@ class Resource(Generic[Row]):
     """Type of each query parameter; or (type, description)."""
 
     lookups: ClassVar[Mapping[str, str | Callable[[Any], Q]]] = {}
+    told: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
+    """Field of the answer → the path of an attribute of the row, as `source.name`, or what makes it of a row."""
+
+    seen_by: ClassVar[tuple[str | Allowed, ...]] = ()
+    """Who may look besides those who may view or change rows, as `viewing` takes it."""
+
     orderings: ClassVar[tuple[str, ...]] = ()
     usual_ordering: ClassVar[str] = "id"
     with_value: ClassVar[tuple[str, ...]] = ()
@@ -112,10 +120,11 @@ class Resource(Generic[Row]):
         return [self.own_facts(row) for row in rows]
 
     def own_facts(self, row: Row) -> dict[str, Any]:
-        """The answer's fields that are fields of the row."""
+        """The answer's fields that are fields of the row, or are told of it."""
         columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
-        names = (name for name in self.answer.model_fields if hasattr(row, name))
-        return {name: getattr(row, columns.get(name, name)) for name in names}
+        names = (name for name in self.answer.model_fields if name not in self.told and hasattr(row, name))
+        own = {name: getattr(row, columns.get(name, name)) for name in names}
+        return own | {name: (attrgetter(of)(row) if isinstance(of, str) else of(row)) for name, of in self.told.items()}
 
     def detailed(self, row: Row) -> dict[str, Any]:
         """What `detail` tells of one row beside its facts."""
@@ -123,7 +132,7 @@ class Resource(Generic[Row]):
 
     def permits(self, verb: str) -> Staff:
         """Who may `view` rows."""
-        return viewing(self.model._meta.label_lower)
+        return viewing(self.model._meta.label_lower, *self.seen_by)
 
     def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
         return answer.model_validate(facts).model_dump(mode="json", by_alias=True)

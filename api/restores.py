@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from django.db.models import QuerySet
 from ninja import Field
 
-from api.auth import Staff, viewing
+from api.auth import Staff
 from api.declared import Declared
 from api.fields import RowId
 from api.models import Scope
@@ -37,15 +37,13 @@ class RestoreAnswer(declarations.Restore):
 class RestoresOfTheApi(Declared[Restore]):
     service, tag, answer = Restores, "restores", RestoreAnswer
     changes = deletes = False
+    edited_by = Staff(Scope.OPERATE, MAY_RESTORE)
     filters = {"assignment": RowId, "source": RowId, "outcome": Annotated[str, Field(max_length=12)]}
     lookups = {"source": "assignment__source"}
     orderings, usual_ordering = ("id", "asked_at"), "-asked_at"
 
     def rows(self) -> QuerySet[Any]:
         return Restore.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")
-
-    def permits(self, verb: str) -> Staff:
-        return viewing("sources.restore") if verb == "view" else Staff(Scope.OPERATE, MAY_RESTORE)
 
 
 router = RestoresOfTheApi().router

@@ -1,6 +1,5 @@
 """The API: its description, who asks, and the routers of all resources, in the order of the document."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest
@@ -28,6 +27,8 @@ from api import (
 )  # fmt: skip
 from api.application import Api
 from api.auth import Staff, token_of
+from api.fields import Stored
+from api.models import ApiToken
 from jobs.conf import PROGRAM
 
 api = Api(
@@ -48,14 +49,10 @@ BACKLOG = (
 me = Router(tags=["who asks"])
 
 
-class TokenAnswer(Schema):
+class TokenAnswer(Stored, of=ApiToken, names="id name created_at expires_at"):
     """A token of the API, without its text."""
 
-    id: int
-    name: str
     scopes: list[Literal["read", "write", "operate"]]
-    created_at: datetime
-    expires_at: datetime | None
 
 
 class MeAnswer(Schema):

@@ -14,7 +14,7 @@ from api.auth import Staff, operating, user_of, viewing
 from api.cursors import patiently
 from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.fields import Instant, Name
+from api.fields import Instant, Name, Stored
 from api.idempotency import once
 from api.models import Scope
 from api.triggers import TriggerAnswer
@@ -25,7 +25,7 @@ from schedules.capacity import check
 from schedules.capacity_report import Plan, plan_of
 from schedules.editing import Schedules
 from schedules.models import Schedule
-from schedules.previews import coming_batches
+from schedules.previews import ComingBatch, coming_batches
 
 MOST_PREVIEWED = 100
 
@@ -47,15 +47,11 @@ class PreviewQuery(Schema):
     start: Instant | None = Field(None, alias="from")
 
 
-class PreviewedTrigger(Schema):
+class PreviewedTrigger(Stored, of=ComingBatch, names="trigger_at first_at last_at closes_at"):
     """`first_at` and `last_at`: when its first and its last event may start. `closes_at` null: no window."""
 
-    trigger_at: datetime
     trigger_at_local: str
     events: int
-    first_at: datetime
-    last_at: datetime
-    closes_at: datetime | None
 
 
 class PreviewAnswer(Schema):
@@ -76,11 +72,8 @@ class SchedulesOfTheApi(Declared[Schedule]):
         "retry_policy": Name,
     }  # fmt: skip
     lookups = {name: f"{name}__name" for name in ("throttle", "endpoint", "retry_policy")}
+    told = {"next_trigger_at": lambda schedule: schedule.next_trigger_at if schedule.enabled else None}
     orderings = ("id", "name", "next_trigger_at")
-
-    def own_facts(self, row: Schedule) -> dict[str, Any]:
-        """A paused one triggers nothing next."""
-        return super().own_facts(row) | ({} if row.enabled else {"next_trigger_at": None})
 
 
 resource = SchedulesOfTheApi()

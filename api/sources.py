@@ -96,6 +96,7 @@ class SourcesOfTheApi(Declared[Source]):
         "policy": (Name, "Name of a policy that it is under"),
     }
     lookups = {"paused": lambda paused: Q(paused_at__isnull=not paused), "policy": _is_under}
+    told = {"policies": policies_of}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     removes = True
 
@@ -105,7 +106,7 @@ class SourcesOfTheApi(Declared[Source]):
 
     def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
         reasons = reasons_of(rows, timezone.now())
-        return [self.own_facts(row) | {"policies": policies_of(row), "reason": reasons[row.pk]} for row in rows]
+        return [self.own_facts(row) | {"reason": reasons[row.pk]} for row in rows]
 
 
 resource = SourcesOfTheApi()

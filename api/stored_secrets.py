@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from api.auth import Staff, viewing
+from api.auth import Staff
 from api.declared import Declared
 from api.fields import Name
 from api.models import Scope
@@ -22,17 +22,16 @@ class StoredSecretAnswer(declarations.StoredSecret):
 
 
 class StoredSecretsOfTheApi(Declared[models.StoredSecret]):
+    """Stored by accounts that may set references, and by no others."""
+
     service, body, tag, answer = StoredSecrets, declarations.NewStoredSecret, "sources", StoredSecretAnswer
     filters, orderings = {"name": Name}, ("id", "name")
     edited_besides = ("changed_at",)
+    seen_by, edited_by = (SET_SECRET,), Staff(Scope.WRITE, SET_SECRET)
 
     def facts(self, rows: Sequence[models.StoredSecret]) -> list[dict[str, Any]]:
         users = users_of([row.name for row in rows])
         return [self.own_facts(row) | {"used_by": users[row.name]} for row in rows]
-
-    def permits(self, verb: str) -> Staff:
-        """Stored by accounts that may set references, and by no others."""
-        return viewing("delivery.storedsecret", SET_SECRET) if verb == "view" else Staff(Scope.WRITE, SET_SECRET)
 
 
 router = StoredSecretsOfTheApi().router

@@ -1,34 +1,24 @@
 """Workers: who serves which queues."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Q
-from ninja import Schema
 
-from api.fields import Name
+from api.fields import Name, Stored
 from api.resources import Resource
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
 
 
-class WorkerAnswer(Schema):
+class WorkerAnswer(Stored, of=Worker, names="id name hostname pid started_at heartbeat_at stopped_at clock_skew"):
     """A process that serves queues. `queues`: how many of its records it runs at once. `clock_skew` in seconds.
     `alive`: its heartbeat is younger than a lease."""
 
-    id: int
-    name: str
-    hostname: str
-    pid: int
     queues: dict[str, int]
     alive: bool
     running: int
-    started_at: datetime
-    heartbeat_at: datetime
-    stopped_at: datetime | None
-    clock_skew: float | None
 
 
 def _is_alive(alive: bool) -> Q:

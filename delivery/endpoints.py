@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from declarations.service import Service
-from delivery import addresses, declarations
+from delivery import addresses, declarations, signing
 from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
 from jobs.models import BacklogRecord
@@ -65,6 +65,17 @@ class Endpoints(Service[Endpoint]):
         """A new one signs nothing until it has a secret, which is shown once: who makes it has to rotate it."""
         super().write(row, changed)
         return [NOT_SIGNED] if changed is None and row.kind == EndpointKind.HTTP_CALLBACK else []
+
+
+class SignedEndpoints(Endpoints):
+    """A new one that is called back gets its first signing secret at once, for who makes it: `signing_secret`."""
+
+    def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
+        warnings = super().write(row, changed)
+        if NOT_SIGNED in warnings:
+            warnings.remove(NOT_SIGNED)
+            row.signing_secret = signing.rotate(row)  # type: ignore[attr-defined]
+        return warnings
 
 
 def _origin(url: str) -> str:

@@ -37,35 +37,49 @@ class TerminalCommand(BaseCommand):
     """
 
     requires_system_checks = [TAG]
+    json = False
+    """Whether JSON is asked for."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        self.json = bool(options.get("json"))
+        return super().execute(*args, **options)
 
     def print_out(self, renderable: "RenderableType") -> None:
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
-    def list_out(
-        self, facts: Sequence[Any], under: "Sequence[Column]", row: Callable[[Any], Sequence[object]], empty: str,
-        *, json: bool,
-    ) -> None:  # fmt: skip
-        """All of a kind: as JSON, as a table with the `row` of each, or, where there are none, `empty`."""
-        if json:
-            self._write_json(facts)
-        elif facts:
-            self.print_out(table(under, map(row, facts)))
-        else:
-            self.stdout.write(empty)
+    def answer(self, facts: object, *shown: "RenderableType | Callable[[], RenderableType]") -> None:
+        """Print what was found or done: `facts` as JSON, or what people are shown instead, sentences and drawings."""
+        if self.json:
+            from operations.backlog.facts import as_json  # with half of the backlog, which few commands need
 
-    def show_out(self, facts: Mapping[str, Any], *, json: bool) -> None:
-        """One of a kind: as JSON, or a line a fact."""
-        if json:
-            self._write_json(facts)
+            self.stdout.write(as_json(facts))
             return
-        for name, value in facts.items():
+        for each in shown:
+            found = each() if callable(each) else each
+            self.stdout.write(found) if isinstance(found, str) else self.print_out(found)
+
+    def list_out(
+        self, facts: Sequence[Any], under: "Sequence[Column]", row: Callable[[Any], Sequence[object]], empty: str
+    ) -> None:
+        """All of a kind: as JSON, as a table with the `row` of each, or, where there are none, `empty`."""
+        self.answer(facts, lambda: table(under, map(row, facts)) if facts else empty)
+
+    def show_out(self, facts: Mapping[str, Any]) -> None:
+        """One of a kind: as JSON, or a line a fact."""
+
+        def line(name: str, value: object) -> str:
             text = dumps(value) if isinstance(value, list | dict) else value
-            self.stdout.write(f"{name.replace('_', ' ')}: {one_line(text)}")
+            return f"{name.replace('_', ' ')}: {one_line(text)}"
 
-    def _write_json(self, facts: object) -> None:
-        from operations.backlog.facts import as_json  # with half of the backlog, which few commands need
+        self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
 
-        self.stdout.write(as_json(facts))
+    def is_agreed(self, options: dict[str, Any], question: str, otherwise: str = "add --yes") -> bool:
+        """Whether to go on: --yes, or the answer of the person at the terminal, who reads that else nothing was done.
+        Raises: CommandError as `is_confirmed`."""
+        if options["yes"] or self.is_confirmed(question, otherwise):
+            return True
+        self.stdout.write("nothing was changed")
+        return False
 
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
         """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""

@@ -1,6 +1,7 @@
 """Commands of what is declared: they list, show, add, set and remove what a service edits."""
 
 from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
@@ -11,10 +12,9 @@ from declarations.service import Edit, InUse, Service, article
 from declarations.shapes import shapes_of
 from jobs.conf import PROGRAM
 from operations.backlog.arguments import Examples
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.management.options import add_options, help_of, option_of
-from operations.terminal import one_line
+from operations.terminal import Column, one_line
 
 
 class DeclaredCommand(VerbCommand):
@@ -29,6 +29,29 @@ class DeclaredCommand(VerbCommand):
 
     examples: ClassVar[dict[str, str]] = {}
     """Verb → what is typed after it."""
+
+    columns: ClassVar[list[Column]]
+    """Of the list, which says `empty` where there is no row."""
+
+    empty: ClassVar[str]
+    shown_once: ClassVar[dict[str, str]] = {}
+    """Attribute of a new row → what that is, in words: told when it is made, and never again."""
+
+    # ── what a command says of its rows ────────────────────────────────────────────────────────────────────────────
+
+    def rows(self) -> Iterable[Any]:
+        """Those that it lists."""
+        return self.service().rows().order_by(self.service.named_by)
+
+    def facts(self, row: Any) -> dict[str, Any]:
+        """What it tells of a row, in its list and by itself."""
+        raise NotImplementedError
+
+    def cells(self, facts: dict[str, Any]) -> Sequence[object]:
+        """What stands of that below `columns`."""
+        raise NotImplementedError
+
+    # ── what is the same for all ───────────────────────────────────────────────────────────────────────────────────
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.formatter_class = Examples
@@ -84,6 +107,12 @@ class DeclaredCommand(VerbCommand):
         """How `add` and `set` edit."""
         return self.service()
 
+    def _list(self, options: dict[str, Any]) -> None:
+        self.list_out(list(map(self.facts, self.rows())), self.columns, self.cells, self.empty)
+
+    def _show(self, options: dict[str, Any]) -> None:
+        self.show_out(self.facts(self.found(options)))
+
     def _add(self, options: dict[str, Any]) -> None:
         with transaction.atomic():
             service = self.made_service(options)
@@ -105,7 +134,11 @@ class DeclaredCommand(VerbCommand):
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         """Print what was added or changed."""
-        raise NotImplementedError
+        is_new = edit.changed is None
+        secrets = {name: getattr(edit.row, name, None) for name in self.shown_once} if is_new else {}
+        shown = [f"its {self.shown_once[name]}, shown this once: {value}" for name, value in secrets.items() if value]
+        done = f"{one_line(edit.row)} is {'there' if is_new else 'changed'}"
+        self.answer(self.facts(edit.row) | secrets, done, *shown)
 
     def _remove(self, options: dict[str, Any]) -> None:
         row, service = self.found(options), self.service()
@@ -114,12 +147,9 @@ class DeclaredCommand(VerbCommand):
         if uses := service.uses(row):
             raise InUse(". ".join(uses))
         shown, lost = one_line(options["which"]), self.lost(row)
-        if not options["yes"] and not self.is_confirmed(f"Remove the {service.title} {shown}?{lost}"):
-            self.stdout.write("nothing was changed")
-            return
-        service.remove([row])
-        facts = {"removed": options["which"]}
-        self.stdout.write(as_json(facts) if options["json"] else f"{shown} is removed.{lost}")
+        if self.is_agreed(options, f"Remove the {service.title} {shown}?{lost}"):
+            service.remove([row])
+            self.answer({"removed": options["which"]}, f"{shown} is removed.{lost}")
 
     def lost(self, row: Any) -> str:
         """What goes with a row, as a sentence behind a space."""

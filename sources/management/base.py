@@ -8,7 +8,6 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from declarations.unknown import no_such
-from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand, VerbCommand, without_its_log_lines
 from operations.terminal import Column, one_line
 from sources.models import Assignment, Source
@@ -76,12 +75,12 @@ class AskingCommand(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if asked := self.named_by(options):
-            self._ask(*asked, json=options["json"])
+            self._ask(*asked)
             return
         paths = list(self.facts.values())
         found = self.rows.order_by(*paths[:3]).values_list(*paths)
         facts = [dict(zip(self.facts, row, strict=True)) for row in found]
-        self.list_out(facts, self.columns, self.row, self.empty, json=options["json"])
+        self.list_out(facts, self.columns, self.row, self.empty)
 
     def named_by(self, options: dict[str, Any]) -> tuple[object, Iterable[int]] | None:
         """What is named, and its assignments; None: nothing is."""
@@ -90,9 +89,9 @@ class AskingCommand(TerminalCommand):
         source = named(Source.objects, options["source"], "source")
         return source, source.assignments.values_list("pk", flat=True)
 
-    def _ask(self, what: object, ids: Iterable[int], *, json: bool) -> None:
+    def _ask(self, what: object, ids: Iterable[int]) -> None:
         if not (enqueued := self.ask(ids)):
             raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {self.idle}", returncode=1)
         command = type(self).__module__.rpartition(".")[2]
         text = f"{one_line(what)}: {enqueued} put on the backlog; `{command}` shows what comes of it"
-        self.stdout.write(as_json({"enqueued": enqueued}) if json else text)
+        self.answer({"enqueued": enqueued}, text)

@@ -7,15 +7,12 @@ from django.core.management.base import CommandError
 from alerting import raising, sending
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
-from declarations.service import Edit
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
-from operations.backlog.facts import as_json
 from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, one_line
 
 ALERTS = columns("alert", "about", "since (UTC)", "why")
-ROUTES = columns("route", "enabled", "alerts", "policies", "digest", "not delivered")
 
 
 class Command(DeclaredCommand):
@@ -24,6 +21,8 @@ class Command(DeclaredCommand):
         "Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
     )
     service, positional = Routes, ("name",)
+    columns = columns("route", "enabled", "alerts", "policies", "digest", "not delivered")
+    empty = f"There are no routes: nothing is sent. `{PROGRAM} alerts add NAME --url-file -` makes one."
     options_by_field: ClassVar[dict[str, str]] = {"secret_url": "--url-file"}
     examples = {"add": "ops --url-file -", "set": "ops --digest daily", "test": "ops"}
 
@@ -41,15 +40,18 @@ class Command(DeclaredCommand):
             {"kind": each.kind, "name": each.name, "since": each.since, "text": each.text, "subject": each.subject}
             for each in raising.open_alerts()
         ]
-        self.list_out(found, ALERTS, _alert_row, "There are no open alerts.", json=options["json"])
+        self.list_out(found, ALERTS, _alert_row, "There are no open alerts.")
 
     def _routes(self, options: dict[str, Any]) -> None:
-        found = [_facts(route) for route in AlertRoute.objects.all()]
-        empty = f"There are no routes: nothing is sent. `{PROGRAM} alerts add NAME --url-file -` makes one."
-        self.list_out(found, ROUTES, _route_row, empty, json=options["json"])
+        super()._list(options)
 
-    def _show(self, options: dict[str, Any]) -> None:
-        self.show_out(_facts(self.found(options)), json=options["json"])
+    def facts(self, row: AlertRoute) -> dict[str, Any]:
+        return Routes().values(row) | {"undelivered": sending.undelivered().filter(route=row).count()}
+
+    def cells(self, facts: dict[str, Any]) -> tuple[object, ...]:
+        kinds, policies = (", ".join(facts[name]) or "all" for name in ("kinds", "policies"))
+        enabled = "yes" if facts["enabled"] else "no"
+        return facts["name"], enabled, kinds, policies, facts["digest"], facts["undelivered"]
 
     def _test(self, options: dict[str, Any]) -> None:
         route = self.found(options)
@@ -71,21 +73,6 @@ class Command(DeclaredCommand):
         sealed = Routes().sealed_for(row)
         return f" Its URL, the stored secret {sealed.name}, goes with it." if sealed else ""
 
-    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        if options["json"]:
-            self.stdout.write(as_json(_facts(edit.row)))
-        else:
-            self.stdout.write(f"{one_line(edit.row)} is {'there' if edit.changed is None else 'changed'}")
-
-
-def _facts(route: AlertRoute) -> dict[str, Any]:
-    return Routes().values(route) | {"undelivered": sending.undelivered().filter(route=route).count()}
-
 
 def _alert_row(facts: dict[str, Any]) -> tuple[object, ...]:
     return facts["kind"], facts["name"], moment(facts["since"]), facts["text"]
-
-
-def _route_row(facts: dict[str, Any]) -> tuple[object, ...]:
-    kinds, policies = (", ".join(facts[name]) or "all" for name in ("kinds", "policies"))
-    return facts["name"], "yes" if facts["enabled"] else "no", kinds, policies, facts["digest"], facts["undelivered"]

@@ -12,7 +12,6 @@ from jobs.conf import PROGRAM
 from jobs.durations import duration
 from jobs.formatting import moment
 from operations.backlog.arguments import LARGEST_ID
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import Column, one_line
 
@@ -44,7 +43,7 @@ class Command(VerbCommand):
         now = database_clock()
         found = [_facts(token, now) for token in ApiToken.objects.select_related("user")]
         columns = [Column(name, number=name == "id") for name in COLUMNS]
-        self.list_out(found, columns, _row, f"There are no tokens. {ISSUE} makes one.", json=options["json"])
+        self.list_out(found, columns, _row, f"There are no tokens. {ISSUE} makes one.")
 
     def _issue(self, options: dict[str, Any]) -> None:
         if options["id"]:
@@ -56,11 +55,9 @@ class Command(VerbCommand):
         scopes = [scope.strip() for scope in options["scope"].split(",")]
         end = now + timedelta(seconds=options["expires"]) if options["expires"] else None
         issued = tokens.issue(_user(options["user"]), options["name"], scopes, end, now)
-        if options["json"]:
-            self.stdout.write(as_json(_facts(issued.token, now) | {"token": issued.text}))
-            return
-        self.stdout.write(issued.text)
-        self.stderr.write(one_line(f"Token {issued.token.pk} of {issued.token.user}. It is not shown again."))
+        self.answer(_facts(issued.token, now) | {"token": issued.text}, issued.text)
+        if not self.json:
+            self.stderr.write(one_line(f"Token {issued.token.pk} of {issued.token.user}. It is not shown again."))
 
     def _revoke(self, options: dict[str, Any]) -> None:
         given = options["id"] or ""
@@ -72,8 +69,7 @@ class Command(VerbCommand):
         if not tokens.revoke(token.pk, now):
             raise CommandError(f"token {given} was revoked before: nothing was changed", returncode=1)
         token.refresh_from_db()
-        facts = as_json(_facts(token, now))
-        self.stdout.write(facts if options["json"] else one_line(f"{token}: it is not accepted any more"))
+        self.answer(_facts(token, now), one_line(f"{token}: it is not accepted any more"))
 
 
 def _user(name: str) -> Any:

@@ -21,7 +21,7 @@ from jobs.states import FINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule
 from operations.backlog.dead_letters import dead_letters, facts_of
-from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
+from operations.backlog.facts import attempt_facts, record_facts, summary_facts
 from operations.backlog.reasons import reasons
 from operations.backlog.rendering import dead_letters_view, describe, record_view, records_view, summary_view
 from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
@@ -29,7 +29,6 @@ from operations.backlog.summary import summary
 from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
 from operations.backlog.verbs import describe as describe_result
 from operations.management.base import VerbCommand, patiently
-from operations.terminal import text_of
 
 SHOWN_IN_A_DRY_RUN = 20
 WITHOUT_A_STATUS = {"cancel": ["unfinished"], "retry": ["failed"]}
@@ -57,18 +56,19 @@ class Command(VerbCommand):
 
     def _look(self, options: dict[str, Any]) -> None:
         if options["watch"]:
-            self._watch(options["watch"], options["json"])
-        elif options["json"]:
-            self.stdout.write(as_json(summary_facts(summary())))
+            self._watch(options["watch"])
         else:
-            self.print_out(summary_view(summary()))
+            self._sum_up()
 
-    def _watch(self, seconds: float, json: bool) -> None:
+    def _sum_up(self) -> None:
+        found = summary()
+        self.answer(summary_facts(found), lambda: summary_view(found))
+
+    def _watch(self, seconds: float) -> None:
         try:
-            if json or not self.stdout.isatty():
+            if self.json or not self.stdout.isatty():
                 while True:
-                    found = summary()
-                    self.stdout.write(as_json(summary_facts(found)) if json else text_of(summary_view(found)))
+                    self._sum_up()
                     self.stdout.flush()
                     time.sleep(seconds)
             with Live(
@@ -95,10 +95,8 @@ class Command(VerbCommand):
         if not shown and "schedule_name" in asked:
             raise no_schedule(asked["schedule_name"])
         facts = record_facts(shown)
-        if options["json"]:
-            self.stdout.write(as_json(facts))
-        elif shown:
-            self.print_out(records_view(facts))
+        if shown or self.json:
+            self.answer(facts, lambda: records_view(facts))
         if not shown:
             raise CommandError("no record matches", returncode=1)
 
@@ -106,11 +104,8 @@ class Command(VerbCommand):
         asked = _asked(options)
         found = dead_letters(asked.get("kind"), asked.get("queue"))
         shown = replace(found, groups=found.groups[: options["limit"]])
-        if options["json"]:
-            self.stdout.write(as_json(facts_of(shown)))
-        elif shown.groups:
-            self.print_out(dead_letters_view(shown))
-            self.stdout.write(describe(found, len(shown.groups)))
+        if shown.groups or self.json:
+            self.answer(facts_of(shown), lambda: dead_letters_view(shown), describe(found, len(shown.groups)))
         if not shown.groups:
             raise CommandError("no failed record", returncode=1)
 
@@ -123,23 +118,20 @@ class Command(VerbCommand):
         [facts] = record_facts([record])
         facts["why"] = reasons(record, database_clock())
         attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
-        if options["json"]:
-            self.stdout.write(as_json(facts | {"attempts": list(map(attempt_facts, attempts))}))
-        else:
-            self.print_out(record_view(facts, attempts))
+        self.answer(facts | {"attempts": list(map(attempt_facts, attempts))}, lambda: record_view(facts, attempts))
 
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
         words = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._report(options["queue"], options["json"], words, paused=True, changed=changed)
+        self._report(options["queue"], words, paused=True, changed=changed)
 
     def _resume(self, options: dict[str, Any]) -> None:
         changed = resume_queue(options["queue"])
         words = "it goes on" if changed else "it was not paused"
-        self._report(options["queue"], options["json"], words, paused=False, changed=changed)
+        self._report(options["queue"], words, paused=False, changed=changed)
 
-    def _report(self, queue: str, json: bool, words: str, **facts: Any) -> None:
-        self.stdout.write(as_json({"queue": queue, **facts}) if json else f"queue {queue}: {words}")
+    def _report(self, queue: str, words: str, **facts: Any) -> None:
+        self.answer({"queue": queue, **facts}, f"queue {queue}: {words}")
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change("cancel", options)
@@ -159,20 +151,17 @@ class Command(VerbCommand):
                 records = filtered(BacklogRecord.objects.all(), {"status": WITHOUT_A_STATUS[verb]} | asked)
             counts = counted(records)
         if options["dry_run"]:
-            self._show_dry_run(verb, records, counts, options["json"])
+            self._show_dry_run(verb, records, counts)
         if not counts:
             missing = ", ".join(map(str, ids))
             raise CommandError(f"there is no record {missing}" if ids else "no record matches", returncode=1)
         if options["dry_run"]:
             return
-        if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
+        if not options["yes"] and not self.json and set(counts) <= LEFT_ALONE[verb]:
             self.stdout.write(f"nothing is left to {verb}: {describe_counts(counts)}")
             return
         question = f"{verb.capitalize()} {describe_counts(counts)}?"
-        if not options["yes"] and not self.is_confirmed(
-            question, f"add --yes to {verb} them, or --dry-run to see them"
-        ):
-            self.stdout.write("nothing was changed")
+        if not self.is_agreed(options, question, f"add --yes to {verb} them, or --dry-run to see them"):
             return
         batches = in_batches(ids) if ids else locked_batches(records, BATCH)
         total = len(ids) or counts.total()
@@ -182,16 +171,15 @@ class Command(VerbCommand):
                 self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
 
         result = carried_out(VERBS[verb], batches, progress)
-        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
+        self.answer(result, _describe_result(result))
 
-    def _show_dry_run(self, verb: str, records: Rows, counts: "Counter[Status]", json: bool) -> None:
-        if json:
-            self.stdout.write(
-                as_json({"would": verb, "counts": {status.label: count for status, count in counts.items()}})
+    def _show_dry_run(self, verb: str, records: Rows, counts: "Counter[Status]") -> None:
+        if counts or self.json:
+            self.answer(
+                {"would": verb, "counts": {status.label: count for status, count in counts.items()}},
+                lambda: records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])),
+                f"would {verb} {describe_counts(counts)}; nothing was changed",
             )
-        elif counts:
-            self.print_out(records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])))
-            self.stdout.write(f"would {verb} {describe_counts(counts)}; nothing was changed")
 
 
 def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line
 
@@ -40,7 +39,7 @@ class Command(VerbCommand):
     def _list(self, options: dict[str, Any]) -> None:
         found = [_facts(breaker) for breaker in Breaker.objects.order_by(F("opened_at").desc(nulls_last=True), "key")]
         empty = "Nothing that a breaker guards has ever failed."
-        self.list_out(found, COLUMNS, _row, empty, json=options["json"])
+        self.list_out(found, COLUMNS, _row, empty)
 
     def _close(self, options: dict[str, Any]) -> None:
         self._change(options, verbs.close, "it is closed: what waits for it goes on at the next tick")
@@ -59,7 +58,7 @@ class Command(VerbCommand):
         if not change([breaker.pk], by="a person at the command line"):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()
-        self.stdout.write(as_json(_facts(breaker)) if options["json"] else f"{one_line(breaker)} ({key}): {done}")
+        self.answer(_facts(breaker), f"{one_line(breaker)} ({key}): {done}")
 
 
 def _facts(breaker: Breaker) -> dict[str, Any]:

@@ -1,19 +1,16 @@
 import sys
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from declarations.service import Edit
-from delivery.endpoints import NOT_SIGNED, Endpoints, endpoint_facts, secret_facts, undelivered
-from delivery.models import Endpoint, EndpointKind
+from delivery.endpoints import SignedEndpoints, endpoint_facts, secret_facts, undelivered
+from delivery.models import Endpoint
 from delivery.signing import KEEP_FOR, rotate
 from jobs.conf import PROGRAM
 from jobs.durations import duration, span
 from jobs.formatting import moment, several
-from operations.backlog.facts import as_json
 from operations.endpoint_tests import describe, send_test, wait_for_test
 from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, one_line
@@ -21,8 +18,6 @@ from operations.terminal import columns, one_line
 MARGIN_SECONDS = 10.0
 """Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
 
-SHOWN = ("name", "kind", "url", "authorization", "secrets", "schedules")
-COLUMNS = columns("name", "kind", "URL", "Authorization", "secrets>", "schedules>")
 LONGEST_KEEP_FOR = 366 * 86_400
 
 
@@ -31,7 +26,10 @@ class Command(DeclaredCommand):
         "Endpoints: where events are delivered. Alone, or with list: all of them. Exit codes: 0; 1 when a test event "
         "was not delivered, or something was refused; 2 for bad usage, or when the database does not answer."
     )
-    service, positional = Endpoints, ("name", "url")
+    service, positional = SignedEndpoints, ("name", "url")
+    columns = columns("name", "kind", "URL", "Authorization", "secrets>", "schedules>")
+    empty = f"There are no endpoints. `{PROGRAM} endpoints add NAME URL` makes one."
+    shown_once = {"signing_secret": "signing secret"}
     examples = {
         "add": "hooks https://example.com/hooks/backup", "set": "hooks --timeout 10s --authorization-file -",
         "rotate": "hooks --keep-for 7d",
@@ -53,21 +51,18 @@ class Command(DeclaredCommand):
         tests = self.add_verb(verbs, "test", "let a worker deliver a test event, and say what came of it")
         tests.add_argument("--wait", type=duration(0, 3600), metavar="DURATION", help="(its timeouts, and 10 s)")
 
-    def _list(self, options: dict[str, Any]) -> None:
-        found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]
-        empty = f"There are no endpoints. `{PROGRAM} endpoints add NAME URL` makes one."
-        self.list_out(found, COLUMNS, itemgetter(*SHOWN), empty, json=options["json"])
+    def facts(self, row: Endpoint) -> dict[str, Any]:
+        return endpoint_facts(row)
+
+    def cells(self, facts: dict[str, Any]) -> tuple[object, ...]:
+        return tuple(facts[name] for name in ("name", "kind", "url", "authorization", "secrets", "schedules"))
 
     def _show(self, options: dict[str, Any]) -> None:
         endpoint = self.found(options)
         now = timezone.now()
         secrets = [secret_facts(secret, now) for secret in endpoint.signing_secrets.all()]
-        facts = endpoint_facts(endpoint)
-        if options["json"]:
-            self.show_out(facts | {"signing_secrets": secrets}, json=True)
-            return
-        self.show_out(facts, json=False)
-        for secret in secrets:
+        self.show_out(endpoint_facts(endpoint) | ({"signing_secrets": secrets} if self.json else {}))
+        for secret in secrets if not self.json else ():
             until = f", retires at {moment(secret['retires_at'])} UTC" if secret["retires_at"] else ""
             self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
 
@@ -76,29 +71,14 @@ class Command(DeclaredCommand):
         text = _authorization(options)
         return super().sent(options) | ({} if text is None else {"authorization": text})
 
-    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        """A new one that is called back gets its first signing secret."""
-        is_new, secret = edit.changed is None, None
-        if is_new and edit.row.kind == EndpointKind.HTTP_CALLBACK:
-            secret = rotate(edit.row)
-            edit.warnings.remove(NOT_SIGNED)
-        if options["json"]:
-            facts = endpoint_facts(edit.row) | ({"signing_secret": secret} if is_new else {})
-            self.stdout.write(as_json(facts))
-            return
-        self.stdout.write(f"{_name(edit.row)} is {'there' if is_new else 'changed'}")
-        if secret:
-            self.stdout.write(f"its signing secret, shown this once: {secret}")
-
     def _rotate(self, options: dict[str, Any]) -> None:
         endpoint = self.found(options)
         secret = rotate(endpoint, options["keep_for"])
-        if options["json"]:
-            self.stdout.write(as_json({"endpoint": endpoint.name, "secret": secret, "keep_for": options["keep_for"]}))
-            return
-        self.stdout.write(secret)
+        self.answer({"endpoint": endpoint.name, "secret": secret, "keep_for": options["keep_for"]}, secret)
         until = f"in {span(options['keep_for'])}" if options["keep_for"] else "now"
-        self.stderr.write(f"The new signing secret of {_name(endpoint)}: it is not shown again. Others retire {until}.")
+        if not self.json:
+            text = f"The new signing secret of {one_line(endpoint)}: it is not shown again. Others retire {until}."
+            self.stderr.write(text)
 
     def _test(self, options: dict[str, Any]) -> None:
         endpoint = self.found(options)
@@ -106,11 +86,9 @@ class Command(DeclaredCommand):
         if patience is None:
             patience = endpoint.connect_timeout + endpoint.timeout + MARGIN_SECONDS
         tested = wait_for_test(send_test(endpoint), patience)
-        if options["json"]:
+        if self.json or tested.delivered:
             facts = {"record": tested.record_id, "delivered": tested.delivered, "ended": tested.ended}
-            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "why": tested.why}))
-        elif tested.delivered:
-            self.stdout.write(describe(tested))
+            self.answer(facts | {"code": tested.code, "seconds": tested.seconds, "why": tested.why}, describe(tested))
         if not tested.delivered:
             raise CommandError(f"{describe(tested)} (`{PROGRAM} backlog show {tested.record_id}`)", returncode=1)
 
@@ -134,7 +112,3 @@ def _authorization(options: dict[str, Any]) -> str | None:
     if not text.strip():
         raise ValueError(f"{file} holds no Authorization; --no-authorization removes the one that is set")
     return text.strip()
-
-
-def _name(endpoint: Endpoint) -> str:
-    return one_line(endpoint)

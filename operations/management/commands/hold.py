@@ -3,7 +3,6 @@ from typing import Any
 
 from jobs import backlog
 from jobs.conf import PROGRAM
-from operations.backlog.facts import as_json
 from operations.hold import held, sentence
 from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
@@ -28,5 +27,4 @@ class Command(VerbCommand):
             changed = backlog.hold(options["reason"], by=person())
         found = held()
         text = f"{sentence(found)} `{PROGRAM} release` ends it." if found else "it was released at once"
-        facts = {"changed": changed, "held": bool(found), "text": text}
-        self.stdout.write(as_json(facts) if options["json"] else one_line(text))
+        self.answer({"changed": changed, "held": bool(found), "text": text}, one_line(text))

@@ -9,7 +9,6 @@ from jobs.formatting import several
 from jobs.retries import tiers
 from jobs.retries.sweeps import LARGEST, Swept, sweep_by_hand
 from operations.backlog.arguments import number
-from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand, unanswered
 
 OLDEST = tiers.OLDEST // tiers.DAY
@@ -38,9 +37,7 @@ class Command(TerminalCommand):
             swept = sweep_by_hand(options["days"], max_records=most, dry_run=dry_run)
         except Error as error:
             raise unanswered(error, "nothing was swept: ") from error
-        facts = asdict(swept) | {"dry_run": dry_run}
-        text = as_json(facts) if options["json"] else _describe(swept, most or conf.sweep_max_records(), dry_run)
-        self.stdout.write(text)
+        self.answer(asdict(swept) | {"dry_run": dry_run}, _describe(swept, most or conf.sweep_max_records(), dry_run))
 
 
 def _describe(swept: Swept, most: int, dry_run: bool) -> str:

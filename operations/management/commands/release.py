@@ -2,7 +2,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from jobs import backlog
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand, person, without_its_log_lines
 
 
@@ -19,5 +18,4 @@ class Command(VerbCommand):
     def _release(self, options: dict[str, Any]) -> None:
         with without_its_log_lines():
             changed = backlog.release(by=person())
-        words = "work goes on" if changed else "nothing was on hold"
-        self.stdout.write(as_json({"changed": changed}) if options["json"] else words)
+        self.answer({"changed": changed}, "work goes on" if changed else "nothing was on hold")

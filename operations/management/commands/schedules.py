@@ -15,7 +15,6 @@ from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations import schedule_verbs
 from operations.backlog.arguments import number
-from operations.backlog.facts import as_json
 from operations.capacity import capacity_view, messages_view
 from operations.management.base import without_its_log_lines
 from operations.management.declared import DeclaredCommand
@@ -66,73 +65,61 @@ class Command(DeclaredCommand):
         self.add_verb(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 
     def _list(self, options: dict[str, Any]) -> None:
-        found = list(Schedules().rows().order_by("name"))
-        if options["json"]:
-            self.stdout.write(as_json([schedule_facts(schedule) for schedule in found]))
-        elif found:
-            self.print_out(table(LIST, map(_row, found)))
-        else:
-            self.stdout.write(f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one.")
+        found = list(self.rows())
+        empty = f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one."
+        self.answer(list(map(schedule_facts, found)), lambda: table(LIST, map(_row, found)) if found else empty)
 
     def _show(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
         found, facts = check(schedule), schedule_facts(schedule)
-        if options["json"]:
-            self.stdout.write(as_json(facts | {"next_triggers": trigger_times(schedule, found.next_triggers)}))
-        else:
-            coming = _next_view(schedule, found.next_triggers)
-            self.print_out(Group(_facts_view(facts), coming, messages_view(messages(found))))
+        self.answer(
+            facts | {"next_triggers": trigger_times(schedule, found.next_triggers)},
+            lambda: Group(
+                _facts_view(facts), _next_view(schedule, found.next_triggers), messages_view(messages(found))
+            ),
+        )
 
     def _plan(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
         found = check(schedule)
-        if options["json"]:
-            self.stdout.write(as_json(asdict(plan_of(found))))
-        else:
-            self.print_out(Group(Text(f"The plan of {schedule}"), capacity_view(found)))
+        self.answer(asdict(plan_of(found)), lambda: Group(Text(f"The plan of {schedule}"), capacity_view(found)))
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         """With its capacity: whether each batch completes in its window."""
         schedule, found = edit.row, check(edit.row)
-        if options["json"]:
-            self.stdout.write(as_json(schedule_facts(schedule) | {"plan": asdict(plan_of(found))}))
-            return
         changes = f"changed: {', '.join(sorted(edit.changed or ()))}" if edit.changed else "nothing to change"
-        self.stdout.write(f"{schedule}: {'added' if edit.changed is None else changes}")
-        self.print_out(messages_view(messages(found)))
+        done = f"{schedule}: {'added' if edit.changed is None else changes}"
+        facts = schedule_facts(schedule) | {"plan": asdict(plan_of(found))}
+        self.answer(facts, done, lambda: messages_view(messages(found)))
 
     def _trigger(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
         with without_its_log_lines():
             trigger = verbs.trigger_now(schedule, WHO)
-        if options["json"]:
-            self.stdout.write(as_json(_trigger_facts([trigger])[0]))
-        else:
-            self.stdout.write(f"{schedule}: {describe_trigger(trigger)}")
+        self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
 
     def _pause(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        self._report(schedule, *schedule_verbs.pause(schedule), options)
+        self._report(schedule, *schedule_verbs.pause(schedule))
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        self._report(schedule, *schedule_verbs.resume(schedule), options)
+        self._report(schedule, *schedule_verbs.resume(schedule))
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
         schedule_verbs.stands_alone(schedule)
         found = _batches_under_way(schedule)
         if not found:
-            self._report(schedule, False, "no batch of it is under way", options, batches=0, cancelled=0)
+            self._report(schedule, False, "no batch of it is under way", batches=0, cancelled=0)
             return
         many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
-        if not options["yes"] and not self.is_confirmed(f"Cancel {many} of {schedule}?"):
-            self.stdout.write("nothing was changed")
+        if not self.is_agreed(options, f"Cancel {many} of {schedule}?"):
             return
         # the latest first: a queued one does not begin when the one before it ends
         cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
         text = f"{many} cancelled; unfinished events taken off the backlog, or asked to stop: {cancelled:,}"
-        self._report(schedule, True, text, options, batches=len(found), cancelled=cancelled)
+        self._report(schedule, True, text, batches=len(found), cancelled=cancelled)
 
     def lost(self, row: Schedule) -> str:
         return LOST
@@ -140,17 +127,10 @@ class Command(DeclaredCommand):
     def _triggers(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
         found = list(Trigger.objects.filter(schedule=schedule)[: options["limit"]])
-        facts = _trigger_facts(found)
-        if options["json"]:
-            self.stdout.write(as_json(facts))
-        elif facts:
-            self.print_out(table(PAST, map(_past_row, facts)))
-        else:
-            self.stdout.write(f"{schedule} has triggered nothing yet.")
+        self.list_out(_trigger_facts(found), PAST, _past_row, f"{schedule} has triggered nothing yet.")
 
-    def _report(self, schedule: Schedule, changed: bool, text: str, options: dict[str, Any], **more: int) -> None:
-        facts = {"name": schedule.name, "changed": changed, "message": text} | more
-        self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {text}")
+    def _report(self, schedule: Schedule, changed: bool, text: str, **more: int) -> None:
+        self.answer({"name": schedule.name, "changed": changed, "message": text} | more, f"{schedule}: {text}")
 
 
 def _batches_under_way(schedule: Schedule) -> list[Trigger]:

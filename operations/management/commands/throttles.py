@@ -3,7 +3,6 @@ from typing import Any
 from declarations.service import Edit
 from jobs.conf import PROGRAM
 from operations import throttles
-from operations.backlog.facts import as_json
 from operations.declarations import Throttles
 from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, one_line, table
@@ -11,6 +10,7 @@ from operations.throttles import Live
 from schedules.models import Schedule
 
 COLUMNS = columns("throttle", "state", "in flight>", "ready>", "waiting>", "rate", "tokens>", "next token")
+EMPTY = f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight N` makes one."
 
 
 class Command(DeclaredCommand):
@@ -28,20 +28,16 @@ class Command(DeclaredCommand):
         resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
 
     def _list(self, options: dict[str, Any]) -> None:
-        found = throttles.live()
-        if found or options["json"]:
-            self._print(found, options)
-        else:
-            self.stdout.write(f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight N` makes one.")
+        self._print(throttles.live())
 
     def _show(self, options: dict[str, Any]) -> None:
         throttle = self.found(options)
         [live] = throttles.live([throttle.pk])
         named_by = Schedule.objects.filter(throttle=throttle).order_by("name").values_list("name", flat=True)
-        if options["json"]:
-            self.stdout.write(as_json(_facts(live) | {"schedules": list(named_by)}))
+        if self.json:
+            self.answer(_facts(live) | {"schedules": list(named_by)})
         else:
-            self._print([live], options)
+            self._print([live])
             self.stdout.write(f"schedules: {one_line(', '.join(named_by) or 'none')}")
         self.warn(throttle, throttles.warnings(throttle, live))
 
@@ -54,13 +50,11 @@ class Command(DeclaredCommand):
         self._set(options)
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        self._print(throttles.live([edit.row.pk]), options)
+        self._print(throttles.live([edit.row.pk]))
 
-    def _print(self, found: list[Live], options: dict[str, Any]) -> None:
-        if options["json"]:
-            self.stdout.write(as_json([_facts(one) for one in found]))
-        else:
-            self.print_out(table(COLUMNS, [(one.throttle.name, *one.shown.values()) for one in found]))
+    def _print(self, found: list[Live]) -> None:
+        rows = [(one.throttle.name, *one.shown.values()) for one in found]
+        self.answer(list(map(_facts, found)), lambda: table(COLUMNS, rows) if found else EMPTY)
 
 
 def _facts(one: Live) -> dict[str, Any]:

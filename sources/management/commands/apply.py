@@ -54,8 +54,7 @@ class Command(TerminalCommand):
             if count := planned.count("delete"):
                 if not options["json"]:
                     self._print(planned, options, "")
-                if not self.is_confirmed(f"Delete {several(count, 'row')}?"):
-                    self.stdout.write("nothing was changed")
+                if not self.is_agreed(options, f"Delete {several(count, 'row')}?"):
                     return
         report = self._apply(data, options, prune=prune, dry_run=dry_run)
         self._print(report, options, "dry run: nothing was kept" if dry_run else "")

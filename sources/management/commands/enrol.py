@@ -1,4 +1,3 @@
-import json
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,7 +46,7 @@ class Command(TerminalCommand):
             facts, text = _answer(source, options)
         except tokens.Refused as error:
             raise CommandError(f"the source {source.name!r} was deleted meanwhile", returncode=2) from error
-        self.stdout.write(json.dumps(facts) if options["json"] else text)
+        self.answer(facts, text)
 
 
 def _answer(source: Source, options: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -31,7 +31,7 @@ class Command(VerbCommand):
         names = ("source__name", "policy__schedule__name", "held_back_since", "held_back_why")
         keys = ("source", "policy", "since", "why")
         facts = [dict(zip(keys, row, strict=True)) for row in found.values_list(*names)]
-        self.list_out(facts, COLUMNS, _row, "Nothing is held back.", json=options["json"])
+        self.list_out(facts, COLUMNS, _row, "Nothing is held back.")
 
     def _accept(self, options: dict[str, Any]) -> None:
         if not options["source"]:

@@ -9,10 +9,9 @@ from rich.text import Text
 
 from jobs.durations import span
 from jobs.formatting import moment, several
-from operations.backlog.facts import as_json as json_text
 from operations.capacity import messages_view
 from operations.management.base import TerminalCommand
-from operations.terminal import columns, plain, table, text_of
+from operations.terminal import columns, plain, table
 from schedules import previews
 from schedules.capacity_report import Message
 from schedules.cron import check_zone, instant_of
@@ -65,10 +64,7 @@ class Command(TerminalCommand):
                 view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["messages"]])
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
-        if options["json"]:
-            self.stdout.write(json_text(facts))
-        else:
-            self.stdout.write(text_of(view, terminal=self.stdout.isatty()))
+        self.answer(facts, view)
 
 
 def _instant(text: str, schedule: Schedule) -> datetime:

@@ -2,7 +2,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from jobs.conf import PROGRAM
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
 from sources import removing
@@ -36,12 +35,10 @@ class Command(VerbCommand):
         goes = removing.contents([row])
         files = "files and all" if options["with_backups"] else "whose files stay there"
         shown = one_line(f"{options['what']} {row}, with {goes}, {files}")
-        if not options["yes"] and not self.is_confirmed(f"Delete {shown}?", "add --yes to delete it"):
-            self.stdout.write("nothing was changed")
+        if not self.is_agreed(options, f"Delete {shown}?", "add --yes to delete it"):
             return
         with without_its_log_lines():
             record = removing.start(row, with_backups=options["with_backups"], by=person())
         facts = {"removed": row.name, "backups": goes.backups, "size": goes.size, "record": record.pk}
         facts["repositories"] = goes.repositories
-        text = f"{shown}: it is being deleted; `{PROGRAM} backlog show {record.pk}`"
-        self.stdout.write(as_json(facts) if options["json"] else text)
+        self.answer(facts, f"{shown}: it is being deleted; `{PROGRAM} backlog show {record.pk}`")

@@ -1,10 +1,10 @@
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db.models import QuerySet
 
 from declarations.service import Edit
 from jobs.conf import PROGRAM
-from operations.backlog.facts import as_json
 from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, one_line
 from sources.models import Format, Repository
@@ -14,8 +14,6 @@ from sources.storage import layout
 from sources.storage.location import RESTIC, joined
 from sources.storage.remotes import REST_SERVER
 from sources.storage.store import StorageFailed
-
-COLUMNS = columns("name", "format", "kind", "location", "encrypted", "breaker")
 
 PAPER = """The key of repository {name}. It opens every backup in it: keep it as you keep the backups' contents.
 
@@ -37,6 +35,9 @@ class Command(DeclaredCommand):
         "cannot be used, or is in use; 2 for bad usage, with nothing saved, or when the database does not answer."
     )
     service, positional = Repositories, ("name", "location")
+    columns = columns("name", "format", "kind", "location", "encrypted", "breaker")
+    empty = f"There are no repositories yet: `{PROGRAM} repositories add NAME LOCATION` makes one."
+    shown_once = {"new_key": "key"}
     examples = {
         "add": 'cloud bucket/backups --encrypted --set remote=\'{"type": "s3", "provider": "Other", "endpoint": '
         '"https://s3.example.org", "access_key_id": "me"}\' --set secrets=\'{"secret_access_key": "stored:cloud"}\'',
@@ -54,14 +55,19 @@ class Command(DeclaredCommand):
         key.add_argument("what", choices=["export"])
         key.add_argument("which", metavar="NAME", help="of the repository")
 
-    def _list(self, options: dict[str, Any]) -> None:
-        found = Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
-        facts = [_facts(each) | {"breaker": "open" if each.open_breaker else "closed"} for each in found]
-        empty = f"There are no repositories yet: `{PROGRAM} repositories add NAME LOCATION` makes one."
-        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
+    def rows(self) -> QuerySet[Any]:
+        return Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
 
-    def _show(self, options: dict[str, Any]) -> None:
-        self.show_out(_facts(self.found(options)), json=options["json"])
+    def facts(self, row: Any) -> dict[str, Any]:
+        """In the list also whether its breaker is open."""
+        breaker = {"breaker": "open" if row.open_breaker else "closed"} if hasattr(row, "open_breaker") else {}
+        seen = {"sees_changes": row.sees_changes, "identity": str(row.identity)}
+        kind = {"id": row.pk, "kind": row.remote.get("type", "directory")}
+        return kind | Repositories().values(row) | seen | breaker
+
+    def cells(self, facts: dict[str, Any]) -> tuple[object, ...]:
+        encrypted = "yes" if facts["encrypted"] else "no"
+        return facts["name"], facts["format"], facts["kind"], facts["location"], encrypted, facts["breaker"]
 
     def made_service(self, options: dict[str, Any]) -> Repositories:
         made = Repositories()
@@ -69,14 +75,8 @@ class Command(DeclaredCommand):
         return made
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        is_new, key = edit.changed is None, edit.row.new_key
-        if options["json"]:
-            self.stdout.write(as_json(_facts(edit.row) | ({"new_key": key} if is_new else {})))
-        else:
-            self.stdout.write(f"{one_line(edit.row)} is {'there' if is_new else 'changed'}")
-            if key:
-                self.stdout.write(f"its key, shown this once: {key}")
-        self.warn(edit.row, [KEEP_THE_KEY] if key else [])
+        super().edited(edit, options)
+        self.warn(edit.row, [KEEP_THE_KEY] if edit.row.new_key else [])
 
     def _test(self, options: dict[str, Any]) -> None:
         repository = self.found(options)
@@ -85,24 +85,21 @@ class Command(DeclaredCommand):
         except StorageFailed as error:
             found = {"problem": str(error)}
         problem = found.get("problem")
-        if options["json"]:
+        if self.json or not problem:
             facts = {"usable": not problem, "problem": problem, "sees_changes": found.get("sees_changes")}
-            self.stdout.write(as_json({"name": repository.name} | facts))
-        elif not problem:
-            notices = "".join(f"; {each}" for each in found["notices"])
-            self.stdout.write(f"{one_line(repository)} was written, read, changed and deleted{notices}")
+            notices = "".join(f"; {each}" for each in found.get("notices", ()))
+            text = f"{one_line(repository)} was written, read, changed and deleted{notices}"
+            self.answer({"name": repository.name} | facts, text)
         if problem:
             raise CommandError(f"{one_line(repository)}: {one_line(problem)}", returncode=1)
 
     def _key(self, options: dict[str, Any]) -> None:
         repository = self.found(options)
         key = Repositories().key(repository)
-        if options["json"]:
-            self.stdout.write(as_json({"name": repository.name, "key": key}))
-            return
         kind = repository.remote.get("type")
         where = f"{repository.location}, of a remote of type {kind}" if kind else repository.location
-        self.stdout.write(PAPER.format(name=one_line(repository), key=key, where=where, alone=_alone(repository)))
+        paper = PAPER.format(name=one_line(repository), key=key, where=where, alone=_alone(repository))
+        self.answer({"name": repository.name, "key": key}, paper)
 
 
 def _alone(repository: Repository) -> str:
@@ -117,14 +114,3 @@ def _alone(repository: Repository) -> str:
         f"With rclone alone: a remote of type crypt above the folder {inner}, its password this key, without a second "
         f"one.{STEP_BY_STEP}"
     )
-
-
-def _facts(repository: Repository) -> dict[str, Any]:
-    own = Repositories().values(repository)
-    seen = {"sees_changes": repository.sees_changes, "identity": str(repository.identity)}
-    return {"id": repository.pk, "kind": repository.remote.get("type", "directory")} | own | seen
-
-
-def _row(facts: dict[str, Any]) -> tuple[object, ...]:
-    encrypted = "yes" if facts["encrypted"] else "no"
-    return facts["name"], facts["format"], facts["kind"], facts["location"], encrypted, facts["breaker"]

@@ -4,9 +4,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from declarations.unknown import no_such
-from operations.backlog.facts import as_json
 from operations.management.base import TerminalCommand
-from operations.terminal import columns, table
+from operations.terminal import columns
 from sources.backups import deciding, retention
 from sources.models import Assignment, Policy, Source
 
@@ -32,13 +31,12 @@ class Command(TerminalCommand):
         if not options["dry_run"]:
             enqueued = retention.plan(found)
             text = f"{enqueued} of {len(found)} have points to remove, and are on the backlog now."
-            self.stdout.write(as_json({"enqueued": enqueued}) if options["json"] else text)
-        elif options["json"]:
-            self.stdout.write(as_json([deciding.facts_of(each) for each in found]))
-        elif rows := [row for each in found for row in _rows(each)]:
-            self.print_out(table(COLUMNS, rows))
+            self.answer({"enqueued": enqueued}, text)
+        elif self.json:
+            self.answer([deciding.facts_of(each) for each in found])
         else:
-            self.stdout.write("There are no points: nothing of it was backed up yet.")
+            rows = [row for each in found for row in _rows(each)]
+            self.list_out(rows, COLUMNS, tuple, "There are no points: nothing of it was backed up yet.")
 
 
 def _assignments(name: str) -> list[Assignment]:

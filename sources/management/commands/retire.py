@@ -1,7 +1,6 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
 from sources import retiring
@@ -30,5 +29,4 @@ class Command(VerbCommand):
             changed = verb(sources, by=person())
         names = [each.name for each in sources]
         text = f"{', '.join(names)}: {done}" + ("" if changed else ", as before")
-        facts = {"sources": names, "changed": changed}
-        self.stdout.write(as_json(facts) if options["json"] else one_line(text))
+        self.answer({"sources": names, "changed": changed}, one_line(text))

@@ -16,7 +16,6 @@ from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.backlog.arguments import Examples
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line
 
@@ -59,7 +58,7 @@ class Command(VerbCommand):
         users = users_of([row.name for row in rows])
         facts = [{"name": row.name, "changed_at": row.changed_at, "used_by": users[row.name]} for row in rows]
         empty = f"There are no stored secrets. `{PROGRAM} secrets set NAME` stores one."
-        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
+        self.list_out(facts, COLUMNS, _row, empty)
 
     def _set(self, options: dict[str, Any]) -> None:
         service, name = StoredSecrets(), options["name"]
@@ -69,28 +68,22 @@ class Command(VerbCommand):
             edit = service.edit(row, {"name": name, "value": value})
         facts = {"name": name, "reference": f"stored:{name}", "is_new": edit.changed is None}
         done = "stored" if edit.changed is None else "replaced"
-        text = f"{one_line(name)} is {done}: refer to it as stored:{name}"
-        self.stdout.write(as_json(facts) if options["json"] else text)
+        self.answer(facts, f"{one_line(name)} is {done}: refer to it as stored:{name}")
 
     def _delete(self, options: dict[str, Any]) -> None:
         service, name = StoredSecrets(), options["name"]
         row, shown = service.named(name), one_line(name)
         if uses := service.uses(row):
             raise InUse(". ".join(uses))
-        if not options["yes"] and not self.is_confirmed(f"Delete the secret {shown}? It cannot be had back."):
-            self.stdout.write("nothing was changed")
-            return
-        service.remove([row])
-        self.stdout.write(as_json({"deleted": name}) if options["json"] else f"{shown} is deleted")
+        if self.is_agreed(options, f"Delete the secret {shown}? It cannot be had back."):
+            service.remove([row])
+            self.answer({"deleted": name}, f"{shown} is deleted")
 
     def _rotate(self, options: dict[str, Any]) -> None:
         found = reseal_all(self._show_progress)
-        if options["json"]:
-            facts = {"resealed": found.resealed, "current": found.current, "unopened": found.unopened}
-            self.stdout.write(as_json(facts))
-        else:
-            text = f"{found.resealed:,} sealed anew, {found.current:,} were sealed with the present SECRET_KEY already"
-            self.stdout.write(text)
+        facts = {"resealed": found.resealed, "current": found.current, "unopened": found.unopened}
+        text = f"{found.resealed:,} sealed anew, {found.current:,} were sealed with the present SECRET_KEY already"
+        self.answer(facts, text)
         if found.unopened:
             names = one_line(", ".join(found.unopened))
             raise CommandError(
@@ -98,7 +91,7 @@ class Command(VerbCommand):
                 "SECRET_KEY_FALLBACKS and rotate again, or enter them anew.",
                 returncode=1,
             )
-        if not options["json"]:
+        if not self.json:
             self.stdout.write("Once every process runs with this SECRET_KEY, SECRET_KEY_FALLBACKS may be emptied.")
 
     def _show_progress(self, found: Resealing) -> None:

@@ -45,7 +45,7 @@ class Command(VerbCommand):
             {name: getattr(row, name) for name in names} | {"repository": str(row.repository or "")} for row in rows
         ]
         empty = "The scheduler itself has not been backed up yet: `doctor` says why."
-        self.list_out(facts, COLUMNS, _row, empty, json=options["json"])
+        self.list_out(facts, COLUMNS, _row, empty)
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:

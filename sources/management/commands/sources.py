@@ -8,7 +8,6 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import moment
 from operations.backlog.arguments import number
-from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line, table
 from sources.domain.status import Status
@@ -46,17 +45,10 @@ class Command(VerbCommand):
         ordered = rows.order_by("status_rank", "name").prefetch_related("assignments__policy__schedule")
         found = list(ordered[: options["limit"] + 1])
         facts = _facts(found[: options["limit"]])
-        if options["json"]:
-            self.stdout.write(as_json(facts))
-        elif facts:
-            shown = (
-                (each["name"], each["kind"], each["status"], moment(each["last_backup_at"]),
-                 ", ".join(each["policies"]), each["reason"])
-                for each in facts
-            )  # fmt: skip
-            self.print_out(table(COLUMNS, shown))
-            if len(found) > options["limit"]:
-                self.stdout.write("there are more: ask with --status, --policy or --limit")
+        if facts or self.json:
+            self.answer(facts, lambda: table(COLUMNS, map(_row, facts)))
+        if len(found) > options["limit"] and not self.json:
+            self.stdout.write("there are more: ask with --status, --policy or --limit")
         if not facts:
             missing = "no source matches" if Source.objects.exists() else f"there are no sources yet. {FIRST_STEPS}."
             raise CommandError(missing, returncode=1)
@@ -74,8 +66,8 @@ class Command(VerbCommand):
             {"policy": str(each.policy), "status": each.status} | {name: getattr(each, name) for name in names}
             for each in assignments
         ]
-        if options["json"]:
-            self.stdout.write(as_json(facts | {"assignments": under}))
+        if self.json:
+            self.answer(facts | {"assignments": under})
             return
         self.stdout.write(f"{one_line(source)} ({source.get_kind_display()}): {facts['status']}")
         self.stdout.write(one_line(facts["reason"]))
@@ -86,6 +78,11 @@ class Command(VerbCommand):
                 for each in under
             )  # fmt: skip
             self.print_out(table(OF_ASSIGNMENT, rows))
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    policies = ", ".join(facts["policies"])
+    return facts["name"], facts["kind"], facts["status"], moment(facts["last_backup_at"]), policies, facts["reason"]
 
 
 def _facts(sources: QuerySet[Any] | list[Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations.backlog.attention import attention
-from operations.backlog.facts import as_json
 from operations.backlog.summary import summary as backlog_summary
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line, table
@@ -36,17 +35,17 @@ class Command(VerbCommand):
         around = replace(backlog_summary(now), dead_letters=0)
         lines = [line for line in attention(around) if line not in of_sources]
         wanted = with_status(Source.objects.all(), now).filter(status__in=NEEDS_A_PERSON)
-        worst = list(wanted.order_by("status_rank", "name")[: None if options["json"] else SHOWN])
+        worst = list(wanted.order_by("status_rank", "name")[: None if self.json else SHOWN])
         reasons = reasons_of(worst, now)
         rows = [(each.name, each.status.value, reasons[each.pk]) for each in worst]
-        if options["json"]:
+        if self.json:
             facts = {
                 "sentence": found.sentence, "is_well": found.is_well and not lines, "total": found.total,
                 "protected": found.protected, "in_need": found.in_need, "dead_letters": found.dead_letters,
                 "held": around.held, "attention": lines, "by_status": found.by_status,
                 "sources": [dict(zip(("name", "status", "reason"), row, strict=True)) for row in rows],
             }  # fmt: skip
-            self.stdout.write(as_json(facts))
+            self.answer(facts)
         else:
             sentence = f"{found.sentence}." if found.total else f"{found.sentence}. {FIRST_STEPS}."
             self._print(rows, [*lines, sentence], found)
