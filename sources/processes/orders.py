@@ -17,12 +17,18 @@ LONGEST_ANSWER = 2**26
 
 def answer(orders: Mapping[str, str]) -> None:
     """Do what the order says, and print what comes of it. `orders`: the name of a function → its module."""
-    order = json.load(sys.stdin)
+    order = received()
+    do = order.pop("do")
+    say({"answer": getattr(import_module(orders[do]), do)(**order)})
+
+
+def received() -> dict[str, Any]:
+    """The order, whose umask and bound of memory are this process's from now on."""
+    order: dict[str, Any] = json.load(sys.stdin)
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):
         bound_memory(memory)
-    do = order.pop("do")
-    say({"answer": getattr(import_module(orders[do]), do)(**order)})
+    return order
 
 
 def say(line: dict[str, Any]) -> None:

@@ -5,9 +5,6 @@ Its one order is a JSON object on standard input. It prints a line of JSON for e
 it lives, and at its end one with the answer. Without Django.
 """
 
-import json
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +13,10 @@ from typing import Any
 from delivery.redaction import redacted
 from sources.engines.base import SourceSpec
 from sources.engines.work import Stop
-from sources.processes.orders import bound_memory, say
+from sources.processes.orders import received, say
 from sources.processes.programs import ProgramMissing
-from sources.restores import back, database, database_file, database_mariadb, drilling
-from sources.restores.drilling import Drilled
+from sources.restores import back, drilling
+from sources.restores.drilling import DATABASES, Drilled
 from sources.restores.scratch import Scratch
 from sources.storage import restoring, runs
 from sources.storage.directories import missing
@@ -50,10 +47,8 @@ def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Repor
 
 def create_database(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
     """Restore a dump as a new database."""
-    return CREATED[source.kind](wish, store, source, cache, _say_step)
-
-
-CREATED = {"postgresql": database.create, "mariadb": database_mariadb.create, "sqlite": database_file.create}
+    report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step)
+    return report
 
 
 def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any], newest: str) -> Drilled:
@@ -101,8 +96,4 @@ def _say_step(step: Step) -> None:
 
 def main() -> None:
     Stop.listen()
-    order = json.load(sys.stdin)
-    os.umask(order.pop("umask"))
-    if memory := order.pop("memory"):
-        bound_memory(memory)
-    say({"answer": answer(order)})
+    say({"answer": answer(received())})

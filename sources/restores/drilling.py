@@ -18,8 +18,8 @@ from pathlib import Path
 
 from jobs.formatting import several
 from sources.engines.limits import Space
-from sources.restores import scratch_database, scratch_file, scratch_mariadb
-from sources.restores.scratch import Scratch
+from sources.restores import mariadb, postgresql, sqlite
+from sources.restores.scratch import Database, Scratch
 from sources.storage import restoring, runs
 from sources.storage.checking import GONE
 from sources.storage.files import Kept, differs
@@ -33,12 +33,8 @@ ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 SHOWN = 3
 
 
-SERVERS = {
-    "postgresql": scratch_database.restored,
-    "mariadb": scratch_mariadb.restored,
-    "sqlite": scratch_file.restored,
-}
-"""Kind of source → what restores its dump."""
+DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
+"""Kind of source → what restores its dump: `create`, as a new database there; `drill`, into scratch space."""
 
 
 @dataclass
@@ -79,8 +75,8 @@ def drill(
         return Drilled(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], cache) as tree:
-        load, files = SERVERS.get(tree.header.source_kind), folder / "files"
-        sample = _sample(tree, space.room(), is_whole=load is not None)
+        kind, files = DATABASES.get(tree.header.source_kind), folder / "files"
+        sample = _sample(tree, space.room(), is_whole=kind is not None)
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = restoring.restore(Wish(assignment, points[-1], files, paths), store, cache, on_step)
@@ -91,8 +87,8 @@ def drill(
             named = "; ".join((report.failed or wrong)[:SHOWN])
             of_all = f"{len(wrong)} of {several(done.files, 'file')}"
             done.error = f"{of_all} did not come back as its manifest says: {named}"
-        elif load:
-            database = load(files, folder, scratch, space, store)
+        elif kind:
+            database: Database = kind.drill(files, folder, scratch, space, store)
             done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])
         return done
 

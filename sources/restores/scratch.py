@@ -1,4 +1,5 @@
-"""Where drills write, and the server of its own that a dump is restored into and counted in, table by table.
+"""Where drills write, and the server of its own that a dump is restored into and counted in, table by table. How
+programs of databases are run, in drills and restores.
 
 What a dump holds is run by that server, as an account without rights where that is possible. It listens to no network,
 and ends with the process that started it, however that ends.
@@ -13,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from sources.engines.limits import Space
 from sources.processes import runner
@@ -26,6 +28,23 @@ NAME = "backupsched_drill"
 START_SECONDS = 60.0
 KEPT = 20
 COUNTED = re.compile(r"(\d+)\D(\d+)")
+
+
+def ran(
+    store: Store,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    on_line: Callable[[str], None] = lambda line: None,
+    sign_of_life: Callable[[], object] | None = None,
+    **how: Any,
+) -> Ended:
+    """Run a program until it exits, however long it says nothing. `how`: more of its `Command`. Raises: Stopped,
+    OSError."""
+    command = Command(argv, environment, stall_timeout=math.inf, grace=store.grace, **how)
+    ended = runner.run(command, stop=store.stop, on_line=on_line, sign_of_life=sign_of_life)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    return ended
 
 
 @dataclass(frozen=True)
@@ -136,28 +155,10 @@ class Server:
                 done.wrong.append(f"table {name} {there}, and the dump holds {number:,}")
         return done
 
-    def run(
-        self,
-        argv: tuple[str, ...],
-        on_line: Callable[[str], None] = lambda line: None,
-        *,
-        given: bytes = b"",
-        reads: int | None = None,
-    ) -> Ended:
-        command = Command(
-            argv,
-            self.environment(),
-            stall_timeout=math.inf,
-            grace=self.store.grace,
-            given=given,
-            reads=reads,
-            inherited=self.inherited,
-            account=self.scratch.account,
-        )
-        ended = runner.run(command, stop=self.store.stop, on_line=on_line, sign_of_life=self._check_room)
-        if ended.ending is Ending.STOPPED:
-            raise Stopped
-        return ended
+    def run(self, argv: tuple[str, ...], on_line: Callable[[str], None] = lambda line: None, **given: Any) -> Ended:
+        """`given`: its standard input, as `Command` has it."""
+        own = {"inherited": self.inherited, "account": self.scratch.account}
+        return ran(self.store, argv, self.environment(), on_line, self._check_room, **own, **given)
 
     def _check_room(self) -> None:
         if lack := self.space.lack():

@@ -22,7 +22,7 @@ from sources.engines.mariadb import engine, reading
 from sources.models import Source
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended, Ending
-from sources.restores import database_mariadb, drilling, scratch_mariadb
+from sources.restores import drilling, mariadb
 from sources.restores.scratch import Scratch
 from sources.storage import manifests
 from sources.storage.location import Location, of_directory
@@ -109,23 +109,23 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
 
     def restore(name: str) -> Report:
         wish = Wish("copy", POINT, Path(name))
-        return database_mariadb.create(wish, store, source, tmp_path / "trees", lambda step: None)
+        return mariadb.create(wish, store, source, tmp_path / "trees", lambda step: None)
 
     restore("shop2")
     assert contents(server, "shop2") == contents(server, "shop")
     with pytest.raises(Refused, match="there is a database 'shop2'"):
         restore("shop2")
-    server.sql(f"CREATE TABLE {database_mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
+    server.sql(f"CREATE TABLE {mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
     restore("shop2")
     assert contents(server, "shop2") == contents(server, "shop"), "what an interrupted one left is made anew"
-    load = database_mariadb._Server.load
+    load = mariadb.AtSource.load
 
     def overtaken(self: Any, *given: Any) -> None:
         monkeypatch.undo()
         restore("shop3")
         load(self, *given)
 
-    monkeypatch.setattr(database_mariadb._Server, "load", overtaken)
+    monkeypatch.setattr(mariadb.AtSource, "load", overtaken)
     with pytest.raises(StorageFailed, match="another restore made the database 'shop3'"):
         restore("shop3")
     assert contents(server, "shop3") == contents(server, "shop")
@@ -137,7 +137,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
         finally:
             self.source = dataclasses.replace(source, port=free_port(source.address))
 
-    monkeypatch.setattr(database_mariadb._Server, "load", fails_and_then_is_away)
+    monkeypatch.setattr(mariadb.AtSource, "load", fails_and_then_is_away)
     with pytest.raises(StorageFailed, match="Unknown column 'nonsense'"):
         restore("shop4")
 
@@ -220,7 +220,7 @@ def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Pa
     (files / "database.sql").write_text(HOSTILE.format(folder=open_folder))
     store = Store(of_directory(tmp_path), threading.Event())
     where = Scratch(str(work), 0, account=ACCOUNT)
-    found = scratch_mariadb.restored(files, work, where, Space(None, 0), store)
+    found = mariadb.drill(files, work, where, Space(None, 0), store)
     assert list(open_folder.iterdir()) == []
     assert found.tables == {"`t`": 2}
     messages = "\n".join([*found.notes, *found.wrong])

@@ -18,7 +18,7 @@ import pytest
 
 from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
-from sources.restores import database_file, drilling
+from sources.restores import drilling, sqlite
 from sources.restores.scratch import Scratch
 from sources.storage import manifests
 from sources.storage.location import Location, of_directory
@@ -210,7 +210,7 @@ def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, 
 
     def restore() -> Report:
         wish = Wish("copy", point, Path("again.sqlite3"))
-        return database_file.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
+        return sqlite.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
 
     assert restore().failed == []
     again = shop.with_name("again.sqlite3")
@@ -231,5 +231,5 @@ def test_a_point_of_restic_is_counted_and_restored_as_well(shop: Path, tmp_path:
     found = drilling.drill(store, task.folder, tmp_path / "trees", Scratch(str(tmp_path / "drills"), 0))
     assert (found.error, found.tables["filler"]) == ("", ROWS)
     wish = Wish(task.folder, found.point, Path("again.sqlite3"))
-    database_file.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
+    sqlite.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
     assert rows_of(shop.with_name("again.sqlite3")) == rows_of(shop)

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from sources.engines.base import SourceSpec
-from sources.restores import back, database
+from sources.restores import back, postgresql
 from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Store
 from tests.sources.engines import peers
@@ -158,11 +158,11 @@ def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
         wish = Wish(
             ASSIGNMENT, result.snapshot.split("/")[-2] if "/" in result.snapshot else result.snapshot, Path("shop2")
         )
-        database.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
+        postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
         with pytest.raises(Refused, match="there is a database 'shop2'"):
-            database.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
+            postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
         with pytest.raises(Refused):
-            database.create(replace(wish, target=Path(source.path)), built.store, source, tmp_path / "cache", print)
+            postgresql.create(replace(wish, target=Path(source.path)), built.store, source, tmp_path / "cache", print)
         with psycopg.connect(**connection.get_connection_params() | {"dbname": "shop2"}) as restored:
             rows = restored.execute("SELECT count(*), min(text) FROM restore_test").fetchone()
         assert rows == (1000, "x" * 100)

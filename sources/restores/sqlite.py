@@ -1,14 +1,20 @@
-"""Restores a SQLite database as a new file beside its source, never over one that is there. Without Django."""
+"""Restores a SQLite database as a new file beside its source, never over one that is there. A drill opens it for
+reading, checks it whole, and counts it table by table, as an account without rights where that is possible: its bytes
+come from outside. Without Django.
+"""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sources.engines.base import SourceSpec
-from sources.engines.sqlite.engine import DATABASE
+from sources.engines.base import RunEnded, SourceSpec
+from sources.engines.limits import Space
+from sources.engines.sqlite.engine import DATABASE, PROGRAM, judge
+from sources.restores.scratch import Database, Scratch, ran
 from sources.storage import restoring
 from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Store
@@ -45,6 +51,27 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
         except FileExistsError:
             raise Refused(f"there is a file {file} already; name one that is not there") from None
     return replace(report, target=f"{source.name}: {file}")
+
+
+def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
+    """Look into the database that lies in `files`. Raises: Stopped, OSError."""
+    if scratch.account:
+        for each in (files, files / DATABASE):
+            os.chown(each, *scratch.account, follow_symlinks=False)
+    argv = (*PROGRAM, "check", str(files / DATABASE), *map(str, scratch.account or ()))
+    tables = dict[str, int]()
+
+    def take(line: str) -> None:
+        with suppress(ValueError):
+            if "table" in (said := json.loads(line)):
+                tables[said["table"]] = said["rows"]
+
+    ended = ran(store, argv, on_line=take)
+    try:
+        found = judge(ended, DATABASE)
+    except RunEnded as error:
+        return Database(wrong=[str(error)])
+    return Database(tables, notes=found["unread"])
 
 
 @contextmanager

@@ -1,16 +1,21 @@
-"""Restores a dump as a new database at its source, never over one that is there. Without Django.
+"""Restores a dump as a new database at its PostgreSQL server, never over one that is there; a drill, into a server of
+its own, which lives for that only. Without Django.
 
 It is made under another name, `<name>.unfinished`, and gets its own when it is whole. So one that has the name is
 whole, and what a killed restore left is dropped by the next one of that name, with what its server still does there.
 
 Roles that the dump needs and the server has no longer are made again, as the `globals.sql` of the point says. One that
 is there stays as it is: the file would give it the password and the rights of the day of the backup.
+
+In a drill it is restored by a role that owns one database and may do nothing else. Owners, grants and what only a
+superuser can make are left out; roles that policies name are made without rights.
 """
 
-import math
+import os
 import re
+import signal
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +23,15 @@ from typing import Any
 
 from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
+from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
 from sources.engines.pg_dump import errors_of as message_of
-from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
-from sources.processes.runner import Command, Ending
-from sources.restores.scratch_database import IDENTIFIER
+from sources.processes.runner import Ended
+from sources.restores.scratch import NAME, Database, Scratch, Server, ran
 from sources.storage import restoring
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
-from sources.storage.store import Stopped, Store
+from sources.storage.store import Store
 from sources.storage.trees import opened
 
 CONNECT_SECONDS = 30
@@ -38,9 +43,31 @@ MAKE_IT = (
     "the role that restores may not make {0}: let one with CREATEROLE run `CREATE ROLE {0}` there (globals.sql of the "
     "point says with which rights), and restore again"
 )
+IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
 CREATED = re.compile(rf"(?:CREATE|ALTER) ROLE ({IDENTIFIER})(?: .*)?;")
 GRANTED = re.compile(rf"GRANT {IDENTIFIER} TO ({IDENTIFIER})(?: .*)?;")
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
+
+SETTINGS = {
+    "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",
+    "full_page_writes": "off", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
+    "max_connections": "10", "shared_buffers": "32MB",
+}  # fmt: skip
+LEFT_OUT = (
+    "--no-owner",
+    "--no-privileges",
+    "--no-tablespaces",
+    "--no-publications",
+    "--no-security-labels",
+    "--no-subscriptions",
+)
+COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")
+CREATE_ROLE = re.compile(rf"CREATE ROLE ({IDENTIFIER});")
+ENCODING = re.compile(r"SET client_encoding = '(\w+)';")
+ERROR = "pg_restore: error: "
+NOT_HERE = re.compile(
+    "permission denied|must be superuser|must be owner of extension|is not available|extension .* does not exist"
+)
 
 
 def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
@@ -143,15 +170,8 @@ def _restore_into(database: str, program: str, dump: Path, store: Store, source:
     from psycopg.conninfo import make_conninfo
 
     given = make_conninfo(dbname=database, **libpq_parameters(source.secret, source.options))
-    command = Command(
-        (program, "--exit-on-error", "--no-password", f"--dbname={given}", str(dump)),
-        connection_environment(source, CONNECT_SECONDS),
-        stall_timeout=math.inf,
-        grace=store.grace,
-    )
-    ended = runner.run(command, stop=store.stop)
-    if ended.ending is Ending.STOPPED:
-        raise Stopped
+    argv = (program, "--exit-on-error", "--no-password", f"--dbname={given}", str(dump))
+    ended = ran(store, argv, connection_environment(source, CONNECT_SECONDS))
     if ended.exit_code:
         message = message_of(ended) or f"code {ended.exit_code}"
         missing = LACKS_A_ROLE.search("\n".join(ended.last_lines))
@@ -171,3 +191,89 @@ def _connected(source: SourceSpec) -> Any:
     }  # fmt: skip
     given = make_conninfo(**{name: value for name, value in parameters.items() if value})
     return psycopg.connect(given, autocommit=True)
+
+
+def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
+    """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
+    server = _Scratch(folder / "data", scratch, space, store)
+    if scratch.account:
+        for each in (files, *files.iterdir()):
+            os.chown(each, *scratch.account, follow_symlinks=False)
+    encoding, expected = server.look_into(files / DATABASE)
+    roles = [found[1] for line in _lines(files / GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    with server.running(server.made(), signal.SIGINT):
+        server.psql("postgres", [f"CREATE ROLE {each};" for each in roles])
+        ended = server.psql("postgres", [
+            "\\set ON_ERROR_STOP 1",
+            f"CREATE ROLE {NAME} LOGIN BYPASSRLS;",
+            f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0;",
+        ])  # fmt: skip
+        if ended.exit_code:
+            raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
+        return server.count(server.load(files / DATABASE), expected)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    if file.exists():
+        with file.open(errors="replace") as lines:
+            yield from lines
+
+
+class _Scratch(Server):
+    count_rows = "SELECT {}, count(*) FROM ONLY {};"
+
+    def environment(self) -> dict[str, str]:
+        return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
+
+    def is_up(self) -> bool:
+        return self.psql("postgres", ["SELECT;"]).exit_code == 0
+
+    def look_into(self, dump: Path) -> tuple[str, dict[str, int]]:
+        """The encoding of a dump, and how many rows it holds of each table."""
+        encoding, table, rows = ["UTF8"], [""], dict[str, int]()
+
+        def take(line: str) -> None:
+            if table[0]:
+                if line == "\\.":
+                    table[0] = ""
+                else:
+                    rows[table[0]] += 1
+            elif found := COPY.fullmatch(line):
+                table[0] = found[1]
+                rows.setdefault(found[1], 0)
+            elif found := ENCODING.fullmatch(line):
+                encoding[0] = found[1]
+
+        ended = self.run((self.program("pg_restore"), "--section=data", "--file=-", str(dump)), take)
+        if ended.exit_code:
+            raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
+        return encoding[0], rows
+
+    def program(self, name: str) -> str:
+        return str(Path(self.scratch.programs) / name)
+
+    def made(self) -> tuple[str, ...]:
+        """Returns its command."""
+        self.make(
+            self.program("initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
+            "--locale=C", "--no-sync", "--no-instructions",
+        )  # fmt: skip
+        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        return self.program("postgres"), f"-D{self.data}", *settings
+
+    def load(self, dump: Path) -> Database:
+        errors = list[str]()
+
+        def take(line: str) -> None:
+            if line.startswith(ERROR):
+                errors.append(line.removeprefix(ERROR).removeprefix("could not execute query: "))
+
+        argv = (self.program("pg_restore"), *LEFT_OUT, f"--dbname={NAME}", f"--username={NAME}", str(dump))
+        return self.judge(self.run(argv, take), errors, lambda error: NOT_HERE.search(error) is not None)
+
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        return self.psql(NAME, statements, on_line)
+
+    def psql(self, user: str, lines: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        options = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", f"--username={user}", f"--dbname={user}")
+        return self.run((self.program("psql"), *options), on_line, given="\n".join(lines).encode())
