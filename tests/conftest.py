@@ -17,10 +17,11 @@ from backupsched.embedded import Server
 from jobs import throttles
 from jobs.handlers import Kind, registry
 from tests.copied_database import django_db_modify_db_settings
+from tests.jobs.worker_processes import programs, workers
 from tests.orders_run_here import orders_run_here
 from tests.pooler import pooled_url
 
-__all__ = ["django_db_modify_db_settings", "orders_run_here", "pooled_url"]
+__all__ = ["django_db_modify_db_settings", "orders_run_here", "pooled_url", "programs", "workers"]
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 

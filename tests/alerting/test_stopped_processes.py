@@ -3,7 +3,6 @@
 import os
 import signal
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from django_q.models import Task
@@ -48,22 +47,18 @@ def beat() -> datetime:
     return eventually(lambda: Worker.objects.filter(heartbeat_at__gt=before).first()).heartbeat_at
 
 
-def test_a_worker_and_a_qcluster_that_stand_or_die_are_noticed_within_two_periods(tmp_path: Path) -> None:
+def test_a_worker_and_a_qcluster_that_stand_or_die_are_noticed_within_two_periods(programs: Programs) -> None:
     """By what they have written: the watch is asked about the instants, so nothing hangs on how long a test takes."""
     install()
-    programs = Programs(tmp_path)
-    try:
-        cluster = programs.run("manage.py", "qcluster", **LEASE)
-        worker = programs.run("manage.py", "worker", "--queues", "default", **LEASE)
-        for process, subject, lives, stop in (
-            (cluster, NO_TICK, ticked, signal.SIGKILL),
-            (worker, NO_WORKER, beat, signal.SIGSTOP),
-            (worker, NO_WORKER, beat, signal.SIGKILL),
-        ):
-            os.killpg(process.pid, signal.SIGCONT)
-            assert subject not in broken(lives() + PERIOD * 0.9)
-            os.killpg(process.pid, stop)
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            assert subject in broken(database_clock() + 2 * PERIOD)
-    finally:
-        programs.end()
+    cluster = programs.run("manage.py", "qcluster", **LEASE)
+    worker = programs.run("manage.py", "worker", "--queues", "default", **LEASE)
+    for process, subject, lives, stop in (
+        (cluster, NO_TICK, ticked, signal.SIGKILL),
+        (worker, NO_WORKER, beat, signal.SIGSTOP),
+        (worker, NO_WORKER, beat, signal.SIGKILL),
+    ):
+        os.killpg(process.pid, signal.SIGCONT)
+        assert subject not in broken(lives() + PERIOD * 0.9)
+        os.killpg(process.pid, stop)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert subject in broken(database_clock() + 2 * PERIOD)

@@ -12,7 +12,6 @@ from chaos.server import CrashingServer
 from chaos.small_disk import SmallDisk
 from jobs.states import AttemptOutcome, Status
 from tests.copied_database import copy_tables
-from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -49,21 +48,12 @@ def server(disk: SmallDisk, django_db_setup: None) -> Iterator[CrashingServer]:
     server.destroy()
 
 
-@pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[WorkerProcesses]:
-    workers = WorkerProcesses(tmp_path)
-    yield workers
-    workers.end()
-
-
-def test_a_worker_waits_for_room_when_the_embedded_server_was_killed_on_a_full_disk(
-    disk, server, start_worker, tmp_path
-):
+def test_a_worker_waits_for_room_when_the_embedded_server_was_killed_on_a_full_disk(disk, server, workers, tmp_path):
     embedded = {"DATABASE_URL": "", "BACKUPSCHED_VAR": str(disk.directory)}
     copy_tables(server.url())
     with server.connect("backupsched") as connection:
         connection.execute(PUT, [str(tmp_path / "gate"), str(tmp_path / "started")])
-    worker = start_worker(**embedded)
+    worker = workers(**embedded)
     eventually((tmp_path / "started").exists)
 
     postmaster = server.status().pid
@@ -73,14 +63,14 @@ def test_a_worker_waits_for_room_when_the_embedded_server_was_killed_on_a_full_d
 
     def says_that_it_is_full() -> bool:
         disk.fill()  # what the dead server has freed
-        return "is full" in start_worker.log(0)
+        return "is full" in workers.log(0)
 
     eventually(says_that_it_is_full)
     disk.make_room()
-    eventually(lambda: "the database answers again" in start_worker.log(0))
+    eventually(lambda: "the database answers again" in workers.log(0))
     with server.connect("backupsched") as connection:
         history = "SELECT outcome FROM jobs_attempt"
         eventually(lambda: connection.execute(history).fetchall() == [(AttemptOutcome.SUCCEEDED,)])
     assert worker.poll() is None
-    assert start_worker.log(0).count("is full") == 1
-    assert "Traceback" not in start_worker.log(0)
+    assert workers.log(0).count("is full") == 1
+    assert "Traceback" not in workers.log(0)

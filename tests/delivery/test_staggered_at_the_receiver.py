@@ -1,7 +1,6 @@
 """A staggered batch as its receiver sees it: a real worker promotes, claims and delivers."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
 from tests.jobs.spread import most_within
-from tests.jobs.throttling.counting_receiver import counting_receiver
-from tests.jobs.throttling.delivering_workers import delivering_workers
+from tests.jobs.throttling.counting_receiver import counting_receiver, start_delivering
+from tests.jobs.worker_processes import Programs
 from tests.waiting import eventually
 
 COUNT, WINDOW_FOR = 400, 10
@@ -20,9 +19,9 @@ COUNT, WINDOW_FOR = 400, 10
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_events_arrive_spread_over_the_window(tmp_path: Path) -> None:
-    with counting_receiver(answers_after=0.0) as receiver, delivering_workers(tmp_path) as start:
-        start()
+def test_events_arrive_spread_over_the_window(programs: Programs) -> None:
+    with counting_receiver(answers_after=0.0) as receiver:
+        start_delivering(programs)
         eventually(Worker.objects.exists)
         schedule = Schedule.objects.create(
             name="batch", cron="0 0 1 1 *", kind="http_callback", event_count=COUNT, window_for=WINDOW_FOR,

@@ -1,6 +1,5 @@
 """Real processes that sweep: a qcluster by its schedule, and a worker when there is no qcluster."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,7 +13,6 @@ from jobs.retries.sweeps import slot
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
 from tests.factories import make_record
-from tests.jobs.worker_processes import Programs
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -39,13 +37,6 @@ call_command("qcluster")
 """
 
 
-@pytest.fixture
-def start(tmp_path) -> Iterator[Programs]:
-    programs = Programs(tmp_path)
-    yield programs
-    programs.end()
-
-
 def make_waiting(age: timedelta) -> BacklogRecord:
     now = database_clock()
     values = {"inserted_at": now - age, "run_after": now + timedelta(days=360) - age, "failures": 5}
@@ -63,7 +54,7 @@ def is_ready(record: BacklogRecord) -> bool:
     return record.status == Status.READY
 
 
-def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(start, capsys):
+def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(programs, capsys):
     old, older = make_waiting(timedelta(days=100)), make_waiting(timedelta(days=300))
     call_command("install_schedules")
     # only this one is due, and the tick, which would sweep what is overdue, is not there
@@ -72,24 +63,24 @@ def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(start, capsy
     began = slot(TIERS[4], database_clock())
     PeriodicTask.objects.update(next_run=began)
 
-    start.run("-c", CLUSTER)
+    programs.run("-c", CLUSTER)
     try:
         eventually(lambda: is_ready(old))
         # django-q2 writes its own row after the task has ended
         eventually(lambda: Success.objects.filter(func="jobs.periodic.process_backlog"))
     except AssertionError:
-        raise AssertionError(start.log()) from None
+        raise AssertionError(programs.log()) from None
     assert not is_ready(older)
     assert Success.objects.get().result == "1 ready"
     assert Sweep.objects.get().max_age_days == 180
     assert PeriodicTask.objects.get().next_run == began + timedelta(hours=96)
 
 
-def test_a_worker_runs_the_sweeps_that_are_overdue_when_there_is_no_qcluster(start):
+def test_a_worker_runs_the_sweeps_that_are_overdue_when_there_is_no_qcluster(programs):
     records = [make_waiting(timedelta(days=days)) for days in (5, 179, 359)]
-    start.run("-c", IMPATIENT)
+    programs.run("-c", IMPATIENT)
     try:
         eventually(lambda: all(is_ready(record) for record in records), 3 * PATIENCE)
     except AssertionError:
-        raise AssertionError(start.log()) from None
+        raise AssertionError(programs.log()) from None
     assert Sweep.objects.filter(swept__gt=0).exists()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, repeat
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,6 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from jobs.worker import hints
 from jobs.worker.hints import Hints
-from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
 SOON = 0.005
@@ -52,15 +50,11 @@ def test_a_trickle_is_looked_for_as_soon_as_single_jobs(monkeypatch, apart):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_what_comes_while_its_sender_is_silent_is_found_by_a_worker(monkeypatch, tmp_path: Path):
+def test_what_comes_while_its_sender_is_silent_is_found_by_a_worker(monkeypatch, workers):
     monkeypatch.setattr(wakeups, "QUIET_SECONDS", SILENT_FOR)
     monkeypatch.setattr(wakeups, "_last_sent", {})
     unfinished = BacklogRecord.objects.exclude(status=Status.SUCCEEDED)
-    workers = WorkerProcesses(tmp_path)
-    try:
-        workers(WORKER_POLL="3600", WORKER_QUIET=str(SILENT_FOR))
-        for number in range(2):
-            enqueue("quick", [(str(number), {})], queue="default")
-            eventually(lambda: not unfinished.exists())
-    finally:
-        workers.end()
+    workers(WORKER_POLL="3600", WORKER_QUIET=str(SILENT_FOR))
+    for number in range(2):
+        enqueue("quick", [(str(number), {})], queue="default")
+        eventually(lambda: not unfinished.exists())

@@ -11,10 +11,10 @@ from django.db import connection
 
 from jobs import backlog, wakeups
 from jobs.clock import database_clock
-from jobs.models import Attempt, BacklogRecord, Hold, PausedQueue, RetryPolicy
+from jobs.models import Attempt, BacklogRecord, Hold, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from tests.factories import status_of
-from tests.jobs.worker_processes import BEATING_LEASE, database_url
+from tests.jobs.worker_processes import BEATING_LEASE, database_url, once, outcomes_of
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -23,29 +23,14 @@ FEW = 6
 """Questions of an idle worker, over which their pace is taken."""
 
 
-def put(kind: str, tmp_path: Path, **fields: object) -> BacklogRecord:
-    payload = {"gate": str(tmp_path / f"{kind}-gate"), "started": str(tmp_path / f"{kind}-started")}
-    defaults = {"queue": "default", "subject": kind, "status": Status.READY, "run_after": database_clock()}
-    return BacklogRecord.objects.create(kind=kind, payload=payload, **{**defaults, **fields})
-
-
-def once() -> RetryPolicy:
-    return RetryPolicy.objects.create(name="once", algorithm="constant", max_failures=1)
-
-
-def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
-    return [AttemptOutcome(outcome) for outcome in record.attempts.order_by("number").values_list("outcome", flat=True)]
-
-
 @pytest.mark.promise
 def test_a_cancel_a_pause_and_the_longest_time_of_a_kind_stop_what_they_name_long_before_the_next_heartbeat(
-    workers, tmp_path
+    workers,
 ):
     kinds = ["hang", "hang async"]
-    cancelled, too_long = [put(kind, tmp_path) for kind in kinds], put("short hang", tmp_path, retry_policy=once())
+    cancelled, too_long = [workers.put(kind) for kind in kinds], workers.put("short hang", retry_policy=once())
     workers()
-    for kind in kinds:
-        eventually((tmp_path / f"{kind}-started").exists)
+    workers.wait_for(*kinds)
     backlog.cancel([record.pk for record in cancelled])
     eventually(lambda: [status_of(record) for record in cancelled] == [Status.CANCELLED] * 2)
     assert [outcomes_of(record) for record in cancelled] == [[AttemptOutcome.CANCELLED]] * 2
@@ -53,8 +38,8 @@ def test_a_cancel_a_pause_and_the_longest_time_of_a_kind_stop_what_they_name_lon
     assert outcomes_of(too_long) == [AttemptOutcome.FAILED]
 
     PausedQueue.objects.create(name="default")
-    held = put("quick", tmp_path)
-    other = put("quick", tmp_path, queue="backups", subject="other")
+    held = workers.put("quick")
+    other = workers.put("quick", queue="backups", subject="other")
     wakeups.notify("default")
     wakeups.notify("backups")
     eventually(lambda: Attempt.objects.filter(record=other).exists() or status_of(other) == Status.WAITING)
@@ -65,45 +50,44 @@ def test_a_cancel_a_pause_and_the_longest_time_of_a_kind_stop_what_they_name_lon
 
 
 @pytest.mark.promise
-def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(workers, tmp_path):
-    stopped = put("hang", tmp_path)
-    sent = put("hang async", tmp_path)
+def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(workers):
+    stopped = workers.put("hang")
+    sent = workers.put("hang async")
     workers()
-    for kind in ("hang", "hang async"):
-        eventually((tmp_path / f"{kind}-started").exists)
+    workers.wait_for("hang", "hang async")
     backlog.hold("a bad day", by="kim")
     eventually(lambda: status_of(stopped) == Status.READY)
     assert outcomes_of(stopped) == [AttemptOutcome.RELEASED]
     assert BacklogRecord.objects.get(pk=stopped.pk).failures == 0
     assert "everything is on hold: stopping what runs here (1)" in workers.log()
     assert status_of(sent) == Status.RUNNING  # what it sent cannot be taken back
-    (tmp_path / "hang-gate").touch()
+    workers.let_go("hang")
     backlog.release(by="kim")
     eventually(lambda: status_of(stopped) == Status.SUCCEEDED)
 
 
 @pytest.mark.promise
-def test_a_heartbeat_finds_a_hold_that_sent_no_notice(workers, tmp_path):
-    record = put("hang", tmp_path)
+def test_a_heartbeat_finds_a_hold_that_sent_no_notice(workers):
+    record = workers.put("hang")
     workers(**BEATING_LEASE)
-    eventually((tmp_path / "hang-started").exists)
+    workers.wait_for("hang")
     Hold.objects.create(reason="a bad day", by="kim")
     eventually(lambda: status_of(record) == Status.READY)
     assert set(outcomes_of(record)) == {AttemptOutcome.RELEASED}
 
 
 @pytest.mark.promise
-def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers, tmp_path):
-    cancelled, too_long = put("hang", tmp_path), put("short unresponsive", tmp_path, retry_policy=once())
+def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers):
+    cancelled, too_long = workers.put("hang"), workers.put("short unresponsive", retry_policy=once())
     workers(**BEATING_LEASE)
-    eventually((tmp_path / "hang-started").exists)
+    workers.wait_for("hang")
     BacklogRecord.objects.filter(pk=cancelled.pk).update(cancel_requested_at=database_clock())
     eventually(lambda: status_of(cancelled) == Status.CANCELLED)
     eventually(lambda: status_of(too_long) == Status.FAILED)
     assert outcomes_of(too_long)[-1] == AttemptOutcome.RESCUED
 
 
-def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):
+def test_an_idle_worker_asks_at_most_one_question_a_second(workers):
     log = Path(os.environ["BACKUPSCHED_TEST_VAR"]) / "postgres" / "server.log"
     beginning = log.stat().st_size
     workers(DATABASE_URL=f"{database_url()}?options=-c%20log_statement%3Dall&application_name=idle-worker")

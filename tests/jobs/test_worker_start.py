@@ -1,8 +1,6 @@
 """`manage.py worker` as a process, started while the database is away, or where it will never be let in."""
 
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -11,13 +9,6 @@ from tests.jobs.worker_processes import Programs, database_url
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Iterator[Programs]:
-    programs = Programs(tmp_path)
-    yield programs
-    programs.end()
 
 
 def start(programs: Programs, url: str) -> "subprocess.Popen[bytes]":

@@ -1,15 +1,22 @@
-"""Starts workers and other programs of the project as processes of their own, and kills what is left of them."""
+"""Starts workers and other programs of the project as processes of their own, and kills what is left of them: the
+fixtures `workers` and `programs`."""
 
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pytest
 from django.conf import settings
 from django.db import connection
 
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, RetryPolicy
+from jobs.states import AttemptOutcome, Status
 from tests.waiting import eventually
 
 LEASE_SECONDS = 2
@@ -76,3 +83,41 @@ class WorkerProcesses(Programs):
         process = self.run(str(SCRIPT), str(grace), **{**LONG_LEASE, "WORKER_READY": str(ready), **environment})
         eventually(ready.exists)
         return process
+
+    def put(self, kind: str, **fields: Any) -> BacklogRecord:
+        """A ready record. One that hangs is waited for with `wait_for`, and ends when it is `let_go`."""
+        payload = {"gate": str(self.directory / f"{kind}-gate"), "started": str(self.directory / f"{kind}-started")}
+        facts = {"queue": "default", "subject": kind, "status": Status.READY, "run_after": database_clock()}
+        return BacklogRecord.objects.create(kind=kind, payload=payload, **(facts | fields))
+
+    def wait_for(self, *kinds: str) -> None:
+        """Until a worker has begun with one of each."""
+        for kind in kinds:
+            eventually((self.directory / f"{kind}-started").exists)
+
+    def let_go(self, kind: str) -> None:
+        (self.directory / f"{kind}-gate").touch()
+
+
+def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
+    """Of its attempts, in order."""
+    return [AttemptOutcome(outcome) for outcome in record.attempts.order_by("number").values_list("outcome", flat=True)]
+
+
+def once() -> RetryPolicy:
+    """Whose first failure is the last one."""
+    return RetryPolicy.objects.get_or_create(name="once", algorithm="constant", max_failures=1)[0]
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    programs = Programs(tmp_path)
+    yield programs
+    programs.end()
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
+    workers = WorkerProcesses(tmp_path)
+    yield workers
+    workers.end()

@@ -4,8 +4,7 @@ import getpass
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -59,13 +58,6 @@ def refused(*arguments: str, code: int = 2) -> str:
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Iterator[Programs]:
-    started = Programs(tmp_path)
-    yield started
-    started.end()
 
 
 def lines_of_the_log() -> list[str]:

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that counts what it is answering at each moment.
+"""An HTTP server on loopback that counts what it is answering at each moment, and workers that deliver to it.
 
 A request counts from its last byte until its answer is written, or until its peer is gone: who is killed closes all
 its connections at that moment.
@@ -6,11 +6,13 @@ its connections at that moment.
 
 import asyncio
 import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.jobs.worker_processes import Programs
 from tests.loop_thread import LoopThread
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nok"
@@ -87,3 +89,9 @@ def counting_receiver(answers_after: float, host: str = "127.0.0.17") -> Iterato
         yield receiver
     finally:
         thread.end(stop)
+
+
+def start_delivering(programs: Programs) -> "subprocess.Popen[bytes]":
+    """A worker of `manage.py worker` for the queue of deliveries."""
+    environment = {"BACKUPSCHED_LEASE": "8", "BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.0/8"}
+    return programs.run("manage.py", "worker", "--queues", "callbacks", **environment)

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +13,13 @@ from operations import throttles
 from schedules import verbs
 from schedules.models import Schedule
 from tests.factories import make_retry_policy
-from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver
-from tests.jobs.throttling.delivering_workers import Start, delivering_workers
+from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver, start_delivering
+from tests.jobs.worker_processes import Programs
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 ANSWER_SECONDS = 0.04
-
-
-@pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Start]:
-    with delivering_workers(tmp_path) as start:
-        yield start
 
 
 @pytest.fixture
@@ -71,10 +64,10 @@ def kill_one_at_work(processes: list[subprocess.Popen[bytes]]) -> None:
 
 @pytest.mark.promise
 def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_throttle_lets_through(
-    start_worker: Start, receiver: CountingReceiver
+    programs: Programs, receiver: CountingReceiver
 ) -> None:
     throttle = Throttle.objects.create(name="shared", max_in_flight=5)
-    processes = [start_worker(), start_worker(), start_worker()]
+    processes = [start_delivering(programs) for _ in range(3)]
     eventually(lambda: Worker.objects.count() == 3)
     receiver.answers_after = 10 * ANSWER_SECONDS  # there is work left for as long as it takes to catch one at work
     make_batches(receiver, throttle, 60, 60)

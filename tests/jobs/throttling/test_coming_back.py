@@ -1,9 +1,7 @@
 """A worker comes back when the next token is there: not at its poll, and not in a busy loop."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,6 @@ from jobs.worker.process import WorkerProcess
 from operations.throttles import live
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
-from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
 SECOND = timedelta(seconds=1)
@@ -103,15 +100,9 @@ NEVER_LOOKS = {"WORKER_POLL": "3600"}
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 class TestWorkers:
-    @pytest.fixture
-    def start_worker(self, tmp_path: Path) -> Iterator[WorkerProcesses]:
-        workers = WorkerProcesses(tmp_path)
-        yield workers
-        workers.end()
-
-    def test_begin_as_many_as_the_rate_says_each_a_moment_after_its_token(self, start_worker):
+    def test_begin_as_many_as_the_rate_says_each_a_moment_after_its_token(self, workers):
         rate, count = 2.5, 7
-        start_worker(**NEVER_LOOKS)
+        workers(**NEVER_LOOKS)
         throttle = make_rated(rate, 1, tokens=1, at=database_clock())
         ready(throttle, count, kind="quick")
         wakeups.notify_at_once("default")  # its first look may have come before the records
@@ -119,8 +110,8 @@ class TestWorkers:
         began = sorted(Attempt.objects.values_list("started_at", flat=True))
         assert most_above(began, rate, 1) < 1e-6
 
-    def test_begin_at_once_when_a_paused_throttle_is_resumed(self, start_worker):
-        start_worker(**NEVER_LOOKS)
+    def test_begin_at_once_when_a_paused_throttle_is_resumed(self, workers):
+        workers(**NEVER_LOOKS)
         throttle = make_throttle(0)
         ready(throttle, 3, kind="quick")
         eventually(lambda: Throttle.objects.exists() and live()[0].ready == 3)

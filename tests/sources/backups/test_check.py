@@ -83,10 +83,10 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
 
 
 def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, played: Played) -> None:
-    names = [f"{number:03}{'ф' * 100}" for number in range(checking.MOST_DAMAGED)]
+    names = [f"{number:03}{'ф' * 120}" for number in range(checking.MOST_DAMAGED)]
     played.back_up(dict.fromkeys(names, "as it was"))
     for name in names:
-        (played.current / name).write_text("as it was not")
+        (played.current / name).unlink()
     assert isinstance(checked(NOW), Succeeded)
     assert [each["path"] for each in CheckRound.objects.get().damage] == names
 
