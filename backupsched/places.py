@@ -2,7 +2,9 @@
 
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -58,18 +60,13 @@ def secret_key(var_dir: Path) -> str:
             make_passable(var_dir)
         var_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            draft = var_dir / f".secret_key.{os.getpid()}"
-            draft.touch(mode=0o600)
-            with draft.open("w") as file:
-                file.write(secrets.token_urlsafe(50))
-                file.flush()
-                os.fsync(file.fileno())  # or the machine may lose power between the name and what it names
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                pass
-            finally:
-                draft.unlink()
+            # containers that share a directory have the same process ids
+            with tempfile.NamedTemporaryFile("w", dir=var_dir, prefix=".secret_key.") as draft:
+                draft.write(secrets.token_urlsafe(50))
+                draft.flush()
+                os.fsync(draft.fileno())  # or the machine may lose power between the name and what it names
+                with suppress(FileExistsError):
+                    os.link(draft.name, path)
         key = path.read_text()
     except OSError as error:
         raise ImproperlyConfigured(

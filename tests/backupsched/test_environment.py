@@ -4,7 +4,9 @@ import ast
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from django.conf import settings
@@ -119,6 +121,18 @@ def test_an_empty_key_is_said_with_its_place_and_no_other_is_made(tmp_path: Path
         secret_key(tmp_path)
     (tmp_path / "secret_key").unlink()
     assert secret_key(tmp_path) == secret_key(tmp_path) != ""
+
+
+def test_containers_whose_processes_have_one_number_agree_on_one_key(tmp_path: Path) -> None:
+    begin = Barrier(8, timeout=PATIENCE)
+
+    def started(_: int) -> str:
+        begin.wait()
+        return secret_key(tmp_path)
+
+    with ThreadPoolExecutor(8) as together:
+        assert set(together.map(started, range(8))) == {(tmp_path / "secret_key").read_text()}
+    assert [each.name for each in tmp_path.iterdir()] == ["secret_key"]
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
