@@ -37,6 +37,11 @@ def index(store: Store, assignment: str, point: str, cache: Path) -> None:
 
 def restore(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into a folder of this host."""
+    return restoring.restore_to_stay(wish, store, cache, _say_step)
+
+
+def fetch(store: Store, wish: Wish, cache: Path) -> Report:
+    """Restore into scratch space."""
     return restoring.restore(wish, store, cache, _say_step)
 
 
@@ -56,7 +61,9 @@ def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any], n
     return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step, newest)
 
 
-FOUND: tuple[Callable[..., Any], ...] = (runs.points, index, versions_of, restore, put_back, create_database, drill)
+FOUND: tuple[Callable[..., Any], ...] = (
+    runs.points, index, versions_of, restore, fetch, put_back, create_database, drill,
+)  # fmt: skip
 ORDERS = {each.__name__: each for each in FOUND}
 
 

@@ -43,7 +43,7 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
         folder = Path(source.path) / wish.target
         if not Path(source.path).is_dir():
             raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
-        return restoring.restore(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
+        return restoring.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
     with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, store.location) as environment:
         location = dataclasses.replace(store.location, environment=environment)
         reaching = dataclasses.replace(store, location=location)

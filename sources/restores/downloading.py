@@ -128,7 +128,7 @@ def _chunks(path: bytes) -> Iterator[bytes]:
 
 
 def _fetch(repository: Repository, wish: Wish) -> Report:
-    return process.restore(repository, wish, Event())
+    return process.restore(repository, wish, Event(), do="fetch")
 
 
 def _scratch() -> "tempfile.TemporaryDirectory[str]":

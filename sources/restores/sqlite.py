@@ -46,6 +46,7 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
             if os.geteuid() == 0:
                 os.fchown(descriptor, like.st_uid, like.st_gid)
             os.fchmod(descriptor, like.st_mode & 0o666)
+            os.fsync(descriptor)
         try:
             os.link(whole, file, src_dir_fd=directory, follow_symlinks=False)
         except FileExistsError:

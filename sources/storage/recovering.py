@@ -215,7 +215,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
             with showing.Shown(_print, as_json=options["json"]) as shown:
-                report = restoring.restore(wish, store, scratch, shown)
+                report = restoring.restore_to_stay(wish, store, scratch, shown)
         except (NotThere, StorageFailed) as error:
             if len(assignments) == 1:
                 raise

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sources.storage import targets
 from sources.storage.files import PERMISSIONS, Kept, differs, path_in, put_attributes, put_link
+from sources.storage.flushing import flush
 from sources.storage.manifests import Entry
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish, by_place, check_point
 from sources.storage.store import StorageFailed, Store
@@ -29,6 +30,7 @@ WAIT_SECONDS = 0.5
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
+ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
 def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
@@ -39,6 +41,21 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
         return _Restore(wish, store, tree, on_step).run()
+
+
+def restore_to_stay(
+    wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None
+) -> Report:
+    """`restore`, and wait until all of it is on the disk: no power cut takes it back then. That a disk did not take it
+    is a failure in the report, and no exception: a second try would find it in memory as it should be."""
+    report = restore(wish, store, cache, on_step)
+    if not wish.dry_run:
+        try:
+            flush(Path(report.target), store.stop)
+        except OSError as error:
+            report.failed_files += 1
+            report.failed.insert(0, f"{report.target}: its disk did not take all of it ({error.strerror}): {ELSEWHERE}")
+    return report
 
 
 class _Restore(Restoring):

@@ -1,9 +1,11 @@
 """Restoring a point into a folder."""
 
+import errno
 import gzip
 import os
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,29 @@ def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_pat
         report = restore(built, point, tmp_path / point)
         assert picture(tmp_path / point) == expected
         assert (report.failed, report.not_set) == ([], [])
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_is_restored_to_stay_is_on_the_disk_or_said_to_have_failed(
+    takes: bool, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built.write("a", "x")
+    target, seen = tmp_path / "to", list[bool]()
+    wish = Wish(ASSIGNMENT, built.back_up(), target, dry_run=True)
+
+    def flushed(folder: Path, stop: object) -> None:
+        assert folder == target
+        seen.append((target / "a").exists())
+        if not takes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(restoring, "flush", flushed)
+    restoring.restore_to_stay(wish, built.store, built.folder / "cache")
+    assert seen == []
+    report = restoring.restore_to_stay(replace(wish, dry_run=False), built.store, built.folder / "cache")
+    assert (seen, report.files) == ([True], 1)
+    why = f"{target}: its disk did not take all of it (Input/output error): {restoring.ELSEWHERE}"
+    assert (report.failed, report.failed_files) == (([], 0) if takes else ([why], 1))
 
 
 def test_a_folder_that_is_closed_to_others_is_so_from_the_first(built: Built, tmp_path: Path) -> None:
