@@ -73,7 +73,9 @@ def test_what_stops_all_stands_before_the_sources_that_it_stops(admin_client):
     )
 
 
-def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy):
+@pytest.mark.parametrize("check_within", [None, 86_400])
+def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy, check_within):
+    Policy.objects.update(check_within=check_within)
     doubtful = well(policy, name="laptop-anna")
     Assignment.objects.update(drill_error="point 20260301T090000Z: 1 of 2 files is missing")
     damage = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing"}
@@ -84,6 +86,7 @@ def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(adm
     assert page.count("laptop-anna</a>") == 1  # and no second time as an alert
     for place in (page, text_of(admin_client, f"/admin/sources/source/{doubtful.source_id}/change/")):
         assert "a check found damage in" in place.lower()
+        assert ("no check comes by itself" in place) == (check_within is None)
         for verb in ("check", "drill"):
             assert f'href="/admin/sources/assignment/{doubtful.pk}/{verb}/"' in place
         assert "/accept/" not in place
