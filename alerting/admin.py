@@ -16,10 +16,12 @@ from unfold.widgets import (
 from alerting import sending, urls
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
+from jobs.models import Breaker
 from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, moment, shortened
+from operations.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, link, moment, shortened
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from operations.admin.with_presets import ParametersField
+from sources.models import Assignment
 
 TEST_MEANS = "A test message is sent to it now, from this process. The page waits until it has been taken, or refused."
 
@@ -103,14 +105,36 @@ class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
         return ago(route.sent_at) or "none yet"
 
 
+PAGES = {
+    "assignment": "sources_source_change",
+    "repository": "sources_repository_change",
+    "worker": "jobs_worker_change",
+    "schedule": "schedules_schedule_change",
+    "breaker": "jobs_breaker_change",
+}
+"""By what the subject of an alert begins with: the page of what it names."""
+
+
 @admin.register(Alert)
 class AlertAdmin(ReadOnlyAdmin):
     """What needs a person, and what did."""
 
+    when_empty = "What needs a person is listed here, and sent to the alert routes, if there are any."
     list_display = ("name", "kind", "state", "shown_text", "shown_since", "shown_end")
     list_filter = ("kind", ("ended_at", admin.EmptyFieldListFilter))
     search_fields = ("name",)
-    fields = ("name", "kind", "state", "text", "policy", "shown_since", "shown_end")
+    fields = ("about", "kind", "state", "text", "policy", "shown_since", "shown_end")
+
+    @admin.display(description="about")
+    def about(self, alert: Alert) -> str:
+        """Its name, which leads to what is to be mended where that has a page."""
+        what, _, key = alert.subject.partition(":")
+        page: Any = key if key.isdecimal() else None
+        if what == "breaker":
+            page = Breaker.objects.filter(key=key).values_list("pk", flat=True).first()
+        elif what == "assignment":
+            page = Assignment.objects.filter(pk=page).values_list("source", flat=True).first()
+        return link(PAGES[what], page, alert.name) if what in PAGES and page else alert.name
 
     @display(description="state", label={"open": "danger", "calm": "warning", "over": "success"})
     def state(self, alert: Alert) -> str:
@@ -125,6 +149,7 @@ class AlertAdmin(ReadOnlyAdmin):
 class AlertMessageAdmin(ReadOnlyAdmin):
     """What was sent to whom, and what could not be."""
 
+    when_empty = "What is sent to alert routes is listed here, with whether it arrived."
     list_display = ("title", "route", "state", "shown_made", "attempts", "shown_error")
     list_filter = ("route", ("delivered_at", admin.EmptyFieldListFilter))
     list_select_related = ("route",)

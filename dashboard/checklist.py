@@ -51,7 +51,7 @@ def steps(request: HttpRequest) -> list[Step]:
             *(("Open the sources", to_sources) if done["source"] else ("Add a source", _add(request, Source))),
         ),
         Step(
-            "A worker", f"start it on the host that makes the backups: {PROGRAM} worker", done["worker"],
+            "A worker", f"start it on the host that makes the backups: `{PROGRAM} worker`", done["worker"],
             "How", reverse("docs"),
         ),
         Step(

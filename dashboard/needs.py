@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Max
 from django.http import HttpRequest
@@ -22,6 +24,10 @@ from sources.domain.status import COLOURS, Status
 from sources.models import Assignment, Source
 
 SHOWN = 6
+LOOKED_AT = 60
+"""Of the sources in need, for those that fail alike: they stand there once."""
+LONGEST_ERROR = 300
+"""Of an error in an address. Longer ones count as alike that begin alike."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,13 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
     (`home.act`; empty: none for this person), and label and address of buttons that mend it."""
     found = status.summary(now)
     in_need = status.needing_a_person(Source.objects.all(), now).order_by("status_rank", "name")
-    worst: list[Any] = list(in_need[:SHOWN])
+    worst, alike = _once(list(in_need[:LOOKED_AT]))
     reasons = status.reasons_of(worst, now) if worst else {}
     may_act = request.user.has_perm("sources.change_source")
     needs = [
         {
             "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[Status(each.status)],
-            "reason": reasons.get(each.pk, ""),
+            "reason": reasons.get(each.pk, ""), "alike": alike.get(each.pk),
             "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
             "mends": list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
         }
@@ -58,9 +64,24 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
         "summary": found,
         "by_status": by_status,
         "needs": needs,
-        "more_needs": found.in_need - len(needs),
+        "more_needs": found.in_need - len(needs) - sum(more for more, _ in alike.values()),
         "proved": proved.first(),
         "unproved": Assignment.objects.exclude(drill_error="").count(),
+    }
+
+
+def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
+    """The first SHOWN, of those that fail alike the first one; and, by its id, how many more, and where they are."""
+    errors = status.errors_of([each for each in in_need if each.status == Status.FAILING])
+    groups: dict[str | int, list[Any]] = {}
+    for each in in_need:
+        groups.setdefault(errors.get(each.pk, "")[:LONGEST_ERROR] or each.pk, []).append(each)
+    shown = dict(islice(groups.items(), SHOWN))
+    page = reverse("admin:sources_source_changelist")
+    return [first for first, *_ in shown.values()], {
+        first.pk: (status.failing_alike(str(error)).count() - 1, f"{page}?{urlencode({'error': error})}")
+        for error, (first, *others) in shown.items()
+        if others
     }
 
 

@@ -112,6 +112,8 @@ def _doubt(assignment: Any, now: datetime) -> str:
         damage = [Damage(**each) for each in check.damage]
         # of anything: the repository that this is of may have been away
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
+        if assignment.policy.check_within is None:
+            last += f"; no check comes by itself: once that is mended, `{PROGRAM} checks {assignment.source}` clears it"
         found.append(f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}")
     if text := copied.doubt(assignment, now):
         found.append(text)

@@ -22,7 +22,7 @@ from schedules.models import Schedule
 from sources import reasons
 from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
 from sources.models import Assignment, Policy, Source
-from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
+from sources.planning.names import BACKUPS, KIND, REMOVAL, assignment_of, subject_of
 
 DOUBTFUL = (
     Q(held_back_since__isnull=False) | ~Q(drill_error="") | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
@@ -194,6 +194,24 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
     for assignment in found:
         of_source[assignment.source_id].append(assignment)
     return {source.pk: reasons.sentence(source, of_source[source.pk], records, around) for source in sources}
+
+
+def errors_of(sources: Collection[Source]) -> dict[int, str]:
+    """Source → the first line of the error by which it fails, as far as its records have it."""
+    found = list(Assignment.objects.filter(source__in=sources, failures__gt=0))
+    records = _records_of(found)
+    pairs = ((each.source_id, records.get(subject_of(each.pk))) for each in found)
+    return {source: error for source, record in pairs if record and (error := record.last_error.partition("\n")[0])}
+
+
+def failing_alike(error: str) -> QuerySet[Source]:
+    """Sources that fail by an error that begins with this, at most its first line."""
+    unfinished = BacklogRecord.objects.unfinished().filter(kind=KIND)
+    gave_up = BacklogRecord.objects.filter(kind=KIND, status=states.Status.FAILED)
+    last = unfinished, gave_up.exclude(Exists(unfinished.filter(subject=OuterRef("subject"))))
+    found = [each.filter(last_error__startswith=error).values_list("subject", flat=True) for each in last]
+    ids = [assignment_of(subject) for subjects in found for subject in subjects]
+    return Source.objects.filter(pk__in=Assignment.objects.active().filter(pk__in=ids, failures__gt=0).values("source"))
 
 
 def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:

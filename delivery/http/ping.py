@@ -9,13 +9,13 @@ SECONDS = 10.0
 
 
 async def get(url: str, *, failed: bool = False) -> str:
-    """Ask for `url`, with `/fail` where something failed. Returns why it did not arrive, without the URL; empty: it
-    did."""
+    """Ask for `url`, with `/fail` behind its path where something failed. Returns why it did not arrive, without the
+    URL; empty: it did."""
     try:
         place = reachable(url)
     except Refused as refused:
         return str(refused)
-    address = place.url / "fail" if failed else place.url
+    address = (place.url / "fail").with_query(place.url.query) if failed else place.url
     try:
         async with asyncio.timeout(SECONDS), client.session().get(address, allow_redirects=False) as answer:
             return "" if answer.status < 300 else f"{place.origin} answered {answer.status}"

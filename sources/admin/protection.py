@@ -14,10 +14,11 @@ from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
 from operations.admin.base import moment
+from operations.admin.filters import Linked
 from operations.admin.tables import table
 from sources.domain.status import NEEDS_A_PERSON, Status
 from sources.models import Assignment, Copy, Policy
-from sources.status import DOUBTFUL
+from sources.status import DOUBTFUL, failing_alike
 
 
 def of_a_source(page: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
@@ -104,6 +105,15 @@ class StatusFilter(admin.SimpleListFilter):
         if self.value() == IN_NEED:
             return queryset.filter(status__in=NEEDS_A_PERSON)
         return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
+
+
+class ErrorFilter(Linked):
+    """Sources that fail alike, as home leads to them."""
+
+    title, parameter_name = "error", "error"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(pk__in=failing_alike(error)) if (error := self.value()) else queryset
 
 
 class PolicyFilter(admin.SimpleListFilter):

@@ -22,7 +22,7 @@ from operations.admin.decisions import log_url
 from sources import edits, planning
 from sources.admin.agents import AGENT_FIELDS, Agents
 from sources.admin.browsing import BrowsesBackups
-from sources.admin.protection import PolicyOfSourceFilter, StatusFilter, proved
+from sources.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusFilter, proved
 from sources.admin.removing import RemovesInBackground
 from sources.admin.source_form import SettingsByKind
 from sources.admin.source_page import SourcePage
@@ -111,6 +111,7 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
     list_display = (
         "name",
+        "shown_status",
         "kind",
         "policies",
         "last_success",
@@ -118,10 +119,10 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
         "next_backup",
         "checked_in",
         "failures",
-        "shown_status",
     )
     list_filter = (
         StatusFilter,
+        ErrorFilter,
         "kind",
         PolicyOfSourceFilter,
         ("paused_at", admin.EmptyFieldListFilter),

@@ -115,6 +115,7 @@ WITH stored AS (
      WHERE t.digest = %(digest)s
        AND t.revoked_at IS NULL
        AND t.used_at > statement_timestamp() - %(precision)s::interval
+       AND t.used_at <= statement_timestamp()
        AND s.id = t.source_id
        AND s.addresses = %(addresses)s::text::jsonb
        AND coalesce(%(hostname)s, s.hostname) = s.hostname

@@ -117,7 +117,7 @@ def authenticate(text: str, now: datetime | None = None) -> Agent | None:
     instant = now or clock
     if token.used_at is None:
         _first_use(token, instant)
-    elif instant - token.used_at >= USED_AT_PRECISION:
+    elif not timedelta(0) <= instant - token.used_at < USED_AT_PRECISION:  # a clock may have been ahead
         AgentToken.objects.filter(pk=token.pk).update(used_at=instant)
     return Agent(token, token.source, instant)
 

@@ -50,9 +50,10 @@ def test_an_outcome_goes_to_the_endpoint_and_the_ping_of_its_policy(succeeds: bo
 def test_a_ping_is_a_get_and_keeps_to_the_rules_of_callbacks(settings):
     settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
     with receiving() as receiver, receiving(answering(503)) as busy:
-        url = f"{receiver.origin}/ping/uuid"
+        url = f"{receiver.origin}/ping/uuid?create=1&name=a%2Bb+c"
         assert asyncio.run(ping.get(url)) == asyncio.run(ping.get(url, failed=True)) == ""
-        assert [each.path for each in receiver.requests] == ["/ping/uuid", "/ping/uuid/fail"]
+        asked = ["/ping/uuid?create=1&name=a%2Bb+c", "/ping/uuid/fail?create=1&name=a%2Bb+c"]
+        assert [each.path for each in receiver.requests] == asked
         assert asyncio.run(ping.get(f"{busy.origin}/uuid")) == f"{busy.origin} answered 503"
         settings.CALLBACKS_ALLOWED = []
         assert "not public" in asyncio.run(ping.get(url))

@@ -247,3 +247,18 @@ def test_a_repository_is_too_full_for_a_backup_that_filled_it_until_that_succeed
         found += titles(AT + minute * MINUTE)
     assert found == ["A repository is nearly full", "OK again: a repository is nearly full"]
     assert Alert.objects.get().text == f"40.0 % of it is free, and a backup needs more: {row.source.name}"
+
+
+@pytest.mark.parametrize("key", ["repository:1", "gone"])
+def test_the_page_of_an_alert_leads_to_what_is_to_be_mended(admin_client: Any, key: str) -> None:
+    breaker = Breaker.objects.create(key="repository:1", title="<disk>", failures=5, opened_at=AT, probe_at=AT)
+    assignment = failing()
+    look(AT, Found(AlertKind.BREAKER, f"breaker:{key}", "<disk>", "away"))
+    pages = {
+        alert.kind: admin_client.get(f"/admin/alerting/alert/{alert.pk}/change/").content.decode()
+        for alert in Alert.objects.all()
+    }
+    assert f'href="/admin/sources/source/{assignment.source_id}/change/"' in pages[AlertKind.FAILING]
+    assert ">&lt;disk&gt;</a>" in pages[AlertKind.BREAKER] or key == "gone"
+    is_linked = f'href="/admin/jobs/breaker/{breaker.pk}/change/"' in pages[AlertKind.BREAKER]
+    assert is_linked == (key != "gone")

@@ -73,7 +73,9 @@ def test_what_stops_all_stands_before_the_sources_that_it_stops(admin_client):
     )
 
 
-def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy):
+@pytest.mark.parametrize("check_within", [None, 86_400])
+def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(admin_client, policy, check_within):
+    Policy.objects.update(check_within=check_within)
     doubtful = well(policy, name="laptop-anna")
     Assignment.objects.update(drill_error="point 20260301T090000Z: 1 of 2 files is missing")
     damage = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing"}
@@ -84,10 +86,33 @@ def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(adm
     assert page.count("laptop-anna</a>") == 1  # and no second time as an alert
     for place in (page, text_of(admin_client, f"/admin/sources/source/{doubtful.source_id}/change/")):
         assert "a check found damage in" in place.lower()
+        assert ("no check comes by itself" in place) == (check_within is None)
         for verb in ("check", "drill"):
             assert f'href="/admin/sources/assignment/{doubtful.pk}/{verb}/"' in place
         assert "/accept/" not in place
     assert "/check/" not in text_of(staff("view_source"))
+
+
+def test_what_fails_alike_stands_there_once_with_a_link_to_all_of_it(admin_client, policy):
+    def fail(name: str, error: str) -> None:
+        subject = subject_of(backed_up(policy, NOW - HOUR, source=make_source(name=name), failures=2).pk)
+        waiting = {"waiting_for": WaitingFor.BACKOFF, "run_after": NOW + HOUR}
+        make_record(Status.WAITING, kind=KIND, subject=subject, last_error=error, **waiting)
+
+    for number in range(20):
+        fail(f"laptop-{number:02}", "host filer, port 22: no <answer> & no 100%\nTraceback")
+    fail("server", "host filer")
+    fail("share", "")
+    make_assignment(policy, make_source(name="new"))
+    page = text_of(admin_client)
+    assert page.count("no &lt;answer&gt;") == 1
+    [(more, number)] = re.findall(r'href="([^"]+)">and (\d+) more that fail', page)
+    assert int(number) == 19
+    listed = text_of(admin_client, html.unescape(more))
+    assert [f"laptop-{number:02}<" in listed for number in range(20)] == [True] * 20
+    assert not any(f"{name}<" in listed for name in ("server", "share", "new"))
+    assert all(f"{name}</a>" in page for name in ("laptop-00", "server", "share", "new"))
+    assert "and 1 more" not in page.replace("and 19 more", "")
 
 
 def test_buttons_that_mend_name_the_policy_where_several_need_them(admin_client, policy):

@@ -94,7 +94,9 @@ def receiving(
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
             connection = id(request.transport)
-            receiver.requests.append(Received(request.path, headers, await request.content.read(), connection))
+            query = request.rel_url.raw_query_string
+            path = f"{request.path}?{query}" if query else request.path
+            receiver.requests.append(Received(path, headers, await request.content.read(), connection))
             return await handle(request)
         finally:
             receiver.in_flight -= 1

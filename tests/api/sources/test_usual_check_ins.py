@@ -108,7 +108,13 @@ def test_anything_else_goes_the_long_way_and_writes_nothing(agent: Agent) -> Non
 def test_a_token_that_is_revoked_new_or_to_be_written_down_again_goes_the_long_way(agent: Agent) -> None:
     used_at = AgentToken.objects.get().used_at
     long_ago = timezone.now() - tokens.USED_AT_PRECISION
-    for change in ({"used_at": None}, {"used_at": long_ago}, {"used_at": used_at, "revoked_at": timezone.now()}):
+    ahead = timezone.now() + tokens.USED_AT_PRECISION / 2
+    for change in (
+        {"used_at": None},
+        {"used_at": long_ago},
+        {"used_at": ahead},
+        {"used_at": used_at, "revoked_at": timezone.now()},
+    ):
         AgentToken.objects.update(**change)
         assert answer_to(agent, usual()) is LONG_WAY, change
     AgentToken.objects.update(revoked_at=None)

@@ -44,6 +44,8 @@ class TestToken:
         assert AgentToken.objects.get().used_at == NOON
         tokens.authenticate(text, NOON + timedelta(hours=1))
         assert AgentToken.objects.get().used_at == NOON + timedelta(hours=1)
+        tokens.authenticate(text, NOON)
+        assert AgentToken.objects.get().used_at == NOON, "it was of a clock that was ahead"
 
 
 @pytest.mark.django_db
