@@ -12,7 +12,6 @@ from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
@@ -20,8 +19,8 @@ from api import tokens
 from api.models import ApiToken, Scope
 from jobs.clock import database_clock
 from jobs.formatting import several
-from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ago, moment
+from operations.admin.asking import AsksFirst, asked, is_confirmed, question
+from operations.admin.base import ReadOnlyAdmin, ago, column, moment
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "", "user inactive": "warning"}
 
@@ -54,15 +53,6 @@ class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", "user", "scopes")
 
 
-def _instant(name: str, description: str, empty: str = "") -> Any:
-    """A column: an instant to the second, in UTC."""
-    return admin.display(description=description, ordering=name)(lambda token: moment(getattr(token, name)) or empty)
-
-
-CREATED = _instant("created_at", "created (UTC)")
-EXPIRES = _instant("expires_at", "expires (UTC)", "never")
-
-
 @admin.register(ApiToken)
 class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
     """Tokens: who uses the API in whose name, and when last. Revoked from the list and from a token's page."""
@@ -70,26 +60,28 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
     called = "token"
     actions = ("revoke",)
     actions_detail = ("revoke_this",)
-    list_display = ("name", "user", "shown_scopes", "state", EXPIRES, "shown_used_at")
+    list_display = ("name", "user", "shown_scopes", "state", "shown_expires_at", "shown_used_at")
     list_filter = ("user", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("user",)
     search_fields = ("name", "user__username")
-    fields = ("name", "user", "shown_scopes", "state", CREATED, EXPIRES, "shown_used_at")
+    fields = (
+        "name", "user", "shown_scopes", "state", "shown_created_at", "shown_expires_at", "shown_used_at",
+    )  # fmt: skip
     new_fields = ("name", "user", "scopes", "days")
+
+    shown_scopes = column("scopes", "scopes", ", ".join, ordered=False)
+    state = column(lambda token: tokens.state_of(token, database_clock()), "state", label=STATE_LABELS)
+    shown_created_at = column("created_at", "created (UTC)", moment)
+    shown_expires_at = column("expires_at", "expires (UTC)", moment, empty="never")
+    shown_used_at = column("used_at", "last used", ago, empty="never")
 
     def has_revoke_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """A token is never edited, so the permission to change stands for that."""
         return bool(request.user.has_perm("api.change_apitoken"))
 
-    @admin.action(description="Revoke", permissions=["revoke"])
-    def revoke(self, request: HttpRequest, found: QuerySet[ApiToken]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Revoke", REVOKE_MEANS, None)
-
-    @action(
-        description="Revoke", url_path="revoke", permissions=["revoke"], icon="key_off", variant=ActionVariant.DANGER
+    revoke, revoke_this = asked(
+        "revoke", "Revoke", REVOKE_MEANS, None, "key_off", "revoke", variant=ActionVariant.DANGER
     )
-    def revoke_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Revoke", REVOKE_MEANS, None)
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[ApiToken], name: str, means: str, verb: None
@@ -150,15 +142,3 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
             "address": request.build_absolute_uri("/api/me"),
         }
         return TemplateResponse(request, "operations/api_token.html", context)  # the admin's pages are never cached
-
-    @admin.display(description="scopes")
-    def shown_scopes(self, token: ApiToken) -> str:
-        return ", ".join(token.scopes)
-
-    @display(description="state", label=STATE_LABELS)
-    def state(self, token: ApiToken) -> str:
-        return tokens.state_of(token, database_clock())
-
-    @admin.display(description="last used", ordering="used_at")
-    def shown_used_at(self, token: ApiToken) -> str:
-        return ago(token.used_at) or "never"

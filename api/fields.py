@@ -25,7 +25,8 @@ STORED: tuple[tuple[Any, Any], ...] = (
 
 
 class Stored(Schema):
-    """An answer that has fields besides its own, with their types: columns of a model, or fields of a dataclass.
+    """An answer that has fields besides its own, with their types: columns of a model, or fields of a dataclass. What
+    was declared may stand behind it.
 
     class BreakerAnswer(Stored, of=Breaker, names="id key opened_at"):
         waiting: int

@@ -11,10 +11,12 @@ from ninja import Field, Query, Schema
 from api.auth import Staff, name_of, viewing
 from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.fields import Instant, MovedAnswer, Name
+from api.fields import Instant, MovedAnswer, Name, Stored
 from api.models import Scope
 from schedules import rollouts
 from sources import models, planning, previews
+from sources.domain.preview import PreviewedPeriod
+from sources.domain.windows import Opening
 from sources.edits import Policies
 from sources.policy_declaration import Policy
 from sources.previews import LARGEST_COUNT
@@ -37,26 +39,21 @@ class PolicyPreviewQuery(Schema):
     start: Instant | None = Field(None, alias="from")
 
 
-class OpeningAnswer(Schema):
+class OpeningAnswer(Stored, of=Opening, names="opens_at closes_at"):
     """A stretch in which the window is open, cut at the ends of the period; `*_local`: in the policy's zone."""
 
-    opens_at: datetime
-    closes_at: datetime
     opens_at_local: datetime
     closes_at_local: datetime
     seconds: float
 
 
-class PeriodAnswer(Schema):
+class PeriodAnswer(Stored, of=PreviewedPeriod, names="begins_at ends_at warning"):
     """A period. `warning`: why it has no opening, else empty."""
 
-    begins_at: datetime
-    ends_at: datetime
     begins_at_local: datetime
     ends_at_local: datetime
     seconds: float
     openings: list[OpeningAnswer]
-    warning: str
 
 
 class HolidayAnswer(Schema):

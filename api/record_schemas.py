@@ -9,7 +9,7 @@ from ninja import Field, Schema
 from pydantic import StringConstraints, model_validator
 
 from api.fields import Body, Instant, Name, RowId, Stored
-from jobs.backlog import RetryResult
+from jobs.backlog import CancelResult, RetryResult
 from jobs.models import Attempt, BacklogRecord
 from operations.backlog.arguments import LARGEST_ID
 from operations.backlog.dead_letters import DeadLetter
@@ -125,12 +125,8 @@ class WouldRetryAnswer(Schema):
     next: int | None = None
 
 
-class CancelAnswer(Schema):
+class CancelAnswer(Stored, of=CancelResult, names="cancelled stopping finished"):
     """Record ids by what was found: off the backlog now, told to stop, ended before."""
-
-    cancelled: list[int]
-    stopping: list[int]
-    finished: list[int]
 
 
 class DeadLettersQuery(Schema):

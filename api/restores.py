@@ -1,6 +1,5 @@
 """Restores: asked for here, run by workers."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
@@ -8,25 +7,19 @@ from ninja import Field
 
 from api.auth import Staff
 from api.declared import Declared
-from api.fields import RowId
+from api.fields import RowId, Stored
 from api.models import Scope
 from sources import declarations
 from sources.models import Restore, RestoreOutcome
 from sources.restores.asking import MAY_RESTORE, Restores
 
 
-class RestoreAnswer(declarations.Restore):
+class RestoreAnswer(Stored, declarations.Restore, of=Restore, names="id assignment asked_by asked_at ended_at error"):
     """A restore, and what came of it."""
 
-    id: int
-    assignment: int
     at: str = Field(description="The point, by its name")
-    asked_by: str
-    asked_at: datetime
     record_id: int | None = Field(description="The backlog record it runs as: to look at, or to cancel")
-    ended_at: datetime | None
     outcome: str = Field(description=f"{', '.join(RestoreOutcome.values)}; empty: it is not over")
-    error: str
     files: int | None = Field(description="That were restored")
     size: int | None = Field(description="Bytes")
     present: int | None = Field(description="Files that were there already, as in the backup")

@@ -14,7 +14,7 @@ from api.agent_messages import SnoozeRequest
 from api.auth import Staff, name_of
 from api.declared import Declared
 from api.errors import ApiError
-from api.fields import DURATION, Body, MovedAnswer, Name
+from api.fields import DURATION, Body, MovedAnswer, Name, Stored
 from api.models import Scope
 from jobs.clock import database_clock
 from sources import declarations, planning
@@ -28,24 +28,21 @@ OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 
-class SourceAnswer(declarations.Source):
+class SourceAnswer(
+    Stored,
+    declarations.Source,
+    of=Source,
+    names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
+):
     """A source. From `status` on it is moved by machines and by actions."""
 
-    id: int
-    inserted_at: datetime
     status: Status = Field(description="Over all its assignments, worst first")
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
     policies: list[str] = Field(description="Names of the policies that it is under")
     paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
     snoozed_until: datetime | None = Field(description="No backups of it before; null or past: no snooze")
     checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
-    hostname: str
     addresses: Any
-    on_battery: bool | None
-    metered: bool | None
-    clock_skew: float | None
-    last_woken_at: datetime | None
-    wakes: int
 
 
 class StaffSnoozeBody(SnoozeRequest):

@@ -2,6 +2,7 @@
 
 types       the types that declarations share
 problems    what is wrong with values, by field, in words
+unknown     rows by their names, and what is said of a name that nothing has
 service     how rows are edited as they are declared: the rules that need the database, and what follows from an edit
 
 Retry policies and throttles are declared in operations/declarations.py: `jobs` needs no pydantic.

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 import declarations
 from declarations import InUse as InUse
 from declarations.problems import validated
-from declarations.unknown import no_such
+from declarations.unknown import named, nothing_named
 from jobs.formatting import some_of
 
 Row = TypeVar("Row", bound=Model)
@@ -133,10 +133,7 @@ class Service(Generic[Row]):
 
     def named(self, name: str) -> Row:
         """The row of that name. Raises: ValueError naming those there are."""
-        row = self.rows().filter(**{self.named_by: name}).first() if "\0" not in name else None
-        if row is None:
-            raise ValueError(_missing(self.model, self.named_by, name))
-        found: Row = row
+        found: Row = named(self.rows(), name, self.named_by)
         return found
 
     def existing(self, names: Collection[str]) -> dict[str, Row]:
@@ -221,7 +218,7 @@ class Service(Generic[Row]):
             if related and value is not None:
                 value = self.remembered((related, value), related._default_manager.filter(name=value).first)
                 if value is None:
-                    missing[name] = _missing(related, "name", values[name])
+                    missing[name] = nothing_named(related, "name", values[name])
                     continue
             setattr(holder, name, value)
         return missing
@@ -243,12 +240,3 @@ def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
     plural = f"{users[:-1]}ies" if users.endswith("y") else f"{users}s"
     title, them = (plural, "them") if len(names) > 1 else (users, "it")
     return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"
-
-
-def names_of(rows: QuerySet[Any], field: str = "name") -> list[str]:
-    """All of them, in order."""
-    return list(rows.order_by(field).values_list(field, flat=True))
-
-
-def _missing(model: Any, named_by: str, name: str) -> str:
-    return no_such(model._meta.verbose_name, name, names_of(model._default_manager.all(), named_by))

@@ -1,9 +1,31 @@
-"""What is said of a name that nothing has."""
+"""Rows by their names, and what is said of a name that nothing has."""
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import QuerySet
 
 SHOWN_NAMES = 20
+
+
+def named(rows: Any, name: str, path: str = "name", word: str = "") -> Any:
+    """The one of `rows` (a model's manager or a query) whose `path` is `name`; `word`: what one is called, where it is
+    not as its model. Raises: ValueError naming similar ones, or some."""
+    found = rows.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
+    if found is None:
+        raise ValueError(nothing_named(rows.model, path, name, word))
+    return found
+
+
+def nothing_named(model: Any, path: str, name: str, word: str = "") -> str:
+    """That no row has that name."""
+    return no_such(word or model._meta.verbose_name, name, names_of(model._default_manager.all(), path))
+
+
+def names_of(rows: QuerySet[Any], field: str = "name") -> list[str]:
+    """All of them, in order."""
+    return list(rows.order_by(field).values_list(field, flat=True))
 
 
 def no_such(word: str, name: str, names: Sequence[str]) -> str:

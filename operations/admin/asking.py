@@ -95,10 +95,11 @@ def shown_once(request: HttpRequest, title: str, text: str, secret: str, back: s
 
 
 def asked(
-    name: str, words: str, means: str, verb: Callable[..., Any], icon: str, permission: str = "operate"
-) -> tuple[Any, Any]:
+    name: str, words: str, means: str, verb: Callable[..., Any] | None, icon: str, permission: str = "operate",
+    **button: Any,
+) -> tuple[Any, Any]:  # fmt: skip
     """The two ways to a verb of an `AsksFirst`: the action `name` of its list, and the button `<name>_this`, without
-    `_now`, of a row's page."""
+    `_now`, of a row's page. `button`: as unfold has it, as a `variant`."""
     short = name.removesuffix("_now")
 
     @admin.action(description=words, permissions=[permission])
@@ -111,7 +112,7 @@ def asked(
         return found
 
     of_page.__name__ = f"{short}_this"
-    return of_list, action(description=words, url_path=short, permissions=[permission], icon=icon)(of_page)
+    return of_list, action(description=words, url_path=short, permissions=[permission], icon=icon, **button)(of_page)
 
 
 class AsksFirst(Generic[Verb]):

@@ -16,8 +16,7 @@ from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
 
-from declarations.service import names_of
-from declarations.unknown import no_such, similar
+from declarations.unknown import names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock

@@ -1,4 +1,4 @@
-"""What the commands of this app share: rows by their names, verbs for named sources, and work that is asked for."""
+"""What commands of this app share: verbs for named sources, and work that is asked for."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -7,20 +7,10 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from declarations.unknown import no_such
-from operations.management.base import TerminalCommand, VerbCommand, without_its_log_lines
+from declarations.unknown import named
+from operations.management.base import VerbCommand, without_its_log_lines
 from operations.terminal import Column, one_line
 from sources.models import Assignment, Source
-
-
-def named(rows: Any, name: str, word: str, path: str = "name") -> Any:
-    """The one of `rows` (a model's manager or a query) whose `path` is `name`. Raises: CommandError that names similar
-    ones, or some."""
-    found = rows.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
-    if found:
-        return found
-    names = list(rows.order_by(path).values_list(path, flat=True))
-    raise CommandError(no_such(word, name, names), returncode=2)
 
 
 class SourcesCommand(VerbCommand):
@@ -31,7 +21,7 @@ class SourcesCommand(VerbCommand):
         parser.set_defaults(verb="all")
 
     def _all(self, options: dict[str, Any]) -> None:
-        chosen = [named(Source.objects, name, "source") for name in dict.fromkeys(options["names"])]
+        chosen = [named(Source.objects, name) for name in dict.fromkeys(options["names"])]
         refused = 0
         for source in chosen:
             try:
@@ -47,7 +37,7 @@ class SourcesCommand(VerbCommand):
         raise NotImplementedError
 
 
-class AskingCommand(TerminalCommand):
+class AskingCommand(VerbCommand):
     """It lists what was last done about each assignment, and with the name of a source asks for it now.
 
     `rows`: what is listed; `facts`: key in JSON → its path from a row, those first by which they are ordered;
@@ -72,8 +62,9 @@ class AskingCommand(TerminalCommand):
         parser.add_argument("source", nargs="?", metavar="SOURCE", help="name of a source")
         keys = f"print a list of {{{', '.join(self.facts)}}}, or {{enqueued}}"
         parser.add_argument("--json", action="store_true", help=keys)
+        parser.set_defaults(verb="look")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def _look(self, options: dict[str, Any]) -> None:
         if asked := self.named_by(options):
             self._ask(*asked)
             return
@@ -86,7 +77,7 @@ class AskingCommand(TerminalCommand):
         """What is named, and its assignments; None: nothing is."""
         if options["source"] is None:
             return None
-        source = named(Source.objects, options["source"], "source")
+        source = named(Source.objects, options["source"])
         return source, source.assignments.values_list("pk", flat=True)
 
     def _ask(self, what: object, ids: Iterable[int]) -> None:

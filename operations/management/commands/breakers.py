@@ -5,8 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import F
 
-from declarations.service import names_of
-from declarations.unknown import no_such, there_are
+from declarations.unknown import named, names_of, there_are
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -49,12 +48,10 @@ class Command(VerbCommand):
 
     def _change(self, options: dict[str, Any], change: Callable[..., int], done: str) -> None:
         key = options["key"]
-        known = names_of(Breaker.objects.all(), "key")
         if not key:
-            raise ValueError(f"say which: `{PROGRAM} breakers {options['verb']} KEY`; {there_are(known)}")
-        breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None
-        if breaker is None:
-            raise ValueError(no_such("breaker", key, known))
+            known = there_are(names_of(Breaker.objects.all(), "key"))
+            raise ValueError(f"say which: `{PROGRAM} breakers {options['verb']} KEY`; {known}")
+        breaker = named(Breaker.objects, key, "key")
         if not change([breaker.pk], by="a person at the command line"):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()

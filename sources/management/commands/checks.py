@@ -2,11 +2,12 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import Any
 
+from declarations.unknown import named
 from jobs.formatting import moment
 from operations.management.base import person
 from operations.terminal import columns
 from sources.backups import check
-from sources.management.base import AskingCommand, named
+from sources.management.base import AskingCommand
 from sources.models import Repository
 
 
@@ -35,7 +36,7 @@ class Command(AskingCommand):
     def named_by(self, options: dict[str, Any]) -> tuple[object, Iterable[int]] | None:
         if options["repository"] is None:
             return super().named_by(options)
-        self.repository = named(Repository.objects, options["repository"], "repository")
+        self.repository = named(Repository.objects, options["repository"])
         return self.repository, check.lying_in(self.repository)
 
     def ask(self, ids: Iterable[int]) -> int:

@@ -5,18 +5,18 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from declarations.unknown import named
 from jobs.clock import database_clock
 from jobs.durations import duration, span
-from operations.management.base import TerminalCommand
+from operations.management.base import VerbCommand
 from sources.agents import tokens
-from sources.management.base import named
 from sources.models import Source
 
 LONGEST_VALID_SECONDS = 30 * 86_400
 URL_TO_FILL_IN = "https://HOST/"
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Make a one-time code with which the agent of a source gets its token, and print the command for the source's "
         "own machine. With --revoke, end all tokens and open codes of the source instead. The exit code is 2 for bad "
@@ -39,9 +39,10 @@ class Command(TerminalCommand):
         instead = parser.add_mutually_exclusive_group()
         instead.add_argument("--token", action="store_true", help="print a token instead of a code")
         instead.add_argument("--revoke", action="store_true", help="end all tokens and open codes of the source")
+        parser.set_defaults(verb="answer")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        source = named(Source.objects, options["source"], "source")
+    def _answer(self, options: dict[str, Any]) -> None:
+        source = named(Source.objects, options["source"])
         try:
             facts, text = _answer(source, options)
         except tokens.Refused as error:

@@ -3,12 +3,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from declarations.unknown import named
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.management.base import VerbCommand, person
 from operations.terminal import columns, one_line
 from sources import held_back
-from sources.management.base import named
 from sources.models import Assignment, Source
 
 COLUMNS = columns("source", "policy", "since (UTC)", "why")
@@ -36,7 +36,7 @@ class Command(VerbCommand):
     def _accept(self, options: dict[str, Any]) -> None:
         if not options["source"]:
             raise ValueError(f"say which: `{PROGRAM} held_back accept SOURCE`")
-        source = named(Source.objects, options["source"], "source")
+        source = named(Source.objects, options["source"])
         ids = list(source.assignments.values_list("pk", flat=True))
         if not held_back.accept(ids, by=person()):
             raise CommandError(f"nothing of {source} is held back: nothing was changed", returncode=1)

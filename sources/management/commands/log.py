@@ -1,4 +1,3 @@
-import json
 import os
 import sys
 import time
@@ -14,13 +13,13 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import Q
 
+from declarations.unknown import named
 from jobs import conf, durations
 from jobs.clock import database_clock
 from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
-from operations.management.base import TerminalCommand
+from operations.management.base import VerbCommand
 from sources import planning
-from sources.management.base import named
 from sources.models import Assignment, Policy, Source
 
 MAX_LIMIT = 100_000
@@ -43,7 +42,7 @@ class Wanted:
     candidates: frozenset[str] = frozenset()
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Print the log of decisions, oldest first: when (UTC), what, and a sentence. For a source: its own lines, "
         "those of its assignments and of its policies. Exit codes: 0, 1 when there is no line, 2 for bad usage."
@@ -62,29 +61,27 @@ class Command(TerminalCommand):
         parser.add_argument("--limit", type=int, default=200, metavar="N", help="the latest N lines (%(default)s)")
         parser.add_argument("--follow", action="store_true", help="go on with what is written from now on; end: Ctrl-C")
         parser.add_argument("--json", action="store_true", help="print a JSON object a line")
+        parser.set_defaults(verb="print")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            wanted = _wanted(options, database_clock())
-        except ValueError as error:
-            raise CommandError(f"{error}", returncode=2) from error
+    def _print(self, options: dict[str, Any]) -> None:
+        wanted = _wanted(options, database_clock())
         if options["considering"] and not conf.considering():
             self._note("claims are not being logged: BACKUPSCHED_CONSIDERING=1 for the workers turns that on")
         try:
-            self._print(wanted, options["limit"], follow=options["follow"], as_json=options["json"])
+            self._print_lines(wanted, options["limit"], follow=options["follow"])
         except KeyboardInterrupt:
             self.stderr.write("")
         except BrokenPipeError:  # as by `| head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def _print(self, wanted: Wanted, limit: int, *, follow: bool, as_json: bool) -> None:
+    def _print_lines(self, wanted: Wanted, limit: int, *, follow: bool) -> None:
         lines = list(islice(_newest_first(wanted, limit + 1), limit + 1))
         if len(lines) > limit:
             self._note(f"these are the latest {limit:,} lines; --limit N shows more")
         shown = lines[:limit][::-1]
-        self._write(shown, wanted.candidates, as_json)
+        self._write(shown, wanted.candidates)
         if follow:
-            self._follow(wanted, shown, as_json)
+            self._follow(wanted, shown)
         elif not shown:
             raise CommandError(
                 f"nothing was logged since {wanted.since:%Y-%m-%d %H:%M} UTC; lines are kept for "
@@ -92,19 +89,19 @@ class Command(TerminalCommand):
                 returncode=1,
             )
 
-    def _follow(self, wanted: Wanted, shown: list[Decision], as_json: bool) -> None:
+    def _follow(self, wanted: Wanted, shown: list[Decision]) -> None:
         seen = {line.pk for line in shown}
         while True:
             wanted.since = max(wanted.since, database_clock() - LOOK_BACK)
             found = list(_newest_first(wanted))[::-1]
-            self._write([line for line in found if line.pk not in seen], wanted.candidates, as_json)
+            self._write([line for line in found if line.pk not in seen], wanted.candidates)
             seen = {line.pk for line in found}
             time.sleep(LOOK_EVERY)
 
-    def _write(self, lines: list[Decision], candidates: frozenset[str], as_json: bool) -> None:
+    def _write(self, lines: list[Decision], candidates: frozenset[str]) -> None:
         for line in lines:
             facts = _facts(line, candidates)
-            self.stdout.write(json.dumps(facts, ensure_ascii=False) if as_json else _sentence(line, facts))
+            self.answer(facts, _sentence(line, facts))
         self.stdout.flush()
 
     def _note(self, text: str) -> None:
@@ -112,7 +109,7 @@ class Command(TerminalCommand):
 
 
 def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
-    """Raises: ValueError for instants and limits that make no sense; CommandError for an unknown name."""
+    """Raises: ValueError for instants and limits that make no sense, and for an unknown name."""
     if not 1 <= options["limit"] <= MAX_LIMIT:
         raise ValueError(f"--limit {options['limit']}: give 1 to {MAX_LIMIT}")
     if options["follow"] and options["until"] is not None:
@@ -133,11 +130,11 @@ def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[
     assignments = Assignment.objects.all()
     subjects = set()
     if source_name is not None:
-        source = named(Source.objects, source_name, "source")
+        source = named(Source.objects, source_name)
         assignments = assignments.filter(source=source)
         subjects.add(planning.subject_of_source(source.pk))
     if policy_name is not None:
-        policy = named(Policy.objects, policy_name, "policy", "schedule__name")
+        policy = named(Policy.objects, policy_name, "schedule__name")
         assignments = assignments.filter(policy=policy)
         subjects.add(planning.subject_of_policy(policy.pk))
     found = list(assignments.values_list("pk", "policy"))

@@ -3,14 +3,14 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.core.management.base import CommandError
 from rich.console import Group
 from rich.text import Text
 
+from declarations.unknown import named
 from jobs.durations import span
 from jobs.formatting import moment, several
 from operations.capacity import messages_view
-from operations.management.base import TerminalCommand
+from operations.management.base import VerbCommand
 from operations.terminal import columns, plain, table
 from schedules import previews
 from schedules.capacity_report import Message
@@ -18,7 +18,6 @@ from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
-from sources.management.base import named
 from sources.models import Policy
 from sources.previews import HEADERS, LARGEST_COUNT, as_json, holidays_of, lost_of, preview, rows_of
 
@@ -29,7 +28,7 @@ OF_SCHEDULE = columns("trigger", "UTC", "first event", "last event", "window clo
 EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Show the next periods of a policy with the openings of its window in them: local time in the policy's zone, "
         "UTC beside it, and lengths, which differ where clocks change. Of another schedule: its next triggers, when "
@@ -49,21 +48,19 @@ class Command(TerminalCommand):
             help="those that begin then or later, as 2026-03-28T22:00 in its zone, or with an offset (now)",
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.set_defaults(verb="preview")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            schedule = named(Schedule.objects.select_related("throttle"), options["policy"], "policy or schedule")
-            start = _instant(options["start"], schedule) if options["start"] is not None else None
-            policy = Policy.objects.select_related("schedule").filter(schedule=schedule).first()
-            if policy:
-                periods = preview(policy, options["count"], start)
-                facts, view = as_json(policy, periods), _view(policy, periods)
-            else:
-                batches = coming_batches(schedule, options["count"], start)
-                facts = previews.as_json(schedule, batches)
-                view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["messages"]])
-        except ValueError as error:
-            raise CommandError(f"{error}", returncode=2) from error
+    def _preview(self, options: dict[str, Any]) -> None:
+        schedule = named(Schedule.objects.select_related("throttle"), options["policy"], word="policy or schedule")
+        start = _instant(options["start"], schedule) if options["start"] is not None else None
+        policy = Policy.objects.select_related("schedule").filter(schedule=schedule).first()
+        if policy:
+            periods = preview(policy, options["count"], start)
+            facts, view = as_json(policy, periods), _view(policy, periods)
+        else:
+            batches = coming_batches(schedule, options["count"], start)
+            facts = previews.as_json(schedule, batches)
+            view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["messages"]])
         self.answer(facts, view)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from declarations.unknown import named
 from jobs.clock import database_clock
-from operations.management.base import TerminalCommand
+from operations.management.base import VerbCommand
 from operations.terminal import one_line
-from sources.management.base import named
-from sources.models import Assignment, Source
+from sources.models import Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing
 from sources.storage.places import Report, Wish
@@ -25,7 +25,7 @@ LONGEST_LOOK_SECONDS = 3600.0
 """For the first look at a point of many files: a person at a terminal may wait, and end it."""
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Restore a source, or paths of it, as it was at a time, into a folder of this host. No worker is needed. It "
         "never writes over what is there unless that is asked for, and an interrupted restore goes on when it is "
@@ -40,16 +40,17 @@ class Command(TerminalCommand):
             help="the repository: that of its backups, or one with copies of them (the first that has the point)",
         )  # fmt: skip
         showing.add_options(parser, "the policy")
+        parser.set_defaults(verb="restore")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with _interrupted_by_sigterm():
-                self._restore(options)
+                super().handle(*args, **options)
         except (Stopped, KeyboardInterrupt) as error:
             raise CommandError("stopped; the same command goes on where it was", returncode=1) from error
 
     def _restore(self, options: dict[str, Any]) -> None:
-        assignment = self._assignment(options)
+        assignment = asking.assignment_of(named(Source.objects, options["source"]), options["policy"])
         zone = assignment.policy.schedule.period.tzinfo
         now = database_clock()
         try:
@@ -73,8 +74,6 @@ class Command(TerminalCommand):
                 self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
                 report = process.restore(points[point], wish, Event(), shown)
-        except ValueError as error:
-            raise CommandError(one_line(error), returncode=2) from error
         except StorageFailed as error:
             raise CommandError(f"{one_line(error)}. The same command goes on where it was.", returncode=1) from error
         self._report(report, options)
@@ -86,13 +85,6 @@ class Command(TerminalCommand):
             self.stdout.write("\n".join(showing.describe(report, dry_run=options["dry_run"])))
         if report.failed_files:
             raise CommandError(f"{showing.counted(report.failed_files)} not restored", returncode=1)
-
-    def _assignment(self, options: dict[str, Any]) -> Assignment:
-        """Raises: CommandError for a source that is not there, or has no such backups."""
-        try:
-            return asking.assignment_of(named(Source.objects, options["source"], "source"), options["policy"])
-        except ValueError as error:
-            raise CommandError(one_line(error), returncode=2) from error
 
 
 @contextmanager

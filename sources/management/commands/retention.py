@@ -1,10 +1,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from declarations.unknown import no_such
-from operations.management.base import TerminalCommand
+from operations.management.base import VerbCommand
 from operations.terminal import columns
 from sources.backups import deciding, retention
 from sources.models import Assignment, Policy, Source
@@ -12,7 +10,7 @@ from sources.models import Assignment, Policy, Source
 COLUMNS = columns("source", "policy", "point", "what becomes of it")
 
 
-class Command(TerminalCommand):
+class Command(VerbCommand):
     help = (
         "Remove the points in time that their policy does not keep, at the next opening of its window: of a policy, or "
         "of a source. It happens by itself after each backup; this is for rules that were just changed. --dry-run: "
@@ -25,8 +23,9 @@ class Command(TerminalCommand):
         parser.add_argument(
             "--json", action="store_true", help="print a list of {source, policy, held_back, points}, or {enqueued}"
         )
+        parser.set_defaults(verb="plan")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def _plan(self, options: dict[str, Any]) -> None:
         found = _assignments(options["name"])
         if not options["dry_run"]:
             enqueued = retention.plan(found)
@@ -40,7 +39,7 @@ class Command(TerminalCommand):
 
 
 def _assignments(name: str) -> list[Assignment]:
-    """Of a policy, or else of a source. Raises: CommandError for the name of neither."""
+    """Of a policy, or else of a source. Raises: ValueError for the name of neither."""
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     ordered = related.order_by("source__name", "policy__schedule__name")
     policies = Policy.objects.values_list("schedule__name", flat=True)
@@ -49,7 +48,7 @@ def _assignments(name: str) -> list[Assignment]:
         return list(ordered.filter(policy__schedule__name=name))
     if name in list(sources):
         return list(ordered.filter(source__name=name))
-    raise CommandError(no_such("policy or source", name, sorted({*policies, *sources})), returncode=2)
+    raise ValueError(no_such("policy or source", name, sorted({*policies, *sources})))
 
 
 def _rows(assignment: Assignment) -> list[tuple[str, ...]]:

@@ -1,10 +1,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from declarations.unknown import named
 from operations.management.base import VerbCommand, person, without_its_log_lines
 from operations.terminal import one_line
 from sources import retiring
-from sources.management.base import named
 from sources.models import Source
 
 
@@ -23,7 +23,7 @@ class Command(VerbCommand):
         parser.set_defaults(verb="retire")
 
     def _retire(self, options: dict[str, Any]) -> None:
-        sources = [named(Source.objects, name, "source") for name in options["names"]]
+        sources = [named(Source.objects, name) for name in options["names"]]
         verb, done = (retiring.unretire, "in use again") if options["undo"] else (retiring.retire, "retired")
         with without_its_log_lines():
             changed = verb(sources, by=person())

@@ -4,6 +4,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
+from declarations.unknown import named
 from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import moment
@@ -11,7 +12,6 @@ from operations.backlog.arguments import number
 from operations.management.base import VerbCommand
 from operations.terminal import columns, one_line, table
 from sources.domain.status import Status
-from sources.management.base import named
 from sources.models import Assignment, Policy, Source
 from sources.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status
 
@@ -40,7 +40,7 @@ class Command(VerbCommand):
         rows = with_status(Source.objects.with_protection(), database_clock())
         rows = rows.filter(status=options["status"]) if options["status"] else rows.filter(retired_at=None)
         if options["policy"]:
-            policy = named(Policy.objects, options["policy"], "policy", "schedule__name")
+            policy = named(Policy.objects, options["policy"], "schedule__name")
             rows = rows.filter(pk__in=Assignment.objects.filter(policy=policy).values("source"))
         ordered = rows.order_by("status_rank", "name").prefetch_related("assignments__policy__schedule")
         found = list(ordered[: options["limit"] + 1])
@@ -57,7 +57,7 @@ class Command(VerbCommand):
         if not options["name"]:
             raise ValueError("say which: sources show NAME")
         now = database_clock()
-        source = named(Source.objects, options["name"], "source")
+        source = named(Source.objects, options["name"])
         [facts] = _facts(with_status(Source.objects.with_protection(), now).filter(pk=source.pk))
         related = Assignment.objects.filter(source=source).select_related("policy__schedule")
         assignments = list(with_assignment_status(related, now).order_by("policy__schedule__name"))
