@@ -18,7 +18,7 @@ from sources.restores import process
 from sources.storage.batches import batches
 from sources.storage.files import PERMISSIONS, nanoseconds, path_in, raw
 from sources.storage.manifests import Entry
-from sources.storage.places import Wish
+from sources.storage.places import Report, Wish
 from sources.storage.store import StorageFailed
 from sources.storage.trees import Tree
 
@@ -64,8 +64,7 @@ class Download:
 def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Generator[bytes]:
     """The bytes of one file. Raises, before the first: Refused, StorageFailed."""
     with _scratch() as scratch:
-        wish = Wish(assignment, point, Path(scratch) / "files", (entry.path,))
-        report = process.restore(repository, wish, Event())
+        report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:
             raise StorageFailed(process.added(report.failed[0], report.elsewhere))
         yield from _chunks(path_in(Path(report.target), entry.path))
@@ -80,7 +79,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
             files = tuple(each.path for each in batch if each.kind == "file")
             into = Path(scratch) / "files"
             if files:
-                report = process.restore(repository, Wish(assignment, point, into, files), Event())
+                report = _fetch(repository, Wish(assignment, point, into, files))
                 failed += report.failed
                 way_out = way_out or report.elsewhere
             for entry in batch:
@@ -114,6 +113,10 @@ def _chunks(path: bytes) -> Iterator[bytes]:
     with open(path, "rb") as content:
         while chunk := content.read(CHUNK):
             yield chunk
+
+
+def _fetch(repository: Repository, wish: Wish) -> Report:
+    return process.restore(repository, wish, Event())
 
 
 def _scratch() -> "tempfile.TemporaryDirectory[str]":
