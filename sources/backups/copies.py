@@ -33,7 +33,6 @@ from sources.backups import deciding, repositories, retention, snapshots, upkeep
 from sources.backups.handler import not_writable, note_made, note_room
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
-from sources.secrets_by_reference import SecretNotFound
 from sources.storage import layout
 from sources.storage.checking import GONE
 from sources.storage.copies import Copied
@@ -157,10 +156,7 @@ def _copy(work: upkeep.Work) -> Succeeded:
 def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest: str) -> Copied:
     """Raises: StorageFailed, Stopped, Busy."""
     policy = work.assignment.policy
-    try:
-        place, ours = repositories.location_of(target), asdict(repositories.identity_of(target))
-    except SecretNotFound as error:
-        raise StorageFailed(f"repository {target}: {error}") from error
+    place, ours = repositories.location_of(target), asdict(repositories.identity_of(target))
     answer = repositories.work(
         "copy_points",
         repository,

@@ -29,10 +29,9 @@ KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
 
-def decide(assignment: Assignment, keep: Keep | None = None, now: datetime | None = None) -> list[Kept]:
-    """What becomes of each of its points, the newest first, in whichever repository they lie. `keep`: other rules than
-    its policy's. `now` (aware): of a retired source, when; by default the database's clock."""
-    policy = assignment.policy
+def decide(assignment: Assignment, now: datetime | None = None) -> list[Kept]:
+    """What becomes of each of its points, the newest first, in whichever repository they lie. `now` (aware): of a
+    retired source, when; by default the database's clock."""
     rows = assignment.backups.order_by()
     points = [
         Point(name, started_at, not warnings, repository)
@@ -41,7 +40,7 @@ def decide(assignment: Assignment, keep: Keep | None = None, now: datetime | Non
         )
         if (name := layout.point_of(place))
     ]
-    return _decide(assignment, points, keep or policy.keeping, now)
+    return _decide(assignment, points, now)
 
 
 def decide_of_copy(
@@ -51,16 +50,16 @@ def decide_of_copy(
     rows = assignment.backups.order_by().values_list("snapshot", "warnings")
     incomplete = {layout.point_of(place) for place, warnings in rows if warnings}
     points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
-    return _decide(assignment, points, assignment.policy.keeping, now)
+    return _decide(assignment, points, now)
 
 
-def _decide(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
+def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -> list[Kept]:
     """What cannot be restored stays by the rules as they are for all; what can, by those for these alone."""
     points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
     lost = _not_restorable(assignment)
     whole = [each for each in points if (each.repository, each.name) not in lost]
-    decided = {each.point: each for each in reversed(_apply(assignment, whole, keep, now))}
-    for each in _apply(assignment, points, keep, now) if len(whole) < len(points) else ():
+    decided = {each.point: each for each in reversed(_apply(assignment, whole, now))}
+    for each in _apply(assignment, points, now) if len(whole) < len(points) else ():
         if each.point not in decided:
             why = lost[each.point.repository, each.point.name]
             decided[each.point] = Kept(each.point, each.reasons and (*each.reasons, why))
@@ -95,8 +94,8 @@ def _not_restorable(assignment: Assignment) -> dict[tuple[int | None, str], str]
     return damaged | {(each.get("repository"), each["point"]): MISSING for each in of_points if each["why"] == GONE}
 
 
-def _apply(assignment: Assignment, points: list[Point], keep: Keep, now: datetime | None) -> list[Kept]:
-    policy = assignment.policy
+def _apply(assignment: Assignment, points: list[Point], now: datetime | None) -> list[Kept]:
+    policy, keep = assignment.policy, assignment.policy.keeping
     if points and (retired_at := assignment.source.retired_at):
         return _decide_of_retired(points, keep, policy.schedule.period, retired_at, now or database_clock())
     return keep.apply(points, policy.schedule.zone)

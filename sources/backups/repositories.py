@@ -108,11 +108,7 @@ def work(
 
 def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
     """All that an assignment has in a repository. Takes, returns and raises what `work` does."""
-    try:
-        ours = asdict(identity_of(repository))
-    except SecretNotFound as error:
-        raise StorageFailed(str(error)) from error
-    return work("remove_folder", repository, stop, ours=ours, **facts)
+    return work("remove_folder", repository, stop, ours=asdict(identity_of(repository)), **facts)
 
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
@@ -194,8 +190,11 @@ def key_of(repository: Repository) -> str | None:
 
 
 def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
-    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: SecretNotFound."""
-    digest = digest_of(new_key or key_of(repository))
+    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: StorageFailed."""
+    try:
+        digest = digest_of(new_key or key_of(repository))
+    except SecretNotFound as error:
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
     return Identity(str(repository.identity), repository.name, repository.encrypted, digest, format=repository.format)
 
 

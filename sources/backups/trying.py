@@ -1,11 +1,12 @@
 """*Test connection*: is a source there, and may its engine read it? Asked by a person who waits, so in bounded time."""
 
-import time
+import threading
 from dataclasses import asdict, dataclass
 
 from sources.availability import answers
 from sources.backups import repositories
 from sources.backups.handler import refused_in_clear, specification_of
+from sources.engines.limits import InTime
 from sources.models import Source
 from sources.secrets_by_reference import SecretNotFound
 
@@ -23,16 +24,6 @@ class Tried:
     text: str
 
 
-class Deadline:
-    """A stop signal that is set after some seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-
-    def is_set(self) -> bool:
-        return time.monotonic() >= self._until
-
-
 def try_source(source: Source) -> Tried:
     """Ask the source as a worker would, then let its engine look at it from this host. Takes 20 s at the longest."""
     answer = answers.ask_now(source, ANSWER_SECONDS)
@@ -45,8 +36,9 @@ def try_source(source: Source) -> Tried:
     if refusal := refused_in_clear(specification):
         return Tried(False, f"{answer.text}, but it {refusal}.")
     order = {"source": asdict(specification), "seconds": LOOK_SECONDS}
+    in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
     try:
-        found = repositories.ask("try_source", source.name, Deadline(LOOK_SECONDS + END_SECONDS), **order)
+        found = repositories.ask("try_source", source.name, in_time, **order)
     except (repositories.Unanswered, OSError) as error:
         return Tried(False, f"{answer.text}, but its engine could not be tried: {error}.")
     if found is None:

@@ -40,7 +40,6 @@ from jobs.zones import zone_of
 from sources import planning
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.backups.handler import ProgressWriter, busy
-from sources.engines.base import EngineProgress
 from sources.models import Assignment, AtClose, Backup, Policy, Progress
 from sources.models.policy import Opening
 from sources.storage import layout
@@ -160,7 +159,7 @@ class Work:
     def __init__(self, run: Run, assignment: Assignment) -> None:
         self.record, self.assignment, self.grace = run.record, assignment, conf.ending_seconds()
         self.repository = assignment.policy.repository
-        self._stop, self._writer = run.stop, ProgressWriter(run.record)
+        self._stop, self.on_progress = run.stop, ProgressWriter(run.record)
         stops = self.stops_at_close or assignment.policy.at_close == AtClose.STOP
         closes_at = run.record.closes_at if stops else None
         seconds = (closes_at - database_clock()).total_seconds() if closes_at else float("inf")
@@ -181,9 +180,6 @@ class Work:
     def stopped(self) -> Outcome:
         """What becomes of its record when it was stopped."""
         return Released(CLOSED) if self.closed else Released()
-
-    def on_progress(self, progress: EngineProgress) -> None:
-        self._writer(progress)
 
 
 def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False, at_work: type[Work] = Work) -> Outcome:

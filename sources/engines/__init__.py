@@ -45,14 +45,13 @@ def _loaded(place: str) -> Any:
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 
-def missing_program(kind: str, format: str = RCLONE) -> str | None:
-    """What is not installed here that a backup of `kind` into a repository of `format` runs, and how to get it; None
-    when all is there.
+def missing_program(kind: str) -> str | None:
+    """What is not installed here that a backup of `kind` runs, and how to get it; None when all is there.
 
     Raises: ValueError for an unknown kind.
     """
     try:
-        engine_for(kind, format).find_programs()
+        engine_for(kind).find_programs()
     except ProgramMissing as error:
         return str(error)
     return None

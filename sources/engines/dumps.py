@@ -165,7 +165,7 @@ class Dump(Run):
         digest = hashlib.sha256()
         with file.open("rb") as opened:
             while chunk := opened.read(DIGEST_BYTES):
-                self.go_on()
+                self.store.go_on()
                 digest.update(chunk)
             os.fsync(opened.fileno())  # not every program does
         found = file.stat()

@@ -18,7 +18,7 @@ from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage import runs
 from sources.storage.manifests import Entry, Header, Totals
-from sources.storage.store import Stopped, Store
+from sources.storage.store import Store
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 OnProgress = Callable[[EngineProgress], None]
@@ -74,11 +74,6 @@ class Run:
         if ended.ending is Ending.STOPPED:
             raise RunEnded(Verdict.STOPPED, STOPPED)
         return ended
-
-    def go_on(self) -> None:
-        """Called between two steps of work without a program. Raises: Stopped."""
-        if self.stop.is_set():
-            raise Stopped
 
     def write_point(self, name: str, engine: str, version: str, entries: Iterable[Entry], *, complete: bool) -> Totals:
         """Write the manifest of a point, and so make it. `engine`, `version`: who wrote its files; `complete`: none was

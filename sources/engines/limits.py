@@ -94,6 +94,16 @@ class Later:
         return time.monotonic() >= self._until
 
 
+class InTime:
+    """A stop signal that is set, too, once so many seconds are over."""
+
+    def __init__(self, stop: StopSignal, seconds: float) -> None:
+        self._stop, self._until = stop, time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or time.monotonic() >= self._until
+
+
 class LeastRate:
     """`least`: bytes a second; None: any rate will do."""
 

@@ -8,7 +8,6 @@ which is removed again. A REST server of restic keeps no other files and removes
 there, and a snapshot says whose it is.
 """
 
-import json
 import os
 import secrets
 import tempfile
@@ -27,7 +26,7 @@ from sources.storage.location import Location, joined
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.snapshots import back_up_text, repository_of
 from sources.storage.restic.verdicts import Trouble
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.store import Stopped, StorageFailed, Store, rows_to
 
 STEP_SECONDS = 60.0
 """For each step of the probe, of which a slow remote takes seconds. restic itself waits for ever for a server that is
@@ -157,10 +156,8 @@ def _write_twice(store: Store, name: str) -> bool:
 
 def _listed(store: Store, name: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    store.run(
-        "lsjson", "--files-only", f"--include=/{name}", store.location.root, missing_ok=True,
-        on_line=lambda line: rows.append(json.loads(line.rstrip(","))) if line.startswith('{"Path"') else None,
-    )  # fmt: skip
+    listing = ("lsjson", "--files-only", f"--include=/{name}", store.location.root)
+    store.run(*listing, missing_ok=True, on_line=rows_to(rows.append))
     return rows
 
 

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from delivery.redaction import redacted
 from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, RunEnded, SourceSpec
-from sources.engines.limits import Space
+from sources.engines.limits import InTime, Space
 from sources.engines.results import ERROR_LENGTH
 from sources.engines.work import Stop
 from sources.processes.programs import ProgramMissing
@@ -81,15 +80,9 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
     """Whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
     what it is called."""
-    stop, until = Stop(None), time.monotonic() + seconds
-
-    class InTime:
-        def is_set(self) -> bool:
-            return stop.is_set() or time.monotonic() >= until
-
     specification = SourceSpec(**source)
     try:
-        return {"text": look(specification, seconds, InTime())}
+        return {"text": look(specification, seconds, InTime(Stop(None), seconds))}
     except (RunEnded, ProgramMissing, ValueError, OSError) as error:
         return {"problem": redacted(str(error), specification.hidden)[:ERROR_LENGTH]}
 

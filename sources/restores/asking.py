@@ -23,7 +23,7 @@ from sources.models import Assignment, Repository, Restore, RestoreOutcome, Sour
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.planning import names
 from sources.processes.programs import ProgramMissing
-from sources.restores import elsewhere, process
+from sources.restores import process
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
@@ -211,8 +211,8 @@ def choose(
         point = at or ""
         with suppress(ValueError):  # that it does not answer is what matters
             point = moments.choose(sorted(repositories.recorded(assignment, asked), key=layout.order_of), at, now, zone)
-        sentence = elsewhere.way_out(asked, assignment.directory, point, process.points)
-        raise type(error)(elsewhere.added(str(error), sentence)) from error
+        sentence = process.way_out(asked, assignment.directory, point)
+        raise type(error)(process.added(str(error), sentence)) from error
 
 
 def describe_target(row: Restore) -> str:

@@ -6,10 +6,9 @@ again afterwards: its size, and whether a run moved it meanwhile (`restoring.py`
 """
 
 import dataclasses
-import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from sources.domain.not_kept import not_kept
 from sources.engines.base import SourceSpec
 from sources.engines.rclone.remotes import remote_path, way_to
 from sources.storage import places, restoring, targets
+from sources.storage.batches import batches
 from sources.storage.files import is_time_of, nanoseconds, path_in
 from sources.storage.location import Location
 from sources.storage.manifests import Entry
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
 from sources.storage.restoring import BATCH_FILES, SHOWN, TRIES
-from sources.storage.store import StorageFailed, Store
+from sources.storage.store import StorageFailed, Store, rows_to
 from sources.storage.trees import Tree, opened
 
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
@@ -50,11 +50,6 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
         below = "" if str(wish.target) == "." else str(wish.target)
         target = Location(remote_path(source), "").at(below) if below else remote_path(source)
         return _Back(wish, reaching, tree, source, target, on_step).run()
-
-
-def batched(entries: list[Entry]) -> Iterator[list[Entry]]:
-    """As many as are copied at a time."""
-    return (entries[first : first + BATCH_FILES] for first in range(0, len(entries), BATCH_FILES))
 
 
 class _Back(Restoring):
@@ -84,10 +79,10 @@ class _Back(Restoring):
                 "folder beside them, or choose to replace what differs"
             )
         if self.store.location.is_restic:  # through files of this host
-            sizes = [sum(each.size for each in batch) for batch in batched(wanted)]
+            sizes = [sum(each.size for each in batch) for batch in batches(wanted, BATCH_FILES)]
             way_out = "name a larger one in the worker's TMPDIR"
             targets.check_room(Path(tempfile.gettempdir()), max(sizes, default=0), way_out)
-        for batch in batched(wanted):
+        for batch in batches(wanted, BATCH_FILES):
             self._copy(batch, set(collisions))
         self._make_empty_folders()
         return report
@@ -99,16 +94,14 @@ class _Back(Restoring):
             entry = self.tree.entry(top)
             is_file = entry is not None and entry.kind != "folder"
 
-            def take(line: str, top: str = top, is_file: bool = is_file) -> None:
-                if line.startswith('{"Path"'):
-                    row: dict[str, Any] = json.loads(line.rstrip(","))
-                    path = top if is_file else f"{top}/{row['Path']}".lstrip("/")
-                    found[path] = (row["Size"], row["ModTime"])
+            def take(row: dict[str, Any], top: str = top, is_file: bool = is_file) -> None:
+                path = top if is_file else f"{top}/{row['Path']}".lstrip("/")
+                found[path] = (row["Size"], row["ModTime"])
 
             options = ("--recursive", "--files-only", "--no-mimetype", *OPTIONS)
             at = self.target.at(top) if top else self.target.root
             try:
-                self.store.run("lsjson", *options, at, missing_ok=True, on_line=take)
+                self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(take))
             except StorageFailed as error:
                 raise places.TargetFailed(str(error)) from error
         return found

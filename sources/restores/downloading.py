@@ -6,7 +6,7 @@ host's disk is bounded by the largest file.
 
 import tarfile
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Event
@@ -14,7 +14,8 @@ from threading import BoundedSemaphore, Event
 from django.conf import settings
 
 from sources.models import Repository
-from sources.restores import elsewhere, process
+from sources.restores import process
+from sources.storage.batches import batches
 from sources.storage.files import PERMISSIONS, nanoseconds, path_in, raw
 from sources.storage.manifests import Entry
 from sources.storage.places import Report, Wish
@@ -65,7 +66,7 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
     with _scratch() as scratch:
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:
-            raise StorageFailed(elsewhere.added(report.failed[0], report.elsewhere))
+            raise StorageFailed(process.added(report.failed[0], report.elsewhere))
         yield from _chunks(path_in(Path(report.target), entry.path))
 
 
@@ -73,7 +74,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
     """A tar of a folder, in which paths are those below it. What could not be restored is named in a file of it."""
     failed, way_out = list[str](), ""
     above = len(path.rpartition("/")[0]) + 1 if "/" in path else 0
-    for batch in _batches(tree.below(path)):
+    for batch in batches(tree.below(path), BATCH_FILES, BATCH_BYTES, lambda each: each.size):
         with _scratch() as scratch:
             files = tuple(each.path for each in batch if each.kind == "file")
             into = Path(scratch) / "files"
@@ -94,19 +95,6 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
         yield _header(Entry(NOT_RESTORED, size=len(text)), NOT_RESTORED, len(text))
         yield text + b"\0" * (-len(text) % BLOCK)
     yield b"\0" * 2 * BLOCK
-
-
-def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
-    size = 0
-    for entry in entries:
-        if batch and (len(batch) >= BATCH_FILES or size + entry.size > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += entry.size
-    if batch:
-        yield batch
 
 
 def _header(entry: Entry, name: str, size: int) -> bytes:

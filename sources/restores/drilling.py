@@ -25,7 +25,7 @@ from sources.storage.checking import GONE
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
 from sources.storage.places import Step, TargetFailed, Wish
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
@@ -115,16 +115,11 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
 def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: Drilled) -> list[str]:
     """Count what came back. Returns what did not, or otherwise."""
     wrong = []
-
-    def alive() -> None:
-        if store.stop.is_set():
-            raise Stopped
-
     for entry in entries:
         if entry.kind == "folder":
             continue
         done.files, done.size = done.files + 1, done.size + entry.size
-        found = differs(entry, folder, thorough=True, alive=alive)
+        found = differs(entry, folder, thorough=True, alive=store.go_on)
         if found in (Kept.MISSING, Kept.OTHER):
             wrong.append(f"{entry.path}: {found.value} came back")
     return wrong

@@ -15,7 +15,7 @@ from sources.backups.handler import ProgressWriter, specification_of
 from sources.engines.base import EngineProgress
 from sources.models import Progress, Restore, RestoreOutcome, To
 from sources.processes.programs import ProgramMissing
-from sources.restores import asking, elsewhere, process
+from sources.restores import asking, process
 from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed
 
@@ -41,7 +41,7 @@ def run_restore(run: Run) -> Outcome:
     source, repository = row.assignment.source, row.repository
     if repository is None:
         why = f"{REFUSED}the repository that held point {row.point} was deleted"
-        return Cancelled(elsewhere.added(why, elsewhere.way_out(None, wish.assignment, row.point, process.points)))
+        return Cancelled(process.added(why, process.way_out(None, wish.assignment, row.point)))
     try:
         specification = None if row.to == To.FOLDER else specification_of(source)
         grace, do = conf.ending_seconds(), DO[To(row.to)]
@@ -66,7 +66,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             found["error"] = report.elsewhere
             lost = several(report.failed_files, "file")
             text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
-            text = elsewhere.added(text, report.elsewhere)
+            text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
             decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
         case Cancelled(reason):

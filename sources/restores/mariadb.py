@@ -132,13 +132,8 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError,
     ProgramMissing."""
     server = _Scratch(folder / "data", scratch, space, store)
-
-    def alive() -> None:
-        if store.stop.is_set():
-            raise Stopped
-
     with (files / DATABASE).open("rb") as dump:
-        expected = read(dump, alive).rows
+        expected = read(dump, store.go_on).rows
     with server.running(server.made(), signal.SIGTERM), (files / DATABASE).open("rb") as dump:
         return server.count(server.load(dump.fileno()), expected)
 

@@ -1,26 +1,32 @@
-"""Looks into repositories, and restores, in processes that can be killed (`apart.py`)."""
+"""Looks into repositories, and restores, in processes that can be killed (`apart.py`). Who could not have a point from
+one repository is told where else it lies: a sentence, shown wherever the failure is.
+"""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from threading import Event
 from typing import Any
 
 from django.conf import settings
+from django.db.utils import Error
 
+from jobs.conf import PROGRAM
 from sources.backups import repositories
 from sources.engines.base import SourceSpec
-from sources.models import Assignment, Repository
+from sources.models import Assignment, CheckRound, Repository
 from sources.network.bounded_threads import BoundedThreads
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
-from sources.restores import elsewhere
 from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
 from sources.storage import layout, trees
-from sources.storage.location import Location
-from sources.storage.places import Report, Step, Wish
+from sources.storage.location import RESTIC, Location
+from sources.storage.places import Report, Step, TargetFailed, Wish
+from sources.storage.store import StorageFailed
 from sources.storage.stores import store_of
 from sources.storage.trees import Tree
 
@@ -73,7 +79,7 @@ def tree_of(repository: Repository, assignment: str, point: str, patience: float
 
 def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
     """The answer to an order that may take long. What it has found so far is there for the next call."""
-    with elsewhere.named(repository, facts["assignment"], facts.get("point") or facts["points"][0], points):
+    with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
         location = repositories.location_of(repository)
         key = json.dumps([do, location.outside, facts], default=str)
         try:
@@ -99,11 +105,11 @@ def restore(
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
-    with elsewhere.named(repository, wish.assignment, wish.point, points):
+    with _naming_others(repository, wish.assignment, wish.point):
         location = repositories.location_of(repository)
         report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
     if report.lost:
-        report.elsewhere = elsewhere.way_out(repository, wish.assignment, wish.point, points)
+        report.elsewhere = way_out(repository, wish.assignment, wish.point)
     return report
 
 
@@ -120,13 +126,13 @@ def drill(
     Raises: Refused, StorageFailed, Stopped.
     """
     folder = assignment.directory
-    newest = max(repositories.recorded(assignment, repository), key=layout.order_of, default="")
+    newest = repositories.newest_in(repository, assignment)
     facts = {"assignment": folder, "cache": cache(), "scratch": asdict(scratch), "newest": newest}
-    with elsewhere.named(repository, folder, newest, points):
+    with _naming_others(repository, folder, newest):
         location = repositories.location_of(repository)
         done = Drilled(**_order("drill", location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
     if done.lost:
-        done.error = elsewhere.added(done.error, elsewhere.way_out(repository, folder, done.point, points))
+        done.error = added(done.error, way_out(repository, folder, done.point))
     return done
 
 
@@ -148,3 +154,66 @@ def _order(
     order = {"do": do, "location": location.as_json(), **facts}
     answered = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
     return repositories.answer_of(answered, location, silent_for)["done"]
+
+
+@contextmanager
+def _naming_others(repository: Repository, folder: str, point: str) -> Iterator[None]:
+    """A failure of `repository` in the block names the others; as `way_out`. Raises: StorageFailed."""
+    try:
+        yield
+    except TargetFailed:
+        raise
+    except StorageFailed as error:
+        raise StorageFailed(added(str(error), way_out(repository, folder, point))) from error
+
+
+def added(text: str, sentence: str) -> str:
+    """A text, and a sentence behind it; the text if that is empty."""
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} {sentence}" if sentence else text
+
+
+def way_out(repository: Repository | None, folder: str, point: str) -> str:
+    """Which other repositories than this one have a point of the assignment of that folder, and how to restore from
+    there; empty: none that is known of. One is named only if it says at this moment that it has this very point, and if
+    no check has found damage there that may touch it."""
+    with suppress(Error):  # the failure itself is to be said, also while the database is away
+        rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+        assignment = rows.filter(directory=folder).first()
+        if assignment and (others := list(_others(assignment, repository, point))):
+            return _in_words(assignment, point, others)
+    return ""
+
+
+def _others(assignment: Assignment, repository: Repository | None, point: str) -> Iterator[Repository]:
+    checked = CheckRound.objects.filter(pk=assignment.pk).first()
+    for other in repositories.homes(assignment):
+        if other == repository or point not in repositories.recorded(assignment, other):
+            continue
+        found = [each for each in (checked.damage if checked else []) if each.get("repository") == other.pk]
+        if not _touches(found, point):
+            with suppress(StorageFailed, ProgramMissing, ValueError, OSError):
+                if point in points(other, assignment.directory):
+                    yield other
+
+
+def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
+    """Whether any of it may be of that point: what a later point holds, it may share; restic names no point."""
+    for each in damage:
+        is_own = each["place"].partition("/")[0] in (layout.MANIFESTS, layout.POINTS)
+        if each["place"] == RESTIC or each["point"] == point:
+            return True
+        if not is_own and layout.order_of(each["point"]) > layout.order_of(point):
+            return True
+    return False
+
+
+def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> str:
+    source, policy = assignment.source, assignment.policy.schedule.name
+    is_alone = source.assignments.exclude(directory="").count() == 1
+    which = "" if is_alone else f" --policy {quote(policy)}"
+    names = " and ".join(each.name for each in others)
+    command = f"{PROGRAM} restore {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
+    return (
+        f"Point {point} is in repository {names}, where no check has found damage: restore it from there, by "
+        f"`{command}`, or choose {others[0].name} at From on the page of its backups"
+    )

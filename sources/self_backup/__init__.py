@@ -11,7 +11,3 @@ In the repository, outside its encrypted part:
 
 So any age program opens it with the passphrase: `age -d key.age > key; age -d -i key 2026….tar.age | tar x`.
 """
-
-from sources.self_backup.backing_up import KIND, plan_for_today, self_backup, write_down
-
-__all__ = ["KIND", "plan_for_today", "self_backup", "write_down"]

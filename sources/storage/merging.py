@@ -20,12 +20,12 @@ merged, and never `current`.
 """
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from sources.storage import layout, manifests, runs
+from sources.storage.batches import batches
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.store import StorageFailed, Store
 
@@ -152,7 +152,7 @@ class _Merging:
         self.store.remove_empty_folders(self.versions(point))
         for run, found in sizes.items():
             if run != point:
-                for paths in _batches(found):
+                for paths in batches(found, BATCH):
                     self.store.move(self.versions(run), self.versions(point), paths)
                     self._count(len(paths))
                 # no purge: rclone passes over a file that it cannot find by the name that it listed
@@ -174,7 +174,7 @@ class _Merging:
         self.store.delete(folder)
 
     def _delete(self, folder: str, sizes: dict[str, int]) -> None:
-        for paths in _batches(sizes):
+        for paths in batches(sizes, BATCH):
             self.store.delete(folder, paths)
             self.freed += sum(sizes[path] for path in paths)
             self._count(len(paths))
@@ -185,12 +185,6 @@ class _Merging:
 
     def versions(self, run: str) -> str:
         return f"{self.assignment}/{layout.VERSIONS}/{run}"
-
-
-def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
-    remaining = iter(paths)
-    while batch := list(islice(remaining, BATCH)):
-        yield batch
 
 
 def _is_between(before: str | None, run: str, point: str) -> bool:

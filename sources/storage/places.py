@@ -8,7 +8,7 @@ from pathlib import Path
 from sources.storage import layout, runs
 from sources.storage.files import is_inside
 from sources.storage.manifests import Entry
-from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree
 
 RCLONE = "rclone"
@@ -87,8 +87,7 @@ class Restoring:
 
     def ask(self) -> None:
         """Raises: Stopped."""
-        if self.store.stop.is_set():
-            raise Stopped
+        self.store.go_on()
 
     def entries(self, *kinds: str) -> Iterator[Entry]:
         """What was asked for, each once. Raises: Stopped."""
@@ -100,8 +99,20 @@ class Restoring:
                     yield entry
 
     def places(self, wanted: Collection[str]) -> dict[str, str]:
-        """Where each of these files lies now, by a fresh look."""
-        return places_of(self.store, self.tree, self.wish, wanted)
+        """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
+        store, wish = self.store, self.wish
+        if self.tree.header.engine != RCLONE:
+            return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
+        held: dict[str, set[str]] = defaultdict(set)
+
+        def take(line: str) -> None:
+            run, _, path = line.partition("/")
+            if path in wanted:
+                held[run].add(path)
+
+        versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
+        store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
+        return layout.places_of(wanted, wish.point, held)
 
     def say(self, files: int, size: int) -> None:
         """How far it is: of the files that are copied, and their bytes."""
@@ -127,22 +138,6 @@ class Restoring:
         if len(self.report.failed) < KEPT_TEXTS:
             self.report.failed.append(f"{path}: {why}")
         return False
-
-
-def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:
-    """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
-    if tree.header.engine != RCLONE:
-        return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
-    held: dict[str, set[str]] = defaultdict(set)
-
-    def take(line: str) -> None:
-        run, _, path = line.partition("/")
-        if path in wanted:
-            held[run].add(path)
-
-    versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
-    store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-    return layout.places_of(wanted, wish.point, held)
 
 
 def check_point(store: Store, wish: Wish) -> None:

@@ -89,6 +89,11 @@ class Rclone:
             return True
         return _judge(ended, arguments[0], errors, missing_ok)
 
+    def go_on(self) -> None:
+        """Called between two steps of work without a program. Raises: Stopped."""
+        if self.stop.is_set():
+            raise Stopped
+
     def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
             self.run(*arguments, **watched)

@@ -75,8 +75,7 @@ class Store(Rclone):
         if (here := self._here(path)) is not None:
             for folder in among or ("",):
                 for row in rows_below(here / folder, folder, files_only=files_only):
-                    if self.stop.is_set():
-                        raise Stopped
+                    self.go_on()
                     take(row)
             return
         filters = (*(f"--filter=+ /{each}/**" for each in among), "--filter=- **") if among else ()
@@ -122,7 +121,7 @@ class Store(Rclone):
             self.walk(path, take, files_only=True)
         else:
             listing = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype", self.location.at(path))
-            self.with_paths(paths, *listing, missing_ok=True, on_line=_rows_to(take))
+            self.with_paths(paths, *listing, missing_ok=True, on_line=rows_to(take))
         return found
 
     def fetch(self, path: str, file: Path) -> bool:
@@ -232,10 +231,12 @@ class Store(Rclone):
 
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
-        self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=_rows_to(take))
+        self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
 
 
-def _rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
+def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
+    """Takes lines of rclone's lsjson, and hands on what they list."""
+
     def on_line(line: str) -> None:
         if line.startswith('{"Path"'):
             take(json.loads(line.rstrip(",")))

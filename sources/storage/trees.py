@@ -20,7 +20,7 @@ from urllib.parse import quote
 from sources.storage import layout, manifests
 from sources.storage.location import Location
 from sources.storage.manifests import Entry, Header
-from sources.storage.store import Stopped, Store
+from sources.storage.store import Store
 
 CACHE_BYTES = 2 * 2**30
 BATCH = 20_000
@@ -168,8 +168,7 @@ def versions_of(store: Store, assignment: str, points: Sequence[str], path: str,
     found: list[dict[str, Any]] = []
     before: Entry | None = None
     for point in points:
-        if store.stop.is_set():
-            raise Stopped
+        store.go_on()
         entry = _entry_at(store, assignment, point, path, cache)
         if entry is not None and before is not None and entry.is_same(before):
             found[-1]["points"].append(point)
@@ -213,8 +212,7 @@ def _index(manifest: Path, file: Path, store: Store) -> None:
         def flush() -> None:
             rows.executemany(f"INSERT INTO entries VALUES ({', '.join('?' * 9)})", named)
             named.clear()
-            if store.stop.is_set():
-                raise Stopped
+            store.go_on()
 
         for entry in manifests.read(manifest):
             parent, _, name = entry.path.rpartition("/")

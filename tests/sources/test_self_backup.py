@@ -21,14 +21,16 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
-from sources.self_backup import archive, plan_for_today, restoring
-from sources.self_backup.backing_up import KEEP, print_passphrase, self_backup
+from sources.self_backup import archive, restoring
+from sources.self_backup.backing_up import KEEP, plan_for_today, print_passphrase, self_backup
 from sources.storage.location import of_directory
 from tests.commands import command
 from tests.sources.factories import claim, make_policy, make_source
 from tests.waiting import eventually
 
-PLAN = "from sources.self_backup import plan_for_today; assert (plan_for_today(), plan_for_today()) == (1, 0)"
+PLAN = (
+    "from sources.self_backup.backing_up import plan_for_today; assert (plan_for_today(), plan_for_today()) == (1, 0)"
+)
 BACK_UP = """
 from sources.models import Assignment
 from sources.planning.requests import back_up_now

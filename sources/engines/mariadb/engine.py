@@ -154,7 +154,7 @@ def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
 
 def _check(file: Path, dump: Dump) -> None:
     with file.open("rb") as opened:
-        if not read(opened, dump.go_on).is_whole:
+        if not read(opened, dump.store.go_on).is_whole:
             text = "the dump is cut off, although its program reported no error; so it was removed"
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)
 

@@ -87,7 +87,7 @@ def _digests(run: Run, entries: list[Entry], warnings: list[str]) -> tuple[Calla
         for path in paths:
             entry, file = known[path], path_in(Path(run.task.source.path), path)
             with suppress(OSError, ValueError):
-                digest, now = digest_of(file, run.go_on), os.lstat(file)
+                digest, now = digest_of(file, run.store.go_on), os.lstat(file)
                 if (now.st_size, now.st_mtime_ns) == (entry.size, nanoseconds(entry.modified)):
                     found[path] = digest
         return found

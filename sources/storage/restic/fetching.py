@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from sources.storage.batches import batches
 from sources.storage.files import path_in
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.verdicts import Trouble
 
 BY_NAME = 1_000
 """Files that are asked for each by its name; of more, all that holds them is fetched."""
-ARGUMENT_BYTES = 500_000
+ARGUMENT_BYTES, OF_EACH = 500_000, len("--include=") + 9
+"""That a program takes, and what each has beside its text."""
 PIECE = 1_000
 """Files that are looked at between two looks at the program."""
 SHARE = 10
@@ -70,7 +72,9 @@ def fetch_files(
     """Restore `paths` of a snapshot, or all of `tops`, which hold them, if they are many. Raises: what `Restic.run`
     does."""
     wanted = paths if len(paths) <= BY_NAME else tops
-    for batch in _batches([_pattern(each) for each in wanted if each], is_all="" in wanted):
+    patterns = [_pattern(each) for each in wanted]
+    some = batches(patterns, len(patterns), ARGUMENT_BYTES, lambda each: len(each) + OF_EACH)
+    for batch in [[]] if "" in wanted else some:  # without a pattern: all
         problems: list[str] = []
         errors, last = -1, ""
 
@@ -103,20 +107,3 @@ def _pattern(path: str) -> bytes:
     """restic's pattern for just this path of a manifest. A byte that is not UTF-8 is any one character."""
     raw = path_in(Path("/"), path)
     return SPECIAL.sub(rb"\\\g<0>", raw).replace("\ufffd".encode(), b"?")
-
-
-def _batches(patterns: list[bytes], *, is_all: bool) -> Iterator[list[bytes]]:
-    """So many as arguments of a program hold. An empty one: without any pattern, so all."""
-    if is_all:
-        yield []
-        return
-    batch: list[bytes] = []
-    size = 0
-    for each in patterns:
-        if batch and size + len(each) > ARGUMENT_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(each)
-        size += len(each) + len("--include=") + 9
-    if batch:
-        yield batch

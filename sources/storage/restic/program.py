@@ -9,14 +9,14 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from delivery.redaction import redacted
 from sources.processes import runner
 from sources.processes.programs import find_rclone, find_restic
-from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.processes.runner import Command, Ending, StopSignal
 from sources.storage import remotes
 from sources.storage.location import Location
 from sources.storage.locks import Busy
@@ -153,7 +153,9 @@ class Restic:
         arguments: tuple[str, ...],
     ) -> int:
         patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore")
-        ended = self._start(arguments, partial(patience.take, on_line), sign_of_life, directory, patience)
+        with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
+            command, take = self._command(arguments, found, directory), partial(patience.take, on_line)
+            ended = runner.run(command, stop=patience, on_line=take, sign_of_life=sign_of_life)
         if ended.ending is Ending.STOPPED:
             if patience.is_over:
                 raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
@@ -166,32 +168,23 @@ class Restic:
         trouble = trouble_of(ended.exit_code, text)
         raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
 
-    def _start(
-        self,
-        arguments: tuple[str, ...],
-        on_line: Callable[[str], None],
-        sign_of_life: Callable[[], object] | None,
-        directory: str,
-        stop: StopSignal,
-    ) -> Ended:
-        with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
-            environment, more = {**found, "TZ": "UTC"}, list[str]()
-            if "RESTIC_CACHE_DIR" not in environment:
-                more.append("--no-cache")
-            places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
-            if any(each.startswith("rclone:") for each in places):
-                environment |= IMPATIENT
-                more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
-            command = Command(
-                (find_restic(), *arguments[:1], *more, *arguments[1:]),
-                environment=environment,
-                stall_timeout=self.stall_timeout,
-                grace=self.grace,
-                polite_signal=signal.SIGINT,
-                directory=directory,
-                longest_line=LONGEST_LINE,
-            )
-            return runner.run(command, stop=stop, on_line=on_line, sign_of_life=sign_of_life)
+    def _command(self, arguments: tuple[str, ...], found: Mapping[str, str], directory: str) -> Command:
+        environment, more = {**found, "TZ": "UTC"}, list[str]()
+        if "RESTIC_CACHE_DIR" not in environment:
+            more.append("--no-cache")
+        places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
+        if any(each.startswith("rclone:") for each in places):
+            environment |= IMPATIENT
+            more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
+        return Command(
+            (find_restic(), *arguments[:1], *more, *arguments[1:]),
+            environment=environment,
+            stall_timeout=self.stall_timeout,
+            grace=self.grace,
+            polite_signal=signal.SIGINT,
+            directory=directory,
+            longest_line=LONGEST_LINE,
+        )
 
 
 def _takes_no_lock(text: str) -> bool:

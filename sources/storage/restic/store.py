@@ -127,10 +127,13 @@ class ResticStore(Store):
     ) -> None:
         """`tops`: what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in
         `target` is whole: files come there by a rename."""
-        assignment, _, point = path.rpartition("/")
-        if ":" in target.partition("/")[0]:
-            self._send(path, target, paths, on_progress, options, environment)
+        if ":" in target.partition("/")[0]:  # a remote: through files here, as far as there is room for them
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+                self.copy_out(path, scratch, paths, on_progress, tops=paths)
+                here = [each for each in paths if os.path.lexists(path_in(Path(scratch), each))]
+                self.with_paths(here, "copy", "--no-traverse", *options, scratch, target, environment=environment)
             return
+        assignment, _, point = path.rpartition("/")
         missing = [each for each in paths if not os.path.lexists(path_in(Path(target), each))]
         if not missing:
             return
@@ -146,22 +149,6 @@ class ResticStore(Store):
             patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
             fetch_files(patient, snapshot.id, Path(incoming), missing, tops, growth)
             _take_over(incoming, target)
-
-    def _send(
-        self,
-        path: str,
-        target: str,
-        paths: Collection[str],
-        on_progress: Callable[[int, int], None],
-        options: tuple[str, ...],
-        environment: Mapping[str, str],
-    ) -> None:
-        """To a remote: through files here, as far as there is room for them."""
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-            self.copy_out(path, scratch, paths, on_progress, tops=paths)
-            arguments = ("copy", "--no-traverse", *options)
-            self.with_paths([each for each in paths if os.path.lexists(path_in(Path(scratch), each))],
-                            *arguments, scratch, target, environment=environment)  # fmt: skip
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         folder, _, last = path.rpartition("/")
