@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from jobs.models import Throttle
 from jobs.states import Status
 from operations import throttles
-from tests.factories import NOON, make_lane, make_record, make_throttle
-from tests.jobs.throttling.rated import claim, make_rated, ready
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
+from tests.jobs.throttling.rated import make_rated, ready
 from tests.people import listed
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_tokens_are_those_of_the_present_and_the_next_one_comes_in_seconds():
     assert (live.tokens, live.next_token_in) == (0.5, 1)
     [live] = throttles.live(now=NOON + 60 * SECOND)
     assert (live.tokens, live.next_token_in) == (3, 0)
-    assert len(claim(NOON + 60 * SECOND)) == 3
+    assert len(claim_ready(now=NOON + 60 * SECOND)) == 3
     [live] = throttles.live(now=NOON + 60 * SECOND)
     assert (live.tokens, live.next_token_in) == (0, 2)
 

@@ -12,8 +12,8 @@ from jobs.backlog import NewRecord
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import CHANNEL
-from tests.factories import NOON, make_record
-from tests.jobs.backlog.changes import LATER, claim_one, listening
+from tests.factories import NOON, claim_ready, make_record
+from tests.jobs.backlog.changes import LATER, listening
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +25,7 @@ class TestEnqueue:
         assert [(record.subject, record.payload) for record in records] == [(f"s{n}", {"n": n}) for n in range(2500)]
         ready = {(record.status, record.queue, record.run_after, record.priority) for record in records}
         assert ready == {(Status.READY, "home", NOON, 3)}
-        assert claim_one("home").subject == "s0"
+        assert claim_ready(queue="home")[0].subject == "s0"
 
     def test_a_record_may_start_later_close_and_have_a_priority_of_its_own(self, kind):
         policy_id = RetryPolicy.objects.create(name="mine").pk
