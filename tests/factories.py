@@ -10,9 +10,9 @@ from uuid import uuid4
 from django.apps import apps
 from django.db import connection
 
-from jobs import throttles
+from jobs import claiming, settling, throttles
 from jobs.models import BacklogRecord, RetryPolicy, Throttle, Worker
-from jobs.outcomes import Claimed
+from jobs.outcomes import Claimed, Outcome
 from jobs.states import FINISHED, Status, WaitingFor
 from schedules.models import Schedule
 
@@ -88,6 +88,25 @@ def make_claimed(**fields: Any) -> Claimed:
         "lane": 0,
     }
     return Claimed(**(values | fields))
+
+
+def claim_ready(limit: int = 1000, queue: str = "default", now: datetime | None = NOON) -> list[Claimed]:
+    """What is ready in `queue`, in claim order, claimed at `now` by a worker of its own."""
+    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=now)
+
+
+def claim_new(count: int = 1, now: datetime | None = NOON, **fields: Any) -> list[Claimed]:
+    """So many new records, claimed at `now`."""
+    for _ in range(count):
+        make_record(**fields)
+    return claim_ready(count, now=now)
+
+
+def settled(outcome: Outcome, now: datetime = NOON) -> BacklogRecord:
+    """The record that is first in line, claimed at `now` and settled at once."""
+    [claimed] = claim_ready(1, now=now)
+    settling.settle([(claimed, outcome)], now=now)
+    return BacklogRecord.objects.get(pk=claimed.id)
 
 
 def make_retry_policy(**fields: Any) -> RetryPolicy:

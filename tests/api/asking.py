@@ -11,9 +11,9 @@ from api import tokens
 ALL = ("read", "write", "operate")
 
 
-def make_user(*permissions: str, **fields: Any) -> User:
-    """A member of staff with these permissions."""
-    user = User.objects.create_user(f"user {User.objects.count()}", **({"is_staff": True} | fields))
+def make_user(*permissions: str, name: str = "user", **fields: Any) -> User:
+    """A new member of staff with these permissions; the first one is `user 0`."""
+    user = User.objects.create_user(f"{name} {User.objects.count()}", **({"is_staff": True} | fields))
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return user
 

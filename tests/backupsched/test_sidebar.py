@@ -2,12 +2,12 @@
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.factories import make_schedule
+from tests.people import staff
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -33,10 +33,8 @@ def test_hides_what_only_machines_write_while_there_is_nothing_of_it(admin_clien
     assert not links(admin_client) & {"/admin/jobs/lane/", "/admin/jobs/sweep/", "/admin/django_q/ormq/"}
 
 
-def test_leads_to_restores_before_the_first_one_and_the_list_says_how_one_begins(client):
-    onlooker = User.objects.create_user("onlooker", is_staff=True)
-    onlooker.user_permissions.add(Permission.objects.get(codename="view_restore"))
-    client.force_login(onlooker)
+def test_leads_to_restores_before_the_first_one_and_the_list_says_how_one_begins():
+    client = staff("view_restore")
     assert "/admin/sources/restore/" in links(client)
     assert "by the button Restore" in client.get("/admin/sources/restore/").content.decode()
 
@@ -47,21 +45,19 @@ def test_assignments_stand_beside_their_sources(admin_client):
     assert backups.index("Assignments") == backups.index("Sources") + 1
 
 
-def test_leads_no_account_where_it_may_not_go(client):
-    onlooker = User.objects.create_user("onlooker", is_staff=True)
-    onlooker.user_permissions.add(Permission.objects.get(codename="view_source"))
-    client.force_login(onlooker)
+def test_leads_no_account_where_it_may_not_go():
+    client = staff("view_source")
     found = links(client)
     assert {link for link in found if link.startswith("/admin/")} == {"/admin/sources/source/"}
     assert [link for link in found if client.get(link).status_code != 200] == []
-    onlooker.user_permissions.clear()
+    client = staff()
     found = links(client)
     assert [link for link in found if client.get(link).status_code != 200] == []
     assert "Your account may look at nothing here yet." in client.get("/").content.decode()
 
 
-def test_a_page_that_is_refused_or_not_there_says_so_and_leads_home(client):
-    client.force_login(User.objects.create_user("onlooker", is_staff=True))
+def test_a_page_that_is_refused_or_not_there_says_so_and_leads_home():
+    client = staff()
     for path, status, words in (("/matrix/", 403, "Your account may not"), ("/admin/nowhere/", 404, "nothing at this")):
         answer = client.get(path)
         assert answer.status_code == status

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.messages import get_messages
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
@@ -16,7 +15,7 @@ from sources.admin.source_form import OPTION
 from sources.kinds import RULES
 from sources.models import Assignment, Source
 from sources.status import reasons_of
-from tests.people import staff
+from tests.people import staff, told
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.hosts import PASSWORD, Hosts
 
@@ -27,9 +26,7 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGLmNJNXGHEUdnnv1qEINXFLbZFdTyUq
 
 
 def act(client: Client, source: Source, **fields: Any) -> str:
-    response = client.post(f"{SOURCES}{source.pk}/act/", fields)
-    assert response.status_code == 302
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+    return told(client.post(f"{SOURCES}{source.pk}/act/", fields))
 
 
 def page(client: Client, source: Source) -> str:

@@ -11,14 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from delivery import handlers, targets
 from delivery.models import Endpoint
 from delivery.targets import Key, Targets, load
-from jobs import claiming, settling
+from jobs import settling
 from jobs.handlers import Run
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Held, Postponed, Succeeded
 from jobs.states import WaitingFor
 from tests.delivery.events import deliver, deliver_at_once, make_endpoint, make_event, on_a_loop
 from tests.delivery.receiver import Receiver, answering, answering_in_turn, receiving
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, claim_ready, make_record
 from tests.jobs.breaking import open_it
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
@@ -128,7 +128,7 @@ class TestAnOpenBreaker:
 def a_claim(receiver: Receiver) -> Claimed:
     """An event for this receiver, claimed."""
     make_record(kind="http_callback", queue="callbacks", payload={"url": receiver.url})
-    [record] = claiming.claim("callbacks", worker_id=make_worker().pk, limit=1)
+    [record] = claim_ready(1, "callbacks", None)
     return record
 
 

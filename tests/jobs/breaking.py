@@ -3,23 +3,16 @@
 from datetime import datetime, timedelta
 
 import jobs.tick
-from jobs import breakers, claiming, settling
+from jobs import breakers, settling
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Succeeded
 from jobs.states import Status, WaitingFor
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, claim_new, claim_ready
 
 OFFICE = Guarded("repository:3", "repository office")
 CELLAR = Guarded("repository:4", "repository cellar")
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 FULL = "no space left on device"
-
-
-def claimed(count: int = 1, now: datetime = NOON, **fields) -> list[Claimed]:
-    """So many new records that run since `now`."""
-    for _ in range(count):
-        make_record(**fields)
-    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=now)
 
 
 def fail(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
@@ -33,7 +26,7 @@ def succeed(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFF
 
 def open_it(now: datetime = NOON, guarded: Guarded = OFFICE) -> Breaker:
     """Three failures in a row, the last one at `now`. The records that failed are gone again."""
-    openers = claimed(3, now)
+    openers = claim_new(3, now)
     fail(openers, now, guarded)
     BacklogRecord.objects.filter(pk__in=[record.id for record in openers]).delete()
     return breaker(guarded)
@@ -45,7 +38,7 @@ def breaker(guarded: Guarded = OFFICE) -> Breaker:
 
 def hold(count: int = 1, now: datetime = NOON, guarded: Guarded = OFFICE, **fields) -> list[int]:
     """So many new records that ask, are refused and wait for the breaker. Returns their ids."""
-    records = claimed(count, now, **fields)
+    records = claim_new(count, now, **fields)
     refused = [(record, breakers.refusal(guarded, record)) for record in records]
     settling.settle([(record, held) for record, held in refused if held], now=now)
     assert held_ids() >= {record.id for record in records}
@@ -65,14 +58,9 @@ def tick(now: datetime) -> None:
     jobs.tick.tick(now, rescue=False)
 
 
-def claim_ready(now: datetime) -> list[Claimed]:
-    """All that is ready, claimed at `now`."""
-    return claiming.claim("default", worker_id=make_worker().pk, limit=1000, now=now)
-
-
 def trial(now: datetime) -> Claimed:
     """Let a trial through at `now` and claim it: the only record that is ready."""
     tick(now)
-    [record] = claim_ready(now)
+    [record] = claim_ready(now=now)
     assert breakers.refusal(OFFICE, record) is None
     return record

@@ -32,9 +32,5 @@ def make_waiting(age: timedelta, **fields: object) -> BacklogRecord:
     return record
 
 
-def statuses(*records: BacklogRecord) -> list[Status]:
-    return [Status(BacklogRecord.objects.get(pk=record.pk).status) for record in records]
-
-
 def ready() -> set[int]:
     return set(BacklogRecord.objects.ready().values_list("pk", flat=True))

@@ -4,32 +4,29 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import claiming, settling
 from jobs.formatting import some_of
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome, Succeeded
 from jobs.prepared import LARGEST_FACTS, facts_as_json
 from jobs.states import WaitingFor
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, make_record, settled
 
 pytestmark = pytest.mark.django_db
 
 
-def settled(outcome: Outcome, **facts: object) -> BacklogRecord:
+def ended(outcome: Outcome, **facts: object) -> BacklogRecord:
     make_record(**facts)
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-    settling.settle([(claimed, outcome)], now=NOON)
-    return BacklogRecord.objects.get(pk=claimed.id)
+    return settled(outcome)
 
 
 class TestFacts:
     def test_are_kept_of_a_plain_success_of_one_with_a_hook_and_of_a_failure(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(registry, "kinds", {"hooked": Kind("hooked", after_settle=lambda *_: None)})
-        settled(Succeeded())
-        settled(Succeeded(facts={"status": 204}))
-        settled(Succeeded(facts={"status": 200, "seconds": 0.25}), kind="hooked")
-        settled(Failed("no", facts={"status": 503}))
+        ended(Succeeded())
+        ended(Succeeded(facts={"status": 204}))
+        ended(Succeeded(facts={"status": 200, "seconds": 0.25}), kind="hooked")
+        ended(Failed("no", facts={"status": 503}))
         found = Attempt.objects.order_by("record_id").values_list("facts", flat=True)
         assert list(found) == [None, {"status": 204}, {"status": 200, "seconds": 0.25}, {"status": 503}]
 
@@ -37,7 +34,7 @@ class TestFacts:
         "facts", [{"a": "\0\ud800"}, {"a": float("nan")}, {"a": object()}, {"a": "x" * LARGEST_FACTS}, {1: 2}]
     )
     def test_that_cannot_be_kept_as_they_are_hold_up_no_settle(self, facts: dict) -> None:
-        assert settled(Succeeded(facts=facts)).finished_at
+        assert ended(Succeeded(facts=facts)).finished_at
         assert len(facts_as_json(Attempt.objects.get().facts) or "") <= LARGEST_FACTS
 
 
@@ -56,7 +53,7 @@ class TestRetryAfter:
         policy = algorithm and RetryPolicy.objects.create(
             name="x", algorithm=algorithm, parameters={"base": 7200} if algorithm == "constant" else {}
         )
-        record = settled(Failed("busy", retry_after=wanted), retry_policy=policy)
+        record = ended(Failed("busy", retry_after=wanted), retry_policy=policy)
         assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + timedelta(seconds=waits))
 
 

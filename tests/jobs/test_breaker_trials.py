@@ -12,14 +12,13 @@ from jobs.models import BacklogRecord
 from jobs.order import in_claim_order
 from jobs.outcomes import Failed, Released, Unavailable
 from jobs.states import WaitingFor
-from tests.factories import NOON
+from tests.factories import NOON, claim_ready
 from tests.jobs.breaking import (
     HOUR,
     MINUTE,
     OFFICE,
     SECOND,
     breaker,
-    claim_ready,
     fail,
     held_ids,
     hold,
@@ -113,7 +112,7 @@ class TestTrialsThatTellNothing:
         tick(NOON + MINUTE)
         first = breaker().trial_id
         if runs:
-            claim_ready(NOON + MINUTE)
+            claim_ready(now=NOON + MINUTE)
         tick(NOON + MINUTE + breakers.TRIAL_PATIENCE - SECOND)
         assert breaker().trial_id == first
         self.next_one(first, NOON + MINUTE + breakers.TRIAL_PATIENCE + breakers.LOOK_AFTER)
@@ -134,7 +133,7 @@ class TestTrialsThatTellNothing:
         record = trial(NOON + MINUTE)
         settling.settle([(record, Released())], now=NOON + MINUTE + SECOND)
         tick(NOON + 2 * MINUTE)
-        [again] = claim_ready(NOON + 2 * MINUTE)
+        [again] = claim_ready(now=NOON + 2 * MINUTE)
         assert again.id == record.id
         assert breakers.refusal(OFFICE, again) is None
 
@@ -179,7 +178,7 @@ class TestWindows:
         open_it()
         [yesterdays] = hold(1, closes_at=NOON + SECOND, priority=5)
         tick(NOON + MINUTE)
-        [record] = claim_ready(NOON + MINUTE)
+        [record] = claim_ready(now=NOON + MINUTE)
         assert (record.id, record.closes_at) == (yesterdays, NOON + MINUTE + HOUR)
         settling.settle([(record, breakers.refusal(OFFICE, record))], now=NOON + MINUTE)
         assert trial(NOON + MINUTE + breakers.LOOK_AFTER).id == yesterdays

@@ -11,7 +11,7 @@ from jobs.breakers import verbs
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Guarded, Held, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from tests.factories import NOON, make_record, make_retry_policy
+from tests.factories import NOON, claim_new, claim_ready, make_record, make_retry_policy
 from tests.jobs.breaking import (
     CELLAR,
     FULL,
@@ -20,8 +20,6 @@ from tests.jobs.breaking import (
     OFFICE,
     SECOND,
     breaker,
-    claim_ready,
-    claimed,
     fail,
     held_ids,
     hold,
@@ -36,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 class TestOpening:
     def test_three_failures_in_a_row_open_it_and_the_third_waits_for_it_uncharged(self):
-        records = claimed(3)
+        records = claim_new(3)
         for record in records[:2]:
             fail([record])
             assert not breaker().is_open
@@ -51,8 +49,8 @@ class TestOpening:
         assert Attempt.objects.get(record_id=records[2].id).outcome == AttemptOutcome.FAILED
 
     def test_many_that_fail_at_once_and_just_after_open_it_once_and_do_not_put_the_first_trial_off(self):
-        late = claimed(2)
-        fail(claimed(16))
+        late = claim_new(2)
+        fail(claim_new(16))
         fail(late, NOON + SECOND)
         assert (breaker().failures, breaker().trials, breaker().probe_at) == (18, 0, NOON + MINUTE)
         assert len(held_ids()) == 16
@@ -60,7 +58,7 @@ class TestOpening:
         assert Decision.objects.filter(what="breaker opened").count() == 1
 
     def test_only_failures_in_a_row_of_the_repository_count(self):
-        first, second, good, third, fourth, *own = claimed(10)
+        first, second, good, third, fourth, *own = claim_new(10)
         settling.settle([(record, Failed("permission denied")) for record in own], now=NOON)
         assert not Breaker.objects.exists()
         fail([first, second])
@@ -68,16 +66,16 @@ class TestOpening:
         fail([third, fourth])
         assert (breaker().failures, breaker().is_open) == (2, False)
         open_it()
-        [elsewhere] = claimed()
+        [elsewhere] = claim_new()
         assert breakers.refusal(CELLAR, elsewhere) is None
         fail([elsewhere], guarded=CELLAR)
         assert not breaker(CELLAR).is_open
         renamed = Guarded(OFFICE.key, "repository headquarters")
-        settling.settle([(claimed()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
+        settling.settle([(claim_new()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
         assert (str(breaker()), len(breaker().last_error)) == ("repository headquarters", 4000)
 
     def test_results_that_are_stale_repeated_or_cancelled_count_nothing(self):
-        stale, good, *cancelled_runs = claimed(5)
+        stale, good, *cancelled_runs = claim_new(5)
         stale = stale._replace(lease_token=uuid4())
         cancel([record.id for record in cancelled_runs], now=NOON)
         fail(cancelled_runs)
@@ -93,8 +91,8 @@ class TestOpening:
 
     def test_a_key_longer_than_its_column_is_cut_and_found_again(self):
         host = Guarded(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")
-        fail(claimed(3), guarded=host)
-        [record] = claimed()
+        fail(claim_new(3), guarded=host)
+        [record] = claim_new()
         assert isinstance(breakers.refusal(host, record), Held)
 
 
@@ -107,12 +105,12 @@ class TestHolding:
         assert (record.breaker_id, record.waiting_for) == (breaker().pk, WaitingFor.BREAKER)
         assert "3 failures in a row, the last one: no space left" in record.last_error
         assert Attempt.objects.get(record_id=held).outcome == AttemptOutcome.RELEASED
-        fail(claimed(retry_policy=record.retry_policy))
+        fail(claim_new(retry_policy=record.retry_policy))
         assert not BacklogRecord.objects.filter(status=Status.FAILED).exists()
 
     def test_a_refusal_that_is_settled_after_the_breaker_closed_does_not_wait(self):
         open_it()
-        [record] = claimed()
+        [record] = claim_new()
         refused = breakers.refusal(OFFICE, record)
         assert refused is not None
         verbs.close([breaker().pk], now=NOON + SECOND)
@@ -130,7 +128,7 @@ class TestHolding:
 
 class TestClosing:
     def test_a_success_that_began_before_the_opening_brings_the_next_trial_and_does_not_close_it(self):
-        long_one = claimed(now=NOON - HOUR)
+        long_one = claim_new(now=NOON - HOUR)
         open_it()
         hold(3)
         succeed(long_one, NOON + SECOND)
@@ -140,7 +138,7 @@ class TestClosing:
         assert len(ready_ids()) == 1
 
     def test_a_success_in_the_batch_of_the_last_failure_leaves_it_open(self):
-        *failing, good = claimed(4)
+        *failing, good = claim_new(4)
         settling.settle(
             [(record, Failed(FULL, fault_of=OFFICE)) for record in failing] + [(good, Succeeded(proves=OFFICE))],
             now=NOON + SECOND,
@@ -163,9 +161,9 @@ class TestClosing:
         assert (breaker().trials, breaker().probe_at) == (0, NOON + HOUR + MINUTE)
 
     def test_a_success_costs_no_write_while_nothing_is_wrong(self, django_assert_num_queries):
-        fail(claimed())
-        succeed(claimed())
-        [record] = claimed()
+        fail(claim_new())
+        succeed(claim_new())
+        [record] = claim_new()
         with django_assert_num_queries(1):
             assert not breakers.lock([(record, Succeeded(proves=OFFICE))], {(record.id, record.lease_token)})
 
@@ -178,7 +176,7 @@ def test_a_cancelled_one_is_not_let_through_and_bears_no_trace_of_the_breaker_on
     tick(NOON + SECOND)
     assert BacklogRecord.objects.get().status == Status.CANCELLED
     retry([held], now=NOON + SECOND)
-    [record] = claim_ready(NOON + SECOND)
+    [record] = claim_ready(now=NOON + SECOND)
     settling.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
     assert BacklogRecord.objects.get().breaker_id is None
     tick(NOON + 3 * SECOND)

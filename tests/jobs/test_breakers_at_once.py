@@ -5,19 +5,18 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 import jobs.tick
-from jobs import breakers, claiming, settling
+from jobs import breakers, settling
 from jobs.breakers import FIRST_UNTRIED, WHATEVER_WAITS, verbs
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Succeeded
 from jobs.states import Status, WaitingFor
-from tests.factories import NOON, make_worker
+from tests.factories import NOON, claim_new, claim_ready
 from tests.jobs.breaking import (
     FULL,
     MINUTE,
     OFFICE,
     SECOND,
     breaker,
-    claimed,
     fail,
     held_ids,
     hold,
@@ -55,7 +54,7 @@ class TestTicks:
             other.execute("SELECT id FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [first])
             with transaction.atomic():
                 breakers._look_once(NOON + SECOND)
-                claim = beside(lambda: claiming.claim("default", worker_id=make_worker().pk, limit=5, now=NOON))
+                claim = beside(lambda: claim_ready())
                 assert claim.result(PATIENCE) == []  # nothing is committed yet, and no claim waits
         assert ready_ids() == rest
         assert breakers.look(NOON + SECOND + breakers.LOOK_AFTER) == 1
@@ -64,14 +63,14 @@ class TestTicks:
 
 class TestSettles:
     def test_units_that_fail_at_once_for_a_repository_that_never_failed_before_are_all_counted(self):
-        records = claimed(16)
+        records = claim_new(16)
         at_once(*[lambda record=record: fail([record]) for record in records])
         assert (Breaker.objects.count(), breaker().failures) == (1, 16)
         assert len(held_ids()) == 14
 
     def test_a_refusal_that_meets_a_close_is_either_let_through_or_released(self):
         open_it()
-        records = claimed(8)
+        records = claim_new(8)
         refused = [(record, breakers.refusal(OFFICE, record)) for record in records]
         at_once(
             *[lambda result=result: settling.settle([result], now=NOON + SECOND) for result in refused],
@@ -96,7 +95,7 @@ class TestSettles:
     def test_settles_of_two_repositories_in_opposite_order_do_not_lock_each_other_out(self):
         open_it()
         open_it(guarded=OTHER)
-        ours, theirs = claimed(2), claimed(2)
+        ours, theirs = claim_new(2), claim_new(2)
 
         def settle(records, first, second):
             results = [(records[0], Failed(FULL, fault_of=first)), (records[1], Succeeded(proves=second))]

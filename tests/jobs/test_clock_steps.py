@@ -13,7 +13,7 @@ from jobs.models import BacklogRecord, Worker
 from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker import process
-from tests.factories import make_record, make_worker
+from tests.factories import claim_new, claim_ready, make_record
 from tests.jobs.held import Held
 from tests.threads import beside
 
@@ -82,8 +82,7 @@ def look_for_a_lease(worker: process.WorkerProcess, elapse: Callable[[float], ob
 
 
 def claim(now: datetime | None = None) -> Claimed:
-    make_record()
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
+    [claimed] = claim_new(now=now)
     return claimed
 
 
@@ -158,6 +157,6 @@ def test_a_lease_that_was_given_while_the_clock_was_set_back_for_a_moment_is_not
     worker = worker_that_looked_for_a_lease(let_boot_seconds_pass(monkeypatch))
     make_record()
     an_hour_ago = database_clock() - timedelta(hours=1)
-    [record] = beside(lambda: claiming.claim("default", worker_id=make_worker().pk, limit=1, now=an_hour_ago)).result()
+    [record] = beside(lambda: claim_ready(1, now=an_hour_ago)).result()
     worker.look()
     assert is_running(record)

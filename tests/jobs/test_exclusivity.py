@@ -10,7 +10,7 @@ from jobs import claiming, closing, exclusivity, rescuing, settling, tick
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, claim_ready, make_record, make_worker
 from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
@@ -25,17 +25,13 @@ def claim_new(count: int = 1, queue: str = "availability") -> list[Claimed]:
     """`count` records of the same source, each of another assignment, claimed by a worker of their own."""
     for _ in range(count):
         make_record(queue=queue)
-    return claim(queue, count)
-
-
-def claim(queue: str, limit: int = 9) -> list[Claimed]:
-    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=LATER)
+    return claim_ready(count, queue, LATER)
 
 
 def running_under_the_key() -> Claimed:
     [record] = claim_new()
     settling.settle([(record, TO_BACKUPS)], now=NOON)
-    [running] = claim("backups")
+    [running] = claim_ready(9, "backups", LATER)
     return running
 
 
@@ -50,7 +46,7 @@ class TestGate:
             batches = [[(first, TO_BACKUPS), (second, TO_BACKUPS)], *([(record, TO_BACKUPS)] for record in others)]
             at_once(*[lambda batch=batch: settling.settle(batch, now=NOON) for batch in batches])
             assert states() == [("availability", Status.WAITING)] * 4 + [("backups", Status.READY)]
-            assert len(claim("backups")) == 1
+            assert len(claim_ready(9, "backups", LATER)) == 1
             BacklogRecord.objects.all().delete()
 
     def test_a_handoff_waits_while_another_record_of_its_key_runs(self):
@@ -103,7 +99,7 @@ class TestOpening:
         now = NOON + timedelta(days=800)
         BacklogRecord.objects.filter(pk=second.id).update(run_after=now + timedelta(days=100))
         if end == "rescued":
-            claim("backups")
+            claim_ready(9, "backups", LATER)
             BacklogRecord.objects.filter(pk=first.id).update(lease_expires_at=now)
             assert rescuing.rescue(now=now) == 1
         else:

@@ -14,7 +14,7 @@ from jobs.outcomes import Claimed, Released, Succeeded
 from jobs.states import Status
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.settler import Settler
-from tests.factories import make_record, make_retry_policy, make_worker
+from tests.factories import claim_new, claim_ready, make_record, make_retry_policy
 from tests.jobs.held import Held
 from tests.threads import another_connection, impatience
 from tests.waiting import PATIENCE, eventually
@@ -26,12 +26,6 @@ HOLDS = {
 }
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def claim(count: int) -> list[Claimed]:
-    for _ in range(count):
-        make_record()
-    return claiming.claim("default", worker_id=make_worker().pk, limit=count)
 
 
 @contextmanager
@@ -56,7 +50,7 @@ class TestTheSettler:
         for number in range(4):
             make_record(exclusive_key=f"key {number}")
             make_retry_policy(name=f"key {number}")
-        records = claiming.claim("default", worker_id=make_worker().pk, limit=4)
+        records = claim_ready(4, now=None)
 
         def write_beside(record, outcome, now):
             RetryPolicy.objects.filter(name=record.exclusive_key).update(max_failures=7)
@@ -74,7 +68,7 @@ class TestTheSettler:
 
 
 def test_a_stray_that_is_locked_is_given_back_later():
-    [stray] = claim(1)
+    [stray] = claim_new(1, now=None)
     with being_edited(stray) as edit, impatience():
         assert not rescuing.release_strays(worker_id=stray.worker_id, known=set())
         edit.commit()
@@ -84,7 +78,7 @@ def test_a_stray_that_is_locked_is_given_back_later():
 
 def test_a_rescue_leaves_what_waits_for_a_key_and_takes_the_others():
     keyed, other = make_record(exclusive_key="key"), make_record()
-    claiming.claim("default", worker_id=make_worker().pk, limit=2)
+    claim_ready(2, now=None)
     tomorrow = database_clock() + timedelta(days=1)
     with another_connection() as holder, impatience():
         holder.execute(HOLDS["its key"], {"key": "key"})
@@ -97,7 +91,7 @@ def test_a_rescue_leaves_what_waits_for_a_key_and_takes_the_others():
 class TestTheHeartbeat:
     def test_renews_the_others_and_comes_back_for_a_locked_one_within_a_second(self, settings):
         settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 3600}  # the next beat of all would come in 15 minutes
-        runs = [Run(record) for record in claim(4)]
+        runs = [Run(record) for record in claim_new(4, now=None)]
         heartbeat = Heartbeat(runs[0].record.worker_id, Held(*runs))
         with being_edited(runs[1].record) as edit, impatience():
             heartbeat.beat()
@@ -112,7 +106,7 @@ class TestTheHeartbeat:
 
     @pytest.mark.parametrize("why", ["cancelled", "another lease"])
     def test_stops_what_is_locked_and_was_cancelled_or_has_another_lease_by_now(self, why):
-        [record] = claim(1)
+        [record] = claim_new(1, now=None)
         if why == "cancelled":
             BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=record.started_at)
         else:

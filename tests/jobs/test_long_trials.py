@@ -7,8 +7,8 @@ import pytest
 from jobs import breakers, settling
 from jobs.breakers import verbs
 from jobs.outcomes import Claimed
-from tests.factories import NOON
-from tests.jobs.breaking import MINUTE, OFFICE, SECOND, breaker, claim_ready, fail, hold, open_it, succeed, tick
+from tests.factories import NOON, claim_ready
+from tests.jobs.breaking import MINUTE, OFFICE, SECOND, breaker, fail, hold, open_it, succeed, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ def let_through(now: datetime) -> list[Claimed]:
     """What a worker begins to work on at `now`, after handlers have asked the breaker."""
     tick(now)
     begun = []
-    for record in claim_ready(now):
+    for record in claim_ready(now=now):
         if held := breakers.refusal(OFFICE, record):
             settling.settle([(record, held)], now=now)
         else:

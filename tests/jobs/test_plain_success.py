@@ -1,7 +1,6 @@
 """A success without hook or key is settled by a statement of its own, which does what the general one does."""
 
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -10,8 +9,9 @@ from hypothesis import strategies as st
 from jobs import claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Claimed, Succeeded
-from tests.factories import NOON, make_record, make_worker
+from jobs.outcomes import Succeeded
+from tests.factories import NOON, claim_ready, make_record
+from tests.jobs.test_settling import STALE
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,10 +41,6 @@ def kinds(monkeypatch):
     registry.add(Kind("hooked", after_settle=lambda record, outcome, now: None))
 
 
-def claim(count: int = 1) -> list[Claimed]:
-    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=NOON)
-
-
 IDENTITY = ("id", "record_id", "kind", "subject", "worker_id")
 
 
@@ -56,7 +52,7 @@ def without_identity(row: dict) -> dict:
 def test_leaves_the_same_row_and_the_same_attempt_as_the_general_statement(kinds, facts):
     for kind in ("plain", "hooked"):
         make_record(kind=kind, **facts)
-    one, other = claim(2)
+    one, other = claim_ready(2)
     settling.settle([(one, Succeeded())], now=LATER)
     settling.settle([(other, Succeeded())], now=LATER)
     rows = [BacklogRecord.objects.filter(pk=record.id).values().get() for record in (one, other)]
@@ -65,20 +61,13 @@ def test_leaves_the_same_row_and_the_same_attempt_as_the_general_statement(kinds
     assert without_identity(attempts[0]) == without_identity(attempts[1])
 
 
-STALE = {
-    "attempt": lambda record: record._replace(attempt=record.attempt - 1),
-    "worker": lambda record: record._replace(worker_id=record.worker_id + 1),
-    "token": lambda record: record._replace(lease_token=uuid4()),
-}
-
-
 class TestFence:
     @pytest.mark.parametrize("what", STALE)
     def test_a_result_of_another_attempt_worker_or_token_changes_nothing_and_the_others_of_its_batch_count(self, what):
         make_record(attempt=6)
         make_record()
         make_record()
-        one, stale, another = claim(3)
+        one, stale, another = claim_ready(3)
         before = BacklogRecord.objects.filter(pk=stale.id).values().get()
         settled = settling.settle([(one, Succeeded()), (STALE[what](stale), Succeeded()), (another, Succeeded())])
         assert (settled.written, settled.lost) == ({one.id, another.id}, {stale.id})
@@ -88,7 +77,7 @@ class TestFence:
     def test_a_success_settled_again_also_at_the_same_moment_counts_once(self):
         for _ in range(5):
             make_record()
-            [record] = claim()
+            [record] = claim_ready()
             at_once(*[lambda record=record: settling.settle([(record, Succeeded())]).lost] * 2)
             assert not settling.settle([(record, Succeeded())]).lost
         assert Attempt.objects.count() == 5
@@ -96,7 +85,7 @@ class TestFence:
 
 def test_a_renewal_tells_of_a_cancel():
     make_record()
-    [record] = claim()
+    [record] = claim_ready()
     BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=NOON)
     renewed = claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
     assert renewed.owned == renewed.cancelled == {record.id}

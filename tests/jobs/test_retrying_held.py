@@ -13,6 +13,7 @@ from jobs.outcomes import Failed, Guarded, Held
 from jobs.retries import sweeps
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
+from tests.jobs.backlog.changes import fresh
 from tests.threads import a_lock_is_waited_for, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
@@ -39,10 +40,6 @@ def held(breaker: Breaker, **fields: Any) -> BacklogRecord:
 
 def swept(**fields: Any) -> BacklogRecord:
     return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, failures=3, run_after=LATER, **fields)
-
-
-def fresh(record: BacklogRecord) -> BacklogRecord:
-    return BacklogRecord.objects.get(pk=record.pk)
 
 
 class TestOfABreaker:

@@ -8,14 +8,14 @@ import pytest
 from django.db import connection
 from django.db.utils import OperationalError
 
-from jobs import claiming, rescuing, settling
+from jobs import rescuing, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Claimed, Succeeded
 from jobs.states import Status
 from jobs.worker import settler as settler_module
 from jobs.worker.settler import Settler
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, claim_new
 from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
 
@@ -37,12 +37,6 @@ def settler(monkeypatch) -> Iterator[Listening]:
     yield settler
     if settler.is_alive():
         settler.end(PATIENCE)
-
-
-def claim(count: int) -> list[Claimed]:
-    for _ in range(count):
-        make_record()
-    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=NOON)
 
 
 def statuses() -> list[int]:
@@ -69,7 +63,7 @@ class TestADatabaseThatIsAway:
     @pytest.mark.parametrize("loses_the_answer", [False, True], ids=["before the commit", "after the commit"])
     def test_loses_no_result_and_writes_none_twice(self, settler, monkeypatch, loses_the_answer):
         monkeypatch.setattr(settling, "settle", Away(3, loses_the_answer))
-        records = claim(5)
+        records = claim_new(5)
         for record in records:
             settler.add(record, Succeeded())
         settler.start()
@@ -80,7 +74,7 @@ class TestADatabaseThatIsAway:
 
     def test_is_not_waited_for_for_ever_at_the_end(self, settler, monkeypatch):
         monkeypatch.setattr(settling, "settle", Away(10**9))
-        settler.add(claim(1)[0], Succeeded())
+        settler.add(claim_new(1)[0], Succeeded())
         settler.start()
         settler.end(0.05)
         settler.join(PATIENCE)  # it ends by itself, however slow the machine is
@@ -104,7 +98,7 @@ def test_a_transaction_that_the_server_ended_since_it_was_idle_loses_no_result(s
 
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
     registry.add(Kind("test", after_settle=idle))
-    settler.add(claim(1)[0], Succeeded())
+    settler.add(claim_new(1)[0], Succeeded())
     settler.start()
     settler.batches.get(timeout=PATIENCE)
     assert len(idled) == 3
@@ -122,7 +116,7 @@ class TestAHookThatRaises:
         registry.add(Kind("test", after_settle=raise_for_the_first))
 
     def test_costs_its_own_record_a_failure_and_the_others_nothing(self, settler):
-        for record in claim(3):
+        for record in claim_new(3):
             settler.add(record, Succeeded())
         settler.start()
         settler.batches.get(timeout=PATIENCE)
@@ -132,7 +126,7 @@ class TestAHookThatRaises:
 
 def test_a_batch_is_bounded_and_the_end_writes_what_was_added_before_it(settler):
     settler._most = 4
-    for record in claim(10):
+    for record in claim_new(10):
         settler.add(record, Succeeded())
     settler.start()
     settler.end(PATIENCE)
@@ -142,7 +136,7 @@ def test_a_batch_is_bounded_and_the_end_writes_what_was_added_before_it(settler)
 
 
 def test_a_result_of_a_lost_lease_is_dropped_and_its_place_is_free(settler):
-    [record] = claim(1)
+    [record] = claim_new(1)
     rescuing.rescue(now=NOON + timedelta(days=10_000))
     settler.start()
     settler.add(record, Succeeded())

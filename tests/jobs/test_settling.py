@@ -13,7 +13,7 @@ from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded, Unavail
 from jobs.set_aside import SetAside
 from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from tests.factories import NOON, make_record, make_retry_policy, make_worker
+from tests.factories import NOON, claim_new, claim_ready, make_record, make_retry_policy, make_worker
 from tests.operations.doctor.examining import finding
 from tests.threads import at_once
 
@@ -23,12 +23,12 @@ LATER = NOON + timedelta(seconds=30)
 
 
 def claim_one(now: datetime = NOON, **fields) -> Claimed:
-    make_record(**fields)
-    return claim_again(now)
+    [claimed] = claim_new(1, now, **fields)
+    return claimed
 
 
 def claim_again(now: datetime = NOON) -> Claimed:
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
+    [claimed] = claim_ready(1, now=now)
     return claimed
 
 

@@ -8,7 +8,8 @@ from jobs.models import BacklogRecord, Decision, Sweep
 from jobs.retries.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
-from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready, statuses
+from tests.factories import statuses
+from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready
 
 
 @pytest.mark.django_db

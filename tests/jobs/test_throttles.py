@@ -10,16 +10,12 @@ from django.db import IntegrityError
 from jobs import claiming, rescuing, settling, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
-from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle, make_worker
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LATER = NOON + timedelta(minutes=1)
-
-
-def claim(limit: int = 100, queue: str = "default") -> list[claiming.Claimed]:
-    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=NOON)
 
 
 class TestCap:
@@ -56,19 +52,19 @@ class TestCap:
         lane = make_lane(make_throttle(3))
         for queue in ("backups", "default", "default", "default"):
             make_record(lane=lane, queue=queue)
-        assert len(claim(queue="backups")) == 1
-        assert len(claim()) == 2
-        assert claim() == []
+        assert len(claim_ready(queue="backups")) == 1
+        assert len(claim_ready()) == 2
+        assert claim_ready() == []
 
     def test_a_source_that_is_only_asked_whether_it_is_there_takes_no_place(self):
         lane = make_lane(make_throttle(2))
         for _ in range(3):
             make_record(lane=lane, queue="availability")
-        assert len(claim(queue="availability")) == 3
+        assert len(claim_ready(queue="availability")) == 3
         for _ in range(3):
             make_record(lane=lane, queue="backups")
-        assert len(claim(queue="backups")) == 2
-        assert claim(queue="backups") == []
+        assert len(claim_ready(queue="backups")) == 2
+        assert claim_ready(queue="backups") == []
 
     def test_no_more_than_half_as_many_again_as_a_throttle_lets_through_are_asked(self):
         full, roomy = make_lane(make_throttle(2)), make_lane(make_throttle(9))
@@ -76,37 +72,37 @@ class TestCap:
             make_record(lane=full, queue=queue)
         for lane in (roomy, 0):
             make_record(lane=lane, queue="availability")
-        assert sorted(record.lane for record in claim(queue="availability")) == sorted([full, roomy, 0])
+        assert sorted(record.lane for record in claim_ready(queue="availability")) == sorted([full, roomy, 0])
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Released()])
     def test_a_place_is_free_again_once_its_record_is_settled(self, outcome):
         lane = make_lane(make_throttle(1))
         first, second = make_record(lane=lane), make_record(lane=lane)
-        [running] = claim()
-        assert claim() == []
+        [running] = claim_ready()
+        assert claim_ready() == []
         settling.settle([(running, outcome)], now=NOON)
-        assert [record.id for record in claim()] == [first.pk if isinstance(outcome, Released) else second.pk]
+        assert [record.id for record in claim_ready()] == [first.pk if isinstance(outcome, Released) else second.pk]
 
     def test_a_dead_workers_place_stays_taken_until_its_lease_is_rescued(self):
         lane = make_lane(make_throttle(1))
         [first, _] = make_record(lane=lane), make_record(lane=lane)
-        claim()
+        claim_ready()
         long_after = NOON + timedelta(days=900)
-        assert claiming.claim("default", worker_id=make_worker().pk, limit=9, now=long_after) == []
+        assert claim_ready(now=long_after) == []
         assert rescuing.rescue(now=long_after) == 1
-        assert claim()[0].id != first.pk
+        assert claim_ready()[0].id != first.pk
 
     def test_may_be_lowered_below_what_runs(self):
         cap = make_throttle(3)
         lane = make_lane(cap)
         for _ in range(6):
             make_record(lane=lane)
-        running = claim()
+        running = claim_ready()
         Throttle.objects.filter(pk=cap.pk).update(max_in_flight=1)
         settling.settle([(running[0], Succeeded())], now=NOON)
-        assert claim() == []
+        assert claim_ready() == []
         settling.settle([(record, Succeeded()) for record in running[1:]], now=NOON)
-        assert len(claim()) == 1
+        assert len(claim_ready()) == 1
 
 
 class TestOrder:
@@ -115,16 +111,16 @@ class TestOrder:
         one, two = make_lane(shared), make_lane(shared, make_throttle(9))
         days = [(one, 3), (two, 1), (one, 2), (two, 4)]
         records = {day: make_record(lane=lane, rank_day=date(2026, 3, day)).pk for lane, day in days}
-        assert [record.id for record in claim()] == [records[1], records[2]]
+        assert [record.id for record in claim_ready()] == [records[1], records[2]]
 
     def test_a_full_lane_holds_up_no_other(self):
         full = make_lane(make_throttle(1))
         for _ in range(20):
             make_record(lane=full, priority=100)
         others = [make_record().pk for _ in range(3)]
-        assert [record.id for record in claim(limit=4)][1:] == others
+        assert [record.id for record in claim_ready(limit=4)][1:] == others
         make_record()
-        assert len(claim(limit=4)) == 1
+        assert len(claim_ready(limit=4)) == 1
 
 
 class TestPausedQueue:
@@ -133,11 +129,11 @@ class TestPausedQueue:
         record = make_record(lane=make_lane(make_throttle(3)) if throttled else 0)
         other = make_record(queue="backups")
         PausedQueue.objects.create(name="default")
-        assert claim() == []
-        assert claim() == []  # the second one remembers what kind of queue it is
-        assert [record.id for record in claim(queue="backups")] == [other.pk]
+        assert claim_ready() == []
+        assert claim_ready() == []  # the second one remembers what kind of queue it is
+        assert [record.id for record in claim_ready(queue="backups")] == [other.pk]
         PausedQueue.objects.all().delete()
-        assert [record.id for record in claim()] == [record.pk]
+        assert [record.id for record in claim_ready()] == [record.pk]
 
 
 class TestRoom:
@@ -153,10 +149,10 @@ class TestRoom:
     def test_that_a_settle_makes_is_announced_for_each_throttle_of_its_lane(self, heard, outcome):
         caps = [make_throttle(1), make_throttle(1)]
         make_record(lane=make_lane(*caps))
-        [record] = claim()
+        [record] = claim_ready()
         settling.settle([(record, outcome)], now=LATER)
         make_record()
-        settling.settle([(claim()[0], Succeeded())], now=LATER)  # no throttle: nothing is announced
+        settling.settle([(claim_ready()[0], Succeeded())], now=LATER)  # no throttle: nothing is announced
         here, elsewhere = heard
         ids = {cap.pk for cap in caps}
         assert here == [ids]

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from jobs import backlog, claiming, settling, tick, wakeups
+from jobs import backlog, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
 from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import NOON, claim_ready, make_record, settled
 from tests.jobs.held import Held
 from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
@@ -38,8 +38,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
 
 def settle() -> None:
     make_record()
-    [record] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-    settling.settle([(record, Released())], now=NOON)
+    settled(Released())
 
 
 def promote() -> None:
@@ -80,7 +79,7 @@ class TestBell:
 class TestCancels:
     def test_from_before_it_listened_stop_what_is_held_by_that_lease_alone(self):
         earlier, cancelled, _ = (make_record(subject=name) for name in ("earlier", "cancelled", "untouched"))
-        claimed = claiming.claim("default", worker_id=make_worker().pk, limit=3, now=NOON)
+        claimed = claim_ready()
         runs = {record.id: Run(record) for record in claimed}
         assert len(runs) == 3
         runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.messages import get_messages
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -13,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from jobs.models import Throttle
 from jobs.states import Status
 from operations import throttles
-from tests.factories import NOON, make_lane, make_record, make_throttle
-from tests.jobs.throttling.rated import claim, make_rated, ready
-from tests.people import listed
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
+from tests.jobs.throttling.rated import make_rated, ready
+from tests.people import listed, told
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +49,7 @@ def test_tokens_are_those_of_the_present_and_the_next_one_comes_in_seconds():
     assert (live.tokens, live.next_token_in) == (0.5, 1)
     [live] = throttles.live(now=NOON + 60 * SECOND)
     assert (live.tokens, live.next_token_in) == (3, 0)
-    assert len(claim(NOON + 60 * SECOND)) == 3
+    assert len(claim_ready(now=NOON + 60 * SECOND)) == 3
     [live] = throttles.live(now=NOON + 60 * SECOND)
     assert (live.tokens, live.next_token_in) == (0, 2)
 
@@ -77,10 +76,6 @@ def add(client: Client, **fields: Any) -> Any:
     return client.post(f"{LIST}add/", {"name": "x", "max_in_flight": "1", "rate": "", "burst": "", **fields})
 
 
-def messages(response: Any) -> list[str]:
-    return [str(message) for message in get_messages(response.wsgi_request)]
-
-
 def test_the_list_has_the_live_numbers_of_each_in_one_question_more(admin_client: Client) -> None:
     full, waiting, _ = make_throttle(1), make_throttle(7), make_throttle(0)
     make_record(Status.RUNNING, lane=make_lane(full))
@@ -105,16 +100,16 @@ def test_the_list_has_the_live_numbers_of_each_in_one_question_more(admin_client
 def test_adds_one_and_nothing_in_flight_means_paused_and_says_so(admin_client: Client) -> None:
     response = add(admin_client, max_in_flight="5", rate="2.5", burst="7")
     assert response.status_code == 302
-    assert not any("paused" in each for each in messages(response))
+    assert "paused" not in told(response)
     throttle = Throttle.objects.get()
     assert (throttle.max_in_flight, throttle.rate, throttle.burst, throttle.tokens) == (5, 2.5, 7, 7)
     assert "name" in add(admin_client).context["adminform"].errors  # it is taken
     response = add(admin_client, name="y", max_in_flight="0")
-    assert any("0 means paused: none of its records begins" in each for each in messages(response))
+    assert "0 means paused: none of its records begins" in told(response)
     ready(throttle, 3)
     change = {"name": "x", "max_in_flight": "0", "rate": "", "burst": ""}
     response = admin_client.post(f"{LIST}{throttle.pk}/change/", change)
-    assert any("3 are ready" in each for each in messages(response))
+    assert "3 are ready" in told(response)
 
 
 def test_a_bad_value_is_named_beside_its_field(admin_client: Client) -> None:

@@ -5,14 +5,22 @@ from datetime import timedelta
 import pytest
 from django.test import override_settings
 
-from jobs import claiming, settling
 from jobs.models import BacklogRecord, PausedQueue, Sweep
 from jobs.outcomes import Failed
 from jobs.states import Status, WaitingFor
 from operations.backlog.reasons import reasons
-from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_throttle, make_worker
+from tests.factories import (
+    NOON,
+    claim_ready,
+    make_lane,
+    make_record,
+    make_retry_policy,
+    make_throttle,
+    make_worker,
+    settled,
+)
 from tests.jobs.breaking import HOUR, MINUTE, SECOND, hold, open_it
-from tests.jobs.throttling.rated import claim, make_rated, ready
+from tests.jobs.throttling.rated import make_rated, ready
 
 pytestmark = pytest.mark.django_db
 
@@ -148,7 +156,7 @@ class TestReady:
         assert why(unasked)[0] == f"its throttle {throttle} has 4 tokens within 30 s: 4 more stand ready in backups"
         BacklogRecord.objects.filter(queue="backups").first().delete()
         assert not any("tokens" in line for line in why(unasked))
-        assert len(claim(queue="availability")) == 1
+        assert len(claim_ready(queue="availability")) == 1
 
     @override_settings(
         JOBS={"QUEUES": {"default": {"concurrency": 4, "feeds": "backups"}, "backups": {"concurrency": 2}}}
@@ -175,8 +183,7 @@ class TestEnded:
 
     def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do_or_what_replaces_it(self):
         record = make_record(retry_policy=make_retry_policy(name="short", max_failures=1))
-        [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-        settling.settle([(claimed, Failed("no such file"))], now=NOON)
+        settled(Failed("no such file"))
         assert why(record) == [
             "it gave up after 1 failure in a row, as many as its retry policy short allows; the last one: no such file",
             f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`",

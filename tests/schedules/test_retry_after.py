@@ -5,25 +5,19 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, claiming, settling
+from jobs import backlog
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.prepared import LARGEST_FACTS
 from jobs.states import Status, WaitingFor
 from operations.printable import facts_in_words
 from schedules import rescheduling
-from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+from tests.factories import NOON, make_record, make_retry_policy, make_schedule, settled
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
 
 pytestmark = pytest.mark.django_db
 
 BUSY = Failed("busy", retry_after=5 * 3600, facts={"status": 429})
-
-
-def settled(outcome: Outcome, now: datetime = NOON) -> BacklogRecord:
-    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
-    settling.settle([(claimed, outcome)], now=now)
-    return BacklogRecord.objects.get(pk=claimed.id)
 
 
 def busy(policy: RetryPolicy | None, outcome: Outcome = BUSY, **fields: Any) -> BacklogRecord:

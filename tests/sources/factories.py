@@ -5,13 +5,13 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from jobs import claiming, settling
+from jobs import settling
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Handoff, Outcome
 from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
-from tests.factories import make_claimed, make_worker
+from tests.factories import claim_ready, make_claimed
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 """Midnight of a Monday in March, winter time in Berlin."""
@@ -74,7 +74,7 @@ def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:
 
 def claim(queue: str, now: datetime) -> Claimed:
     """The one record that is ready in `queue`, claimed at `now` by a worker of its own."""
-    [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=now)
+    [claimed] = claim_ready(1, queue, now)
     return claimed
 
 

@@ -7,7 +7,6 @@ from html import unescape
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.contrib.messages import get_messages
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
@@ -17,6 +16,7 @@ from sources import planning
 from sources.agents import tokens
 from sources.models import Source
 from tests.factories import everything_stored
+from tests.people import told
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
@@ -41,9 +41,7 @@ def shown(client: Client, source: Source) -> str:
 
 def act(client: Client, action: str, *sources: Source) -> str:
     """Choose an action of the list for some sources; the message that it answers with."""
-    response = client.post(SOURCES, {"action": action, "_selected_action": [source.pk for source in sources]})
-    assert response.status_code == 302
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+    return told(client.post(SOURCES, {"action": action, "_selected_action": [source.pk for source in sources]}))
 
 
 def facts(client: Client, path: str) -> str:

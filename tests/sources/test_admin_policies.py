@@ -8,7 +8,6 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -21,6 +20,7 @@ from sources.domain.retention import usual
 from sources.edits import PLANNED_FROM, Policies
 from sources.models import Assignment, Policy, Repository
 from tests.factories import make_throttle
+from tests.people import staff
 from tests.sources.factories import backed_up, make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
@@ -157,11 +157,10 @@ class TestFields:
         found = Policies().values(Policy.objects.get(schedule__name="nightly"))
         assert {name: found[name] for name in expected} == expected
 
-    def test_who_may_only_look_is_shown_what_the_schedule_says(self, client: Client, daily: Policy) -> None:
-        user = User.objects.create_user("onlooker", is_staff=True)
-        user.user_permissions.add(Permission.objects.get(codename="view_policy"))
-        client.force_login(user)
-        page = unescape(re.sub(r"<[^>]*>", " ", client.get(f"{POLICIES}{daily.pk}/change/").content.decode()))
+    def test_who_may_only_look_is_shown_what_the_schedule_says(self, daily: Policy) -> None:
+        page = unescape(
+            re.sub(r"<[^>]*>", " ", staff("view_policy").get(f"{POLICIES}{daily.pk}/change/").content.decode())
+        )
         for label, value in (("Name", "daily"), ("Cron", "0 9"), ("Priority", "0"), ("Zone", "UTC")):
             assert re.search(rf"{label}\s+{value}", page), label
         assert "The next ten periods" in page

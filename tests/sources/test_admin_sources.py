@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.messages import get_messages
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
@@ -15,7 +14,7 @@ from jobs.states import Status, WaitingFor
 from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Policy, Source
 from sources.planning import subject_of
-from tests.people import listed
+from tests.people import listed, told
 
 pytestmark = pytest.mark.django_db
 
@@ -78,9 +77,7 @@ def add_backup(assignment: Assignment, number: int = 1, **fields: Any) -> Backup
 def act(client: Client, action: str, *names: str) -> str:
     """Choose an action of the list for some sources; the message that it answers with."""
     chosen = list(Source.objects.filter(name__in=names).values_list("pk", flat=True))
-    response = client.post(SOURCES, {"action": action, "_selected_action": chosen})
-    assert response.status_code == 302
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+    return told(client.post(SOURCES, {"action": action, "_selected_action": chosen}))
 
 
 @pytest.mark.usefixtures("fleet")

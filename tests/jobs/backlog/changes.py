@@ -9,9 +9,8 @@ from typing import Any
 import psycopg
 from django.db import connection
 
-from jobs import claiming
 from jobs.models import BacklogRecord
-from tests.factories import NOON, make_worker
+from tests.factories import NOON
 from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
 
@@ -67,8 +66,3 @@ def held_up(act: Callable[[], Any], holder: psycopg.Connection) -> Iterator[Futu
         eventually(lambda: future.done() or it_waits())
         assert not future.done(), f"it did not wait: {future.result()}"
         yield future
-
-
-def claim_one(queue: str = "default") -> claiming.Claimed:
-    [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=NOON)
-    return claimed

@@ -10,8 +10,8 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed, Handoff, Released, Succeeded
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
 from jobs.wakeups import CANCEL_CHANNEL
-from tests.factories import NOON, make_record, make_worker
-from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, fresh, held_up, listening
+from tests.factories import NOON, claim_ready, make_record, make_worker
+from tests.jobs.backlog.changes import KEY, LATER, changed, fresh, held_up, listening
 from tests.threads import another_connection, at_once, impatience
 from tests.waiting import PATIENCE
 
@@ -92,9 +92,9 @@ class TestCancelBesideWorkers:
     def test_what_was_cancelled_while_it_ran_ends_as_cancelled_unless_it_succeeded(self, outcome):
         """None: its worker died. A neighbour in the batch is tried again."""
         make_record()
-        claimed = claim_one()
+        [claimed] = claim_ready(1)
         make_record(subject="neighbour")
-        neighbour = claim_one()
+        [neighbour] = claim_ready(1)
         backlog.cancel([claimed.id], now=NOON)
         if outcome:
             settling.settle([(claimed, outcome), (neighbour, Failed("x"))], now=LATER)

@@ -8,24 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import backlog
-from jobs.backlog import NewRecord
+from jobs.backlog import NewRecord, enqueueing
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import CHANNEL
-from tests.factories import NOON, make_record
-from tests.jobs.backlog.changes import LATER, claim_one, listening
+from tests.factories import NOON, claim_ready, make_record
+from tests.jobs.backlog.changes import LATER, listening
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture(autouse=True)
+def _several_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enqueueing, "ROWS_A_STATEMENT", 2)
+
+
 class TestEnqueue:
     def test_pairs_are_ready_in_the_home_queue_of_their_kind_in_the_order_given(self, kind):
-        assert backlog.enqueue(kind, ((f"s{n}", {"n": n}) for n in range(2500)), priority=3, now=NOON) == 2500
+        assert backlog.enqueue(kind, ((f"s{n}", {"n": n}) for n in range(5)), priority=3, now=NOON) == 5
         records = list(BacklogRecord.objects.order_by("id"))
-        assert [(record.subject, record.payload) for record in records] == [(f"s{n}", {"n": n}) for n in range(2500)]
+        assert [(record.subject, record.payload) for record in records] == [(f"s{n}", {"n": n}) for n in range(5)]
         ready = {(record.status, record.queue, record.run_after, record.priority) for record in records}
         assert ready == {(Status.READY, "home", NOON, 3)}
-        assert claim_one("home").subject == "s0"
+        assert claim_ready(queue="home")[0].subject == "s0"
 
     def test_a_record_may_start_later_close_and_have_a_priority_of_its_own(self, kind):
         policy_id = RetryPolicy.objects.create(name="mine").pk
@@ -78,7 +83,7 @@ class TestEnqueue:
         ],
     )
     def test_what_cannot_be_stored_is_named_and_nothing_is_half_written(self, item, message, kind):
-        items = [*[(f"good {n}", {}) for n in range(1500)], item, ("also good", {})]
+        items = [*[(f"good {n}", {}) for n in range(3)], item, ("also good", {})]
         with pytest.raises(ValueError, match=message):
             backlog.enqueue(kind, items)
         assert not BacklogRecord.objects.exists()

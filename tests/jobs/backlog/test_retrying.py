@@ -14,8 +14,8 @@ from jobs.outcomes import Released, Succeeded
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CHANNEL
-from tests.factories import NOON, make_claimed, make_record
-from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, facts_of, fresh, held_up, listening
+from tests.factories import NOON, claim_ready, make_claimed, make_record
+from tests.jobs.backlog.changes import KEY, LATER, changed, facts_of, fresh, held_up, listening
 from tests.threads import another_connection, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
@@ -50,11 +50,11 @@ class TestRetryWhatEnded:
 
     def test_the_late_result_of_an_old_attempt_is_refused(self, kind):
         make_record(queue="home")
-        old = claim_one("home")
+        [old] = claim_ready(1, "home")
         backlog.cancel([old.id], now=NOON)
         settling.settle([(old, Released())], now=NOON)
         backlog.retry([old.id], now=NOON)
-        current = claim_one("home")
+        [current] = claim_ready(1, "home")
         late = make_claimed(**{**old._asdict(), "attempt": old.attempt + 1})
         assert settling.settle([(late, Succeeded())], now=LATER).lost == {old.id}
         assert fresh(BacklogRecord(pk=current.id)).status == Status.RUNNING

@@ -5,9 +5,8 @@ from datetime import datetime
 from itertools import count
 from math import floor
 
-from jobs import claiming
 from jobs.models import BacklogRecord, Throttle
-from tests.factories import NOON, build_record, make_lane, make_worker
+from tests.factories import NOON, build_record, make_lane
 
 _numbers = count(1)
 
@@ -33,10 +32,6 @@ def ready(throttle: Throttle, number: int = 1, **fields) -> list[int]:
     lane = make_lane(throttle)
     records = BacklogRecord.objects.bulk_create([build_record(lane=lane, **fields) for _ in range(number)])
     return [record.pk for record in records]
-
-
-def claim(at: datetime = NOON, limit: int = 100, queue: str = "default") -> list[claiming.Claimed]:
-    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=at)
 
 
 @dataclass

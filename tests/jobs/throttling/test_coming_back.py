@@ -15,8 +15,8 @@ from jobs.worker import claimer, process
 from jobs.worker.hints import Hints
 from jobs.worker.process import WorkerProcess
 from operations.throttles import live
-from tests.factories import NOON, make_lane, make_record, make_throttle
-from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
+from tests.jobs.throttling.rated import make_rated, most_above, ready
 from tests.waiting import eventually
 
 SECOND = timedelta(seconds=1)
@@ -27,20 +27,20 @@ class TestSecondsToToken:
     def test_are_those_until_the_first_whole_one_of_any_lane(self):
         ready(make_rated(0.1, tokens=0.5))
         ready(make_rated(0.5, tokens=0.5))
-        assert claim() == []
+        assert claim_ready() == []
         assert throttles.seconds_to_token("default", NOON) == pytest.approx(1)
         assert throttles.seconds_to_token("default", NOON + SECOND / 2) == pytest.approx(0.5)
 
     def test_of_a_lane_are_those_until_the_last_of_its_throttles_has_one(self):
         make_record(lane=make_lane(make_rated(1), make_rated(0.25), make_throttle(5)))
-        claim()
+        claim_ready()
         assert throttles.seconds_to_token("default", NOON) == pytest.approx(4)
         assert throttles.seconds_to_token("backups", NOON) is None  # nothing is ready there
 
     @pytest.mark.parametrize(("most", "claimed"), [(1, 1), (0, 0)], ids=["full", "paused"])
     def test_are_none_where_something_else_is_lacking(self, most, claimed):
         ready(make_rated(1, burst=5, tokens=5, most=most), 3)
-        assert len(claim()) == claimed
+        assert len(claim_ready()) == claimed
         assert throttles.seconds_to_token("default", NOON) is None
 
     def test_are_asked_for_from_the_first_claim_after_a_rate_is_given_until_the_first_one_after_it_is_taken(
@@ -48,13 +48,13 @@ class TestSecondsToToken:
     ):
         throttle = make_throttle(5)
         ready(throttle, 3)
-        assert len(claim(limit=1)) == 1
+        assert len(claim_ready(limit=1)) == 1
         Throttle.objects.filter(pk=throttle.pk).update(rate=0.1)
         now = database_clock()
-        assert claim(now) == []
+        assert claim_ready(now=now) == []
         assert throttles.seconds_to_token("default", now) == pytest.approx(10, abs=1)
         Throttle.objects.filter(pk=throttle.pk).update(rate=None)
-        assert len(claim(limit=1)) == 1
+        assert len(claim_ready(limit=1)) == 1
         assert throttles.seconds_to_token("default", now) is None
         assert not throttles._rated
         monkeypatch.setattr(throttles, "execute", pytest.fail)  # no throttle has a rate: nothing is asked

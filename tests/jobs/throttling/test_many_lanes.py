@@ -9,8 +9,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker.claimer import shortage
-from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
-from tests.jobs.throttling.rated import claim
+from tests.factories import NOON, build_record, claim_ready, make_lane, make_record, make_throttle, make_worker
 from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
@@ -46,7 +45,7 @@ def test_a_claim_reads_what_runs_once_before_and_once_under_the_locks_and_the_lo
         cursor.execute("ANALYZE jobs_backlogrecord, jobs_throttle, jobs_lane")
     with transaction.atomic():  # rows are counted in one
         before = rows_read("jobs_backlogrecord"), rows_read("jobs_throttle")
-        assert len(claim(limit=2)) == 2
+        assert len(claim_ready(limit=2)) == 2
         records = rows_read("jobs_backlogrecord") - before[0]
         assert records <= 5 * RUNNING  # counted by throttle and lane it is 60 times; plans differ by some hundred rows
         assert rows_read("jobs_throttle") - before[1] <= 4 * (LANES + 1)
@@ -65,7 +64,7 @@ def test_what_is_claimed_is_not_lost_when_the_throttle_of_another_lane_is_not_ha
 
     def hurried() -> list[Claimed]:
         with impatience(5):
-            return claim(limit=2)
+            return claim_ready(limit=2)
 
     with another_connection() as closer, another_connection() as holder:
         closer.execute("UPDATE jobs_throttle SET max_in_flight = 0 WHERE id = %s", [closing.pk])
@@ -83,4 +82,4 @@ def test_a_claim_waits_for_no_throttle_but_those_of_the_lanes_that_it_claims_fro
     make_record(lane=make_lane(busy))
     with another_connection() as holder, impatience():
         holder.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [busy.pk])
-        assert [record.id for record in claim(limit=1)] == [first.pk]
+        assert [record.id for record in claim_ready(limit=1)] == [first.pk]

@@ -11,8 +11,8 @@ from jobs import claiming, settling, throttles
 from jobs.models import BacklogRecord, Throttle
 from jobs.outcomes import Released, Succeeded
 from operations.throttles import live
-from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.jobs.throttling.rated import Bucket, claim, make_rated, put, ready, tokens_of
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle, make_worker
+from tests.jobs.throttling.rated import Bucket, make_rated, put, ready, tokens_of
 
 SECOND = timedelta(seconds=1)
 
@@ -22,15 +22,15 @@ class TestRate:
     @pytest.mark.parametrize(("rate", "size"), [(7, 7), (0.25, 1)])
     def test_without_a_burst_lets_a_second_of_it_begin_at_once_and_at_least_one(self, rate, size):
         ready(make_rated(rate), 20)
-        assert len(claim(NOON + 3600 * SECOND)) == size
+        assert len(claim_ready(now=NOON + 3600 * SECOND)) == size
 
     def test_is_not_given_back_what_was_released_unbegun(self):
         throttle = make_rated(1, tokens=1)
         ready(throttle)
-        [record] = claim()
+        [record] = claim_ready()
         settling.settle([(record, Released("no place"))], now=NOON)
-        assert claim() == []
-        assert len(claim(NOON + SECOND)) == 1
+        assert claim_ready() == []
+        assert len(claim_ready(now=NOON + SECOND)) == 1
 
     @pytest.mark.parametrize("rate", [float("nan"), float("inf"), 1_000_001.0])
     def test_that_is_no_number_is_refused_by_the_database(self, rate):
@@ -51,9 +51,9 @@ class TestTwoThrottlesOfOneLane:
         lane = make_lane(slow, quick, plain)
         for _ in range(9):
             make_record(lane=lane)
-        assert len(claim()) == 1
+        assert len(claim_ready()) == 1
         assert (tokens_of(slow), tokens_of(quick), tokens_of(plain)) == (0, 4, 0)
-        assert claim() == []
+        assert claim_ready() == []
         assert tokens_of(quick) == 4  # what the other one holds back costs it nothing
 
     def test_the_tokens_of_a_shared_one_go_to_the_first_in_order(self):
@@ -61,8 +61,8 @@ class TestTwoThrottlesOfOneLane:
         one, two = make_lane(shared), make_lane(shared, make_throttle(9))
         first, last = make_record(lane=two, priority=5), make_record(lane=one, priority=1)
         second = make_record(lane=one, priority=4)
-        assert [record.id for record in claim()] == [first.pk, second.pk]
-        assert [record.id for record in claim(NOON + SECOND)] == [last.pk]
+        assert [record.id for record in claim_ready()] == [first.pk, second.pk]
+        assert [record.id for record in claim_ready(now=NOON + SECOND)] == [last.pk]
 
 
 @pytest.mark.django_db
@@ -71,13 +71,13 @@ class TestPaused:
         throttle = make_throttle(2)
         ready(throttle, 4)
         ready(throttle, 3, queue="availability")
-        running = claim()
+        running = claim_ready()
         Throttle.objects.update(max_in_flight=0)
-        assert claim() == claim(queue="availability") == []
+        assert claim_ready() == claim_ready(queue="availability") == []
         assert len(settling.settle([(record, Succeeded()) for record in running], now=NOON).written) == 2
-        assert claim() == []
+        assert claim_ready() == []
         Throttle.objects.update(max_in_flight=1)
-        assert len(claim()) == 1
+        assert len(claim_ready()) == 1
 
 
 @pytest.mark.django_db
@@ -86,24 +86,24 @@ class TestAQueueThatFeedsAnother:
         throttle = make_rated(0.1, tokens=1)
         ready(throttle, 9, queue="availability")
         ready(throttle, 1, queue="backups")
-        assert len(claim(queue="availability")) == 1 + 3 - 1
+        assert len(claim_ready(queue="availability")) == 1 + 3 - 1
         assert tokens_of(throttle) == 1  # to ask costs none
 
     def test_asks_no_source_whose_answer_would_be_old_before_its_token_comes(self):
         ready(make_rated(0.01), queue="availability")
-        assert claim(queue="availability") == []
-        assert claim(NOON + 69 * SECOND, queue="availability") == []
-        assert len(claim(NOON + 70.1 * SECOND, queue="availability")) == 1
+        assert claim_ready(queue="availability") == []
+        assert claim_ready(now=NOON + 69 * SECOND, queue="availability") == []
+        assert len(claim_ready(now=NOON + 70.1 * SECOND, queue="availability")) == 1
 
 
 @pytest.mark.django_db
 class TestAClockThatIsSetBack:
     def test_and_forward_again_grants_a_bucket_at_most(self):
         ready(make_rated(1, burst=5, tokens=5), 20)
-        assert len(claim()) == 5
-        assert claim(NOON - 3600 * SECOND) == []
-        assert len(claim()) == 5
-        assert claim() == []
+        assert len(claim_ready()) == 5
+        assert claim_ready(now=NOON - 3600 * SECOND) == []
+        assert len(claim_ready()) == 5
+        assert claim_ready() == []
 
 
 STEPS = st.lists(

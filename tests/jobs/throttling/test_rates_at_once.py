@@ -12,8 +12,8 @@ from jobs import claiming, settling
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import Throttle
 from jobs.outcomes import Succeeded
-from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.jobs.throttling.rated import claim, make_rated, most_above, put, ready, tokens_of
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle, make_worker
+from tests.jobs.throttling.rated import make_rated, most_above, put, ready, tokens_of
 from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
@@ -74,7 +74,7 @@ class TestTwoConnections:
         ready(throttle, 9)
         with another_connection() as first, ThreadPoolExecutor(1) as pool:
             first.execute("SELECT FROM jobs_throttle FOR UPDATE")
-            second = pool.submit(lambda: at_once(lambda: claim(limit=3))[0])
+            second = pool.submit(lambda: at_once(lambda: claim_ready(limit=3))[0])
             eventually(a_lock_is_waited_for)
             first.execute("UPDATE jobs_throttle SET tokens = tokens - 2, tokens_at = %s", [NOON])
             first.commit()
@@ -86,7 +86,7 @@ class TestTwoConnections:
         other = make_record()
         with another_connection() as holder, impatience():
             holder.execute("SELECT FROM jobs_throttle FOR UPDATE")
-            assert [record.id for record in claim()] == [other.pk]
+            assert [record.id for record in claim_ready()] == [other.pk]
 
     def test_an_edit_of_the_rate_waits_for_the_claim_under_way_and_keeps_what_it_left(self):
         throttle = make_rated(1, burst=100, tokens=50, at=database_clock())

@@ -8,7 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
-from jobs import backlog, claiming
+from jobs import backlog
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
@@ -16,7 +16,15 @@ from jobs.throttles import lane_of
 from operations import throttles
 from schedules import emitter
 from schedules.models import Schedule
-from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
+from tests.factories import (
+    NOON,
+    claim_ready,
+    install_presets,
+    make_lane,
+    make_record,
+    make_schedule,
+    make_throttle,
+)
 from tests.people import staff
 from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
@@ -85,7 +93,7 @@ class TestARecordThatComesFirst:
         assert set(Throttle.objects.all()) == {free, throttle}
         with another_connection() as emitting, impatience():
             emitting.execute("SELECT FROM jobs_lane FOR KEY SHARE")
-            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
+            assert len(claim_ready(1)) == 1
             emitting.execute("SELECT FROM jobs_throttle FOR UPDATE")
             assert lane_of([throttle.pk]) == lane  # a lane that is known locks no throttle
 

@@ -10,9 +10,8 @@ from jobs.outcomes import Failed, Succeeded
 from jobs.throttles import named_by_ready
 from jobs.worker.hints import LOOK_AGAIN_AFTER_SECONDS, Hints
 from jobs.worker.listener import Listener
-from tests.factories import NOON, make_lane, make_record, make_throttle
+from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
 from tests.jobs.held import Held
-from tests.jobs.throttling.rated import claim
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,7 +47,7 @@ class Idle:
     def claim(self) -> list[claiming.Claimed]:
         """As its main loop does."""
         sent_at = boot_seconds()
-        claimed = claim(limit=9)
+        claimed = claim_ready(9)
         self.hints.blocked("default", named_by_ready("default"), since=sent_at)
         return claimed
 
@@ -68,7 +67,7 @@ def idle(monkeypatch) -> Iterator[Idle]:
 def settle_one_elsewhere(lane: int) -> None:
     """A worker of another queue ends a record of that lane."""
     make_record(lane=lane, queue="elsewhere")
-    [record] = claim(queue="elsewhere")
+    [record] = claim_ready(queue="elsewhere")
     settling.settle([(record, Succeeded())], now=NOON)
 
 
@@ -76,7 +75,7 @@ def settle_one_elsewhere(lane: int) -> None:
 def test_wakes_the_queue_whose_last_claim_met_that_throttle_in_a_lane_of_its_own(idle, outcome):
     shared = make_throttle(1)
     make_record(queue="elsewhere", lane=make_lane(shared))
-    [running] = claim(queue="elsewhere")
+    [running] = claim_ready(queue="elsewhere")
     make_record(lane=make_lane(shared, make_throttle(9)))
     assert idle.claim() == []
     settling.settle([(running, outcome)], now=NOON)

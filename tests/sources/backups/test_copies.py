@@ -18,7 +18,7 @@ import sources.doctor  # noqa: F401 - declares its conditions
 from alerting import raising
 from alerting.models import Alert, AlertKind
 from dashboard import metrics
-from jobs import claiming, tick
+from jobs import tick
 from jobs.clock import database_clock
 from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
@@ -35,7 +35,7 @@ from sources.restores import drills
 from sources.status import reasons_of
 from sources.storage import layout, recovering
 from tests.commands import command
-from tests.factories import make_worker
+from tests.factories import claim_ready
 from tests.operations.doctor.examining import finding
 from tests.sources.backups.test_retention import add_backup, belongs_to
 from tests.sources.engines.peers import tree
@@ -84,7 +84,7 @@ def at_work(kind: str = copies.KIND) -> Any:
     """The record of that kind, handed on and claimed for an execution unit; what comes before it is done."""
     while True:
         now = database_clock()
-        [record, *_] = claiming.claim(AVAILABILITY, worker_id=make_worker().pk, limit=1, now=now)
+        [record, *_] = claim_ready(1, AVAILABILITY, now)
         settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
         record = claim(BACKUPS, now)
         if record.kind == kind:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from jobs import claiming, closing, tick
+from jobs import closing, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
@@ -14,7 +14,7 @@ from schedules.models import Schedule
 from sources import planning
 from sources.models import Assignment, Policy
 from sources.planning import emission
-from tests.factories import make_retry_policy, make_throttle, make_worker
+from tests.factories import claim_ready, make_retry_policy, make_throttle
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -144,7 +144,7 @@ class TestWindows:
         record = record_of(assignment)
         closes_at = MONDAY + 30 * HOUR
         assert (record.status, record.closes_at) == (Status.READY, closes_at)
-        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=closes_at) == []
+        assert claim_ready(1, "availability", closes_at) == []
         assert closing.close_windows(closes_at) == 1
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
@@ -194,7 +194,7 @@ class TestReplan:
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
         edited(policy, NINE + HOUR, window=NIGHTS)
-        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=NINE + HOUR) == []
+        assert claim_ready(1, "availability", NINE + HOUR) == []
         tick.tick(NINE + HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)

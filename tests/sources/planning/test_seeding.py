@@ -9,7 +9,7 @@ from jobs.models import Lane, Throttle
 from jobs.outcomes import Handoff
 from sources import planning
 from sources.models import Assignment, Policy
-from tests.factories import make_throttle, make_worker
+from tests.factories import claim_ready, make_throttle, make_worker
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, record_of
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ def test_no_more_first_backups_are_asked_at_once_than_that_and_half_as_many_agai
         make_assignment(policy)
     known = [backed_up(make_policy(), MONDAY - DAY) for _ in range(5)]
     planning.emit_due(NINE)
-    asked = claiming.claim("availability", worker_id=make_worker().pk, limit=48, now=NINE)
+    asked = claim_ready(48, "availability", NINE)
     first = [record for record in asked if record.lane]
     assert (len(first), len(asked) - len(first)) == (3, len(known))
 
