@@ -16,6 +16,9 @@ from sources.storage.location import Location
 from sources.storage.servers import in_words, reached
 
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
+"""rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
+listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
 STATS = '"stats":{'
 AFTER_A_PROBLEM = "can't close account: file already closed"
 """Which rclone adds where it could not decrypt a file."""
@@ -78,7 +81,7 @@ class Rclone:
         with reached(self.location, self.beside) as found:
             command = Command(
                 (find_rclone(), *arguments, *QUIET),
-                environment={**found, **environment},
+                environment={**_tries(found), **found, **environment},
                 stall_timeout=self.stall_timeout,
                 grace=self.grace,
                 given=given,
@@ -109,6 +112,11 @@ def path_list(paths: Iterable[str]) -> Iterator[str]:
         listed.write(b"".join(path.encode() + b"\0" for path in paths))
         listed.flush()
         yield listed.name
+
+
+def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:
+    kinds = {value for name, value in environment.items() if name.endswith("_TYPE")}
+    return TRIES_OF_A_BUCKET if "s3" in kinds else {}
 
 
 def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 from uuid import uuid4
 
@@ -46,7 +47,8 @@ def settle_some(worker_id: int) -> None:
 def test_they_equal_the_history_and_stay_when_it_is_pruned():
     worker = make_worker()
     settle_some(worker.pk)
-    Heartbeat(worker.pk, Units([], print, room_made=print, after_thread=print)).beat()
+    with closing(Units([], print, room_made=print, after_thread=print)) as units:  # or its event loop turns for ever
+        Heartbeat(worker.pk, units).beat()
     stored = AttemptTotal.objects.values_list("kind", "queue", "outcome", "up_to", "number", "seconds")
     recounted, spent = Counter(), Counter()
     for attempt in Attempt.objects.select_related("record"):

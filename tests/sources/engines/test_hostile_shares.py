@@ -1,5 +1,6 @@
 """What a source lists, and where it leads: names and links that lead elsewhere, listings without end, redirects."""
 
+import json
 import socket
 import struct
 import threading
@@ -34,7 +35,7 @@ from tests.sources.engines.peers import (
     write_files,
 )
 from tests.sources.engines.redirecting import FILE, TEXT, Server, server
-from tests.sources.storage.repositories import encrypted, webdav
+from tests.sources.storage.repositories import KEY, encrypted, webdav
 from tests.sources.strangers import talker
 from tests.waiting import PATIENCE
 
@@ -63,6 +64,16 @@ def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None
 
 
 S3_SETTINGS = {"provider": "Other", "access_key_id": "accesskey12345"}
+
+
+@pytest.mark.parametrize(("kind", "secret", "tries"), [("s3", "secret_access_key", 3), ("webdav", "pass", 10)])
+def test_a_bucket_whose_server_is_away_is_not_tried_for_minutes(kind: str, secret: str, tries: int) -> None:
+    settings = {"s3": {**S3_SETTINGS, "endpoint": "http://127.0.0.1:9"}, "webdav": {"url": "http://127.0.0.1:9"}}
+    location = remotes.location_of("vault", {"type": kind, **settings[kind]}, {secret: "s"}, KEY, remotes.obscure)
+    for here, found in ((location, tries), (replace(location, environment={**location.environment, **IMPATIENT}), 1)):
+        lines: list[str] = []
+        Store(here, threading.Event()).run("rc", "--loopback", "options/get", on_line=lines.append)
+        assert json.loads("".join(lines))["main"]["LowLevelRetries"] == found
 
 
 def is_listing(method: str, path: str) -> bool:
