@@ -158,30 +158,41 @@ class _Run(Run):
             # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
             self.begun = self._begin()
             judgement = self._mirror(before, "--delete-before")
-        if self.task.location.sees_changes or judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+        if not self._is_listed or judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return judgement
-        copied = self._copy_unseen()
+        moved = self._moved()
+        # as it was listed, it is what the last point says: it has changed before the sync, and nobody knows when
+        self.times |= dict.fromkeys(moved - self.doubtful, "")
+        unseen = [] if self.task.location.sees_changes else [each for each in self.unseen if each not in moved]
+        copied = self._copy_unseen(unseen)
         if copied.verdict is Verdict.SUCCEEDED:
             return judgement
         return dataclasses.replace(copied, warnings=(*judgement.warnings, *copied.warnings))
 
     def _mirror(self, before: Earlier, *how: str) -> Judgement:
-        location = self.task.location
-        if location.directory is None or not location.sees_changes:
+        if self._is_listed:
             listed = self._align(before)
             if listed.verdict is not Verdict.SUCCEEDED:
                 return listed
         return self._copy((*sync_arguments(self.task, "sync", self.begun.name), *how))
 
-    def _copy_unseen(self) -> Judgement:
-        """What has changed and has its size still, where a sync goes by that. What the sync has replaced is new."""
-        moved, task = set[str](), self.task
-        versions = f"{task.folder}/{layout.VERSIONS}/{self.begun.name}"
+    @property
+    def _is_listed(self) -> bool:
+        """Whether the source is listed before it is copied."""
+        return self.task.location.directory is None or not self.task.location.sees_changes
+
+    def _moved(self) -> set[str]:
+        """What this run has replaced or deleted, by path."""
+        moved, versions = set[str](), f"{self.task.folder}/{layout.VERSIONS}/{self.begun.name}"
         self.store.walk(versions, lambda row: moved.add(row["Path"]), files_only=True)
-        if not (paths := [each for each in self.unseen if each not in moved]):
+        return moved
+
+    def _copy_unseen(self, paths: list[str]) -> Judgement:
+        """What has changed and has its size still, where a sync goes by that."""
+        if not paths:
             return Judgement(Verdict.SUCCEEDED)
         with path_list(paths) as file:
-            copy_these = sync_arguments(task, "copy", self.begun.name)
+            copy_these = sync_arguments(self.task, "copy", self.begun.name)
             return self._copy((*copy_these, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
 
     def _copy(self, arguments: tuple[str, ...]) -> Judgement:

@@ -14,6 +14,7 @@ import pytest
 
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.rclone import engine
+from sources.engines.rclone.earlier import Earlier
 from sources.engines.rclone.verdicts import Judgement
 from sources.processes.programs import find_rclone
 from sources.restores import drilling
@@ -193,6 +194,26 @@ def test_a_file_that_changes_again_between_two_passes_stays_as_the_point_before_
         assert (result.verdict, len(passes)) == (Verdict.SUCCEEDED, 2), result
         assert restored(location, "20261121T065755Z", tmp_path) == before
         assert restored(location, result.snapshot, tmp_path)["log"] in ("two", "longe", "longer")
+
+
+def test_a_file_that_changes_between_its_listing_and_its_copy_is_not_called_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_files(tmp_path / "files", note="one", same="same")
+    (tmp_path / "copies").mkdir()
+    with webdav(tmp_path / "copies") as location:
+        assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+        align = engine._Run._align
+
+        def changing(run: engine._Run, before: Earlier) -> Judgement:
+            judgement = align(run, before)
+            write_files(files, note="two")
+            return judgement
+
+        monkeypatch.setattr(engine._Run, "_align", changing)
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3), result
+        assert restored(location, result.snapshot, tmp_path) == tree(files)
 
 
 NOBODY = 65_534
