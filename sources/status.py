@@ -22,7 +22,7 @@ from schedules.models import Schedule
 from sources import reasons
 from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
 from sources.models import Assignment, Policy, Source
-from sources.planning.names import BACKUPS, KIND, REMOVAL, assignment_of, subject_of
+from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
 
 DOUBTFUL = (
     Q(held_back_since__isnull=False) | ~Q(drill_error="") | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
@@ -86,9 +86,7 @@ def _annotated(rows: QuerySet[Any], conditions: dict[Status, Any]) -> QuerySet[A
 
 def _conditions(now: datetime) -> dict[Status, Any]:
     """What holds of an assignment in each status, whatever else holds of it."""
-    records = BacklogRecord.objects.filter(
-        kind=KIND, subject=Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
-    )
+    records = _records_of_each()
     waiting = records.filter(status=states.Status.WAITING)
     return {
         Status.FAILING: Q(failures__gt=0),
@@ -100,6 +98,12 @@ def _conditions(now: datetime) -> dict[Status, Any]:
         Status.WAITING: Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),
         Status.DUE: Q(next_backup_at__lte=now) | Exists(records.filter(status=states.Status.READY)),
     }
+
+
+def _records_of_each() -> QuerySet[BacklogRecord]:
+    """Of the assignment that a query is about."""
+    subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
+    return BacklogRecord.objects.filter(kind=KIND, subject=subject)
 
 
 def counts(now: datetime) -> dict[Status, int]:
@@ -206,12 +210,12 @@ def errors_of(sources: Collection[Source]) -> dict[int, str]:
 
 def failing_alike(error: str) -> QuerySet[Source]:
     """Sources that fail by an error that begins with this, at most its first line."""
-    unfinished = BacklogRecord.objects.unfinished().filter(kind=KIND)
-    gave_up = BacklogRecord.objects.filter(kind=KIND, status=states.Status.FAILED)
-    last = unfinished, gave_up.exclude(Exists(unfinished.filter(subject=OuterRef("subject"))))
-    found = [each.filter(last_error__startswith=error).values_list("subject", flat=True) for each in last]
-    ids = [assignment_of(subject) for subjects in found for subject in subjects]
-    return Source.objects.filter(pk__in=Assignment.objects.active().filter(pk__in=ids, failures__gt=0).values("source"))
+    records = _records_of_each()
+    unfinished, alike = records.filter(status__in=states.UNFINISHED), Q(last_error__startswith=error)
+    by_it = Exists(unfinished.filter(alike))
+    gave_up = ~Exists(unfinished) & Exists(records.filter(alike, status=states.Status.FAILED))
+    failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0)
+    return Source.objects.filter(pk__in=failing.values("source"))
 
 
 def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:

@@ -94,14 +94,22 @@ def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(adm
 
 
 def test_what_fails_alike_stands_there_once_with_a_link_to_all_of_it(admin_client, policy):
-    def fail(name: str, error: str) -> None:
-        subject = subject_of(backed_up(policy, NOW - HOUR, source=make_source(name=name), failures=2).pk)
+    def fail(name: str, error: str, before: str = "", **source: Any) -> None:
+        """`before`: the error by which it gave up, earlier or, without another one, now."""
+        subject = subject_of(backed_up(policy, NOW - HOUR, source=make_source(name=name, **source), failures=2).pk)
         waiting = {"waiting_for": WaitingFor.BACKOFF, "run_after": NOW + HOUR}
-        make_record(Status.WAITING, kind=KIND, subject=subject, last_error=error, **waiting)
+        if before:
+            make_record(Status.FAILED, kind=KIND, subject=subject, last_error=before, finished_at=NOW - HOUR)
+        if error or not before:
+            make_record(Status.WAITING, kind=KIND, subject=subject, last_error=error, **waiting)
 
-    for number in range(20):
-        fail(f"laptop-{number:02}", "host filer, port 22: no <answer> & no 100%\nTraceback")
-    fail("server", "host filer")
+    away = "host filer, port 22: no <answer> & no 100%\nTraceback"
+    for number in range(18):
+        fail(f"laptop-{number:02}", away)
+    fail("laptop-18", "", before=away)
+    fail("laptop-19", away, before="host filer")
+    fail("paused", away, paused_at=NOW)
+    fail("server", "host filer", before=away)
     fail("share", "")
     make_assignment(policy, make_source(name="new"))
     page = text_of(admin_client)
@@ -110,7 +118,7 @@ def test_what_fails_alike_stands_there_once_with_a_link_to_all_of_it(admin_clien
     assert int(number) == 19
     listed = text_of(admin_client, html.unescape(more))
     assert [f"laptop-{number:02}<" in listed for number in range(20)] == [True] * 20
-    assert not any(f"{name}<" in listed for name in ("server", "share", "new"))
+    assert not any(f"{name}<" in listed for name in ("server", "share", "new", "paused"))
     assert all(f"{name}</a>" in page for name in ("laptop-00", "server", "share", "new"))
     assert "and 1 more" not in page.replace("and 19 more", "")
 
