@@ -7,8 +7,8 @@ import pytest
 from jobs.models import Breaker, Decision
 from jobs.outcomes import Guarded
 from tests.commands import command
-from tests.factories import NOON
-from tests.jobs.breaking import CELLAR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
+from tests.factories import NOON, claim_new
+from tests.jobs.breaking import CELLAR, MINUTE, OFFICE, breaker, fail, hold, open_it, tick
 from tests.operations.questions import asked, choose, operator
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ run, refused = command("breakers")
 
 class TestList:
     def test_the_open_ones_come_first_with_their_numbers_and_the_error(self):
-        fail(claimed(1), guarded=CELLAR)
+        fail(claim_new(1), guarded=CELLAR)
         open_it()
         hold(2)
         lines = [line.split() for line in run().splitlines() if "repository:" in line]
@@ -67,7 +67,7 @@ LIST = "/admin/jobs/breaker/"
 
 
 def test_the_list_has_the_open_ones_first_with_the_records_that_wait() -> None:
-    fail(claimed(1), guarded=CELLAR)
+    fail(claim_new(1), guarded=CELLAR)
     open_it()
     hold(3)
     page = operator().get(LIST).content.decode()

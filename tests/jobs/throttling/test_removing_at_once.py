@@ -16,15 +16,7 @@ from jobs.throttles import lane_of
 from operations import throttles
 from schedules import emitter
 from schedules.models import Schedule
-from tests.factories import (
-    NOON,
-    claim_ready,
-    install_presets,
-    make_lane,
-    make_record,
-    make_schedule,
-    make_throttle,
-)
+from tests.factories import NOON, claim_ready, install_presets, make_lane, make_record, make_schedule, make_throttle
 from tests.people import staff
 from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually

@@ -3,11 +3,9 @@
 import json
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
@@ -22,6 +20,8 @@ from sources.storage import checking, layout
 from sources.storage.checking import GONE, Damage
 from sources.storage.location import RESTIC
 from tests.api.asking import Program, make_user
+from tests.commands import command
+from tests.operations.doctor.examining import WARNING, finding
 from tests.sources.backups.test_retention import HERE, add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
@@ -71,11 +71,9 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     assert damage["point"] in Decision.objects.get(what="damaged").text
     page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
     assert "its content has changed: SHA-256" in page
-    out = StringIO()
-    with pytest.raises(SystemExit):
-        call_command("doctor", "--json", stdout=out)
-    [found] = [each for each in json.loads(out.getvalue()) if each["name"] == "damage"]
-    assert f"'b' of {played.points()[-1]} in current" in found["what"]
+    found = finding("damage")
+    assert found.severity == WARNING
+    assert f"'b' of {played.points()[-1]} in current" in found.what
     assert file.stat().st_mtime == 946_684_800, "the next backup takes it for changed"
     file.write_text("the same")
     checked(NOW + timedelta(days=2))
@@ -122,16 +120,14 @@ def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     assert "left is read" in admin_client.get(page).content.decode()
     answer = admin_client.post(page, {"confirmed": "yes"}, follow=True)
     assert "Check now: 1 assignment." in answer.content.decode()
-    with pytest.raises(CommandError, match="a check of it is on the backlog already"):
-        call_command("checks", "--repository", "office")
+    run_checks, refused = command("checks")
+    assert "a check of it is on the backlog already" in refused("--repository", "office", code=None)
     program = Program(make_user("change_backlogrecord", "view_assignment"), scopes=("operate",))
     assert program.post(f"assignments/{assignment.pk}/check").status_code == 409
     assert isinstance(run(at_work(now := database_clock()), now), Succeeded)
     row = CheckRound.objects.get()
     assert (row.part, row.ended_at, [each["path"] for each in row.damage]) == ("", now, ["c"])
-    out = StringIO()
-    call_command("checks", "--json", stdout=out)
-    [shown] = json.loads(out.getvalue())
+    [shown] = json.loads(run_checks("--json"))
     assert (shown["source"], shown["damage"][0]["path"]) == (assignment.source.name, "c")
 
 
