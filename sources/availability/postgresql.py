@@ -19,16 +19,11 @@ from psycopg.pq.abc import PGconn as Connection
 from delivery.redaction import redacted
 from sources import planning
 from sources.engines.cleartext import libpq_parameters
+from sources.engines.pg_dump import NOT_FOR_NOW
 from sources.models import Source
 from sources.network import contact
 from sources.secrets_by_reference import SecretNotFound, read_regular_file, read_secret_in_queue, secrets
 
-# as the server writes them with lc_messages of English; in another language such a server counts as there
-NOT_FOR_NOW = re.compile(
-    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
-    r"not accepting connections)|"
-    r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to"
-)
 REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|SSL (?!SYSCALL)")
 """Said by the server, or by libpq about what the server asked of it."""
 PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)

@@ -38,12 +38,18 @@ NOT_WRITABLE = re.compile(
 """The server has a disk of its own, of which it speaks in the same words."""
 NOT_LET_IN = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
 NO_DATABASE = re.compile(r"database .* does not exist")
+# as the server writes them with lc_messages of English; in another language such a server counts as there
+NOT_FOR_NOW = re.compile(
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
+    r"not accepting connections)|"
+    r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to",
+    re.IGNORECASE,
+)
 NO_ANSWER = re.compile(
     r"connection refused|timeout expired|timed out|could not translate host name|no route to host|"
     r"network is unreachable|host is down|connection reset|server closed the connection unexpectedly|"
-    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections)|"
-    r"terminating connection due to|could not receive data from server|SSL SYSCALL error: EOF|"
-    r"\.s\.PGSQL\.\d+\" failed: No such file or directory",
+    r"could not receive data from server|SSL SYSCALL error: EOF|\.s\.PGSQL\.\d+\" failed: No such file or directory|"
+    f"{NOT_FOR_NOW.pattern}",
     re.IGNORECASE,
 )
 

@@ -157,6 +157,19 @@ def test_a_silent_server_is_unavailable(address: str, database: SourceSpec, tmp_
     assert dumps_in(tmp_path / "copy") == []
 
 
+def test_a_server_without_a_connection_left_is_unavailable(database: SourceSpec, tmp_path: Path) -> None:
+    role = f"crowd_of_{database.path}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0 PASSWORD 'pa55'")
+    try:
+        full = dataclasses.replace(database, options={"user": role}, secret="pa55")
+        result = dump(full, tmp_path / "copy")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP ROLE {role}")
+    assert (result.verdict, "too many connections" in result.error) == (Verdict.UNAVAILABLE, True), result.error
+
+
 def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
     stop = threading.Event()
     task = task_for(database, tmp_path / "copy")
