@@ -42,7 +42,7 @@ def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_resti
     location = of_directory(repository)
     if with_restic:
         ours = Identity("bench", "bench", True, digest_of(KEY), format=RESTIC)
-        location = remotes.location_of(str(repository), {}, {}, KEY, str, format=RESTIC)
+        location = remotes.location_of(str(repository), {}, {}, KEY, format=RESTIC)
         if reason := repositories.ask("make_repository", location, ours=asdict(ours)).get("failed"):
             raise RuntimeError(reason)
 

@@ -125,7 +125,7 @@ def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
             raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
     if remote.get("type") == "rest":
         format = RESTIC
-    return remotes.location_of(path, remote, secrets, key, remotes.obscure, format=format)
+    return remotes.location_of(path, remote, secrets, key, format=format)
 
 
 def check_key(found: Identity, location: Location, options: dict[str, Any]) -> None:

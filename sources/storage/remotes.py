@@ -6,7 +6,7 @@ rclone reads them from its environment, never from argv or a file.
 import os
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ def location_of(
     remote: Mapping[str, Any],
     secrets: Mapping[str, str],
     key: str | None,
-    obscure: Callable[[str], str],
     *,
     sees_changes: bool = True,
     format: str = RCLONE,
@@ -41,9 +40,9 @@ def location_of(
     ValueError.
     """
     if format == RESTIC:
-        return _of_restic(path, remote, secrets, key, obscure, cache)
+        return _of_restic(path, remote, secrets, key, cache)
     outside = f"base:{path}" if remote else path
-    settings = settings_of(remote, secrets, obscure) if remote else {}
+    settings = settings_of(remote, secrets) if remote else {}
     hidden = [*secrets.values(), *(settings[name] for name in secrets if name in settings)]
     environment = _environment("base", settings)
     if key is not None:
@@ -76,7 +75,7 @@ def beside(location: Location) -> Location:
 
 def in_environment(path: str, given: Mapping[str, str], key: str | None, format: str) -> Location:
     """A repository in a remote whose settings are in the environment, at a path as `base:bucket/backups`."""
-    found = location_of(path, {}, {}, None if format == RESTIC else key, obscure)
+    found = location_of(path, {}, {}, None if format == RESTIC else key)
     if format == RESTIC:
         found = _with_restic(found, f"rclone:{joined(path, RESTIC)}", key, "")
     return replace(found, environment={**given, **found.environment}, directory=None)
@@ -87,7 +86,6 @@ def _of_restic(
     remote: Mapping[str, Any],
     secrets: Mapping[str, str],
     key: str | None,
-    obscure: Callable[[str], str],
     cache: str,
 ) -> Location:
     """restic's own repository lies in a folder of it, beside what says whose it is and how to recover from it."""
@@ -100,7 +98,7 @@ def _of_restic(
         found = Location(place, place, servers=((url.hostname or "", url.port or PORTS[url.scheme]),))
         hidden = tuple(each for each in (password, quote(password, safe="")) if each)
         return _with_restic(replace(found, secrets=hidden), f"{REST}{url.scheme}://{account}{below}", key, cache)
-    found = location_of(path, remote, secrets, None, obscure)
+    found = location_of(path, remote, secrets, None)
     inner = joined(found.outside, RESTIC)
     return _with_restic(found, f"rclone:{inner}" if remote else inner, key, cache)
 
@@ -130,7 +128,7 @@ def obscure(password: str) -> str:
     return urlsafe_b64encode(hidden).decode().rstrip("=")
 
 
-def settings_of(remote: Mapping[str, Any], secrets: Mapping[str, str], obscure: Callable[[str], str]) -> dict[str, str]:
+def settings_of(remote: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, str]:
     """rclone's settings of a remote, as texts, with its secrets. Raises: ValueError."""
     options = providers.options_of(remote)
     rclones = {name: value for name, value in remote.items() if name != providers.PLAINTEXT}

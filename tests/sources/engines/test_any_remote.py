@@ -49,9 +49,7 @@ def test_an_ftp_server_and_a_webdav_share_are_copied_byte_for_byte_and_a_fault_i
         assert result.verdict is Verdict.SUCCEEDED, result.error
         assert tree(tmp_path / "copy/current") == FILES
         assert answer(**settings) == (True, f"{address}:{port} answered")
-        store = Store(
-            remotes.location_of("vault", settings, {"pass": PASSWORD}, None, remotes.obscure), threading.Event()
-        )
+        store = Store(remotes.location_of("vault", settings, {"pass": PASSWORD}, None), threading.Event())
         store.put(files / "a.txt", "a.txt")
         assert store.names("") == ["a.txt"]
         faults = (
@@ -97,7 +95,7 @@ def test_the_data_of_ftp_come_from_its_server_at_any_port_and_from_no_other(tmp_
         socket.create_server((own, 0)) as control,
         socket.create_server((own, 0)) as data,
         socket.create_server((other, 0)) as elsewhere,
-        reached(remotes.location_of("", {"type": "ftp", "host": own}, {}, None, remotes.obscure)) as of_repository,
+        reached(remotes.location_of("", {"type": "ftp", "host": own}, {}, None)) as of_repository,
         gate.gate_to([(own, gate.ANY_PORT)], PATIENCE) as of_source,
     ):
         for proxy in (of_source, of_repository["RCLONE_CONFIG_BASE_SOCKS_PROXY"]):

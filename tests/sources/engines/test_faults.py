@@ -229,7 +229,7 @@ def test_a_point_in_an_sftp_repository_comes_back(tmp_path: Path) -> None:
     source = write_files(tmp_path / "source", **{"a/b": "first", "c": "", "line\nbreak": "x"})
     (source / "link").symlink_to("a/b")
     with serving("sftp", tmp_path / "served") as (settings, secrets, path):
-        location = remotes.location_of(path, settings, secrets, None, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, None)
         pictures = {}
         for text in ("first", "second"):
             (source / "a/b").write_text(text)
@@ -244,7 +244,7 @@ def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: 
     source, pictures = write_files(tmp_path / "source", kept="k"), {}
     with contextlib.ExitStack() as served:
         settings, secrets, path = served.enter_context(serving("webdav", tmp_path / "served"))
-        location = remotes.location_of(path, settings, secrets, None, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, None)
         for text in ("1", "22", "333"):
             write_files(source, a=text, **{text: text})
             pictures[back_up(local_folder(source), location).snapshot] = picture(source)
@@ -252,7 +252,7 @@ def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: 
         with pytest.raises(StorageFailed):
             merging.remove(Store(location, Event()), FOLDER, [gone], on_progress=lambda files, freed: served.close())
     with serving("webdav", tmp_path / "served") as (settings, secrets, path):
-        location = remotes.location_of(path, settings, secrets, None, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, None)
         assert merging.remove(Store(location, Event()), FOLDER, [gone]).present == (first, last)
         for point in (first, last):
             assert as_pictured(location, point, tmp_path / point) == pictures[point]
@@ -288,7 +288,7 @@ def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(scripts))
     before = os.umask(0)
     try:
-        result = back_up(local_folder(source), remotes.location_of(str(repository), {}, {}, None, remotes.obscure))
+        result = back_up(local_folder(source), remotes.location_of(str(repository), {}, {}, None))
     finally:
         os.umask(before)
     assert result.verdict is Verdict.WARNINGS, result
@@ -299,7 +299,7 @@ def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
 def test_a_drill_in_an_encrypted_repository_proves_and_on_a_full_disk_says_so(tmp_path: Path) -> None:
     source = write_files(tmp_path / "source", large="x" * 600_000, small="s")
     (tmp_path / "repository").mkdir()
-    location = remotes.location_of(str(tmp_path / "repository"), {}, {}, KEY, remotes.obscure)
+    location = remotes.location_of(str(tmp_path / "repository"), {}, {}, KEY)
     point = back_up(local_folder(source), location).snapshot
     store, cache = Store(location, Event()), tmp_path / "cache"
     done = drilling.drill(store, FOLDER, cache, Scratch(str(tmp_path / "scratch"), 0.0))

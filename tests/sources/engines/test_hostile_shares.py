@@ -55,7 +55,7 @@ def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None
     with server(loopback_address()) as bucket:
         bucket.fails = lambda method, path: (400, answer)
         remote = {"type": "s3", "provider": "Other", "endpoint": bucket.url, "access_key_id": "accesskey12345"}
-        location = remotes.location_of("vault", remote, {"secret_access_key": secret}, None, remotes.obscure)
+        location = remotes.location_of("vault", remote, {"secret_access_key": secret}, None)
         with pytest.raises(StorageFailed, match=r"\*\*\* is not mine") as raised:
             Store(location, threading.Event()).names("nas-1")
         result = back_up(local_folder(tmp_path), tmp_path, location=location, folder="nas-1")
@@ -69,7 +69,7 @@ S3_SETTINGS = {"provider": "Other", "access_key_id": "accesskey12345"}
 @pytest.mark.parametrize(("kind", "secret", "tries"), [("s3", "secret_access_key", 3), ("webdav", "pass", 10)])
 def test_a_bucket_whose_server_is_away_is_not_tried_for_minutes(kind: str, secret: str, tries: int) -> None:
     settings = {"s3": {**S3_SETTINGS, "endpoint": "http://127.0.0.1:9"}, "webdav": {"url": "http://127.0.0.1:9"}}
-    location = remotes.location_of("vault", {"type": kind, **settings[kind]}, {secret: "s"}, KEY, remotes.obscure)
+    location = remotes.location_of("vault", {"type": kind, **settings[kind]}, {secret: "s"}, KEY)
     for here, found in ((location, tries), (replace(location, environment={**location.environment, **IMPATIENT}), 1)):
         lines: list[str] = []
         Store(here, threading.Event()).run("rc", "--loopback", "options/get", on_line=lines.append)
@@ -121,7 +121,7 @@ def test_a_repository_leads_to_no_other_server(kind: str, status: int, host: str
         share.leads = lambda method, path: (status, other.url + path)
         settings = {"type": kind, "url" if kind == "webdav" else "endpoint": share.url, **remotes_of[kind]}
         secret = {"pass" if kind == "webdav" else "secret_access_key": "s3cret-of-the-bucket"}
-        location = remotes.location_of("vault", settings, secret, None, remotes.obscure)
+        location = remotes.location_of("vault", settings, secret, None)
         location = replace(location, environment={**location.environment, **IMPATIENT})
         refused = f"{other.url.removeprefix('http://')}: {REDIRECTED}"
         with pytest.raises(StorageFailed, match=refused):

@@ -57,7 +57,7 @@ def test_a_password_is_hidden_as_rclone_reads_it() -> None:
 @pytest.mark.parametrize(("kind", "key"), [("s3", KEY), ("sftp", None), ("webdav", KEY), ("webdav-other", None)])
 def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path) -> None:
     with serving(kind, tmp_path / "served") as (settings, secrets, path):
-        location = remotes.location_of(path, settings, secrets, key, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, key)
         found = tried(location, key)
         assert found["id"] == OURS.id
         assert found["sees_changes"] is (kind != "webdav-other")
@@ -69,13 +69,13 @@ def test_what_restic_is_to_write_is_tried_by_it_in_a_directory_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = tried(remotes.location_of(str(tmp_path / "new"), {}, {}, KEY, str, format=RESTIC), KEY)
+    found = tried(remotes.location_of(str(tmp_path / "new"), {}, {}, KEY, format=RESTIC), KEY)
     assert (found["field"], "the program restic is not installed here" in found["problem"]) == ("format", True), found
     assert not (tmp_path / "new").exists()
 
 
 def refusal(settings: dict[str, Any], secrets: dict[str, str], path: str) -> tuple[str, str]:
-    found = tried(remotes.location_of(path, settings, secrets, None, remotes.obscure))
+    found = tried(remotes.location_of(path, settings, secrets, None))
     return found["field"], found["problem"]
 
 
@@ -98,8 +98,8 @@ def test_a_repository_that_is_not_ours_is_refused(kind: str, tmp_path: Path) -> 
         settings, secrets, path = {}, {}, str(tmp_path / "served")
         if kind == "s3":
             settings, secrets, path = serving_it.enter_context(serving(kind, tmp_path / "served"))
-        plain = remotes.location_of(path, settings, secrets, None, remotes.obscure)
-        crypt = remotes.location_of(path, settings, secrets, KEY, remotes.obscure)
+        plain = remotes.location_of(path, settings, secrets, None)
+        crypt = remotes.location_of(path, settings, secrets, KEY)
         outside = Store(plain, threading.Event())
         theirs = Identity("2" * 36, "attic", encrypted=True, key_digest=identity.digest_of(KEY))
         identity.write(outside, theirs)

@@ -47,7 +47,7 @@ ODD = ("-dash", "new\nline", 'q"uote', "star*?[x]", "back\\slash", "é 𝄞", "a
 
 
 def location_at(directory: Path, key: str = KEY) -> Location:
-    return remotes.location_of(str(directory), {}, {}, key, str, format=RESTIC)
+    return remotes.location_of(str(directory), {}, {}, key, format=RESTIC)
 
 
 def restic_task(source: Any, location: Location, **fields: Any) -> BackupTask:
@@ -177,7 +177,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
         secrets = {"password" if kind == "rest" else "pass": PASSWORD}
 
         def place(key: str = KEY, path: str = "backups") -> Location:
-            return remotes.location_of(path, remote, secrets, key, remotes.obscure, format=RESTIC)
+            return remotes.location_of(path, remote, secrets, key, format=RESTIC)
 
         found = questions.probe(place().as_json(), asdict(IDENTITY), take_over=False)
         assert found.get("id") == IDENTITY.id, found

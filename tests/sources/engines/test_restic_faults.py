@@ -317,7 +317,7 @@ def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeyp
     monkeypatch.setattr(probing, "STEP_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote = {"type": "rest", "url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
-        location = remotes.location_of("x", remote, {}, "5f" * 32, str, format=RESTIC)
+        location = remotes.location_of("x", remote, {}, "5f" * 32, format=RESTIC)
         end = threading.Event()
         late = threading.Timer(20, end.set)
         late.start()

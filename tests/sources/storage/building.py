@@ -37,7 +37,7 @@ class Built:
     def __post_init__(self) -> None:
         self.source.mkdir(parents=True)
         (self.folder / "repository").mkdir()
-        self.location = remotes.location_of(str(self.folder / "repository"), {}, {}, self.key, remotes.obscure)
+        self.location = remotes.location_of(str(self.folder / "repository"), {}, {}, self.key)
         identity.write(
             Store(self.location.bare, Event()),
             Identity("1", "disk", self.key is not None, identity.digest_of(self.key)),

@@ -23,4 +23,4 @@ def encrypted(location: Location) -> Location:
 def webdav(directory: Path) -> Iterator[Location]:
     with serving("webdav", directory, f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
         settings = {"type": "webdav", "url": f"http://{address}:{port}", "vendor": "rclone", "user": USER}
-        yield remotes.location_of("backups", settings, {"pass": PASSWORD}, None, remotes.obscure)
+        yield remotes.location_of("backups", settings, {"pass": PASSWORD}, None)

@@ -72,7 +72,7 @@ def plain(tmp_path: Path) -> Backed:
     (tmp_path / "repository").mkdir()
     return Backed(
         tmp_path / "source",
-        remotes.location_of(str(tmp_path / "repository"), {}, {}, None, remotes.obscure),
+        remotes.location_of(str(tmp_path / "repository"), {}, {}, None),
         tmp_path / "repository",
     )
 
@@ -82,7 +82,7 @@ def bucket(tmp_path: Path) -> Iterator[Backed]:
     """An encrypted repository in a bucket."""
     (tmp_path / "source").mkdir()
     with serving("s3", tmp_path / "served") as (settings, secrets, path):
-        location = remotes.location_of(path, settings, secrets, KEY, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, KEY)
         yield Backed(tmp_path / "source", location, tmp_path / "served")
 
 

@@ -54,7 +54,7 @@ def test_what_is_kept_comes_back_as_it_was(kind: str, days: int, goes: tuple[lis
         (tmp_path / "repository").mkdir()
         settings, secrets, path = given
         key = None if kind == "directory" else KEY
-        location = remotes.location_of(path, settings, secrets, key, remotes.obscure)
+        location = remotes.location_of(path, settings, secrets, key)
         store, source, pictures = Store(location, threading.Event()), tmp_path / "source", {}
         for day in range(days):
             change(source, day)

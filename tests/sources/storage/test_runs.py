@@ -183,7 +183,7 @@ def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
     write_files(files, a="a", b="bb")
     place = location.of_directory(first)
     point = run(task_for(local_folder(files), first / ASSIGNMENT, location=place, folder=ASSIGNMENT)).snapshot
-    target = remotes.location_of(str(second), {}, {}, KEY if is_encrypted else None, remotes.obscure)
+    target = remotes.location_of(str(second), {}, {}, KEY if is_encrypted else None)
     order = {"location": place.as_json(), "folder": ASSIGNMENT, "target": target.as_json(), "newest": point}
     ours = asdict(Identity("1f8a", "office", is_encrypted, digest_of(KEY if is_encrypted else None)))
     order |= {"ours": ours, "made": False, "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0}
