@@ -51,7 +51,7 @@ def test_what_cannot_be_read_is_named_and_nothing_fails(admin_client: Client) ->
         planning.emit_due(NOW)
         copied = handed_on(assignment, NOW)
         model.objects.filter(pk=policy.schedule_id if model is Schedule else policy.pk).update(**values)
-        settle(copied, Failed("the disk is full"), NOW)
+        settle(copied, Failed(f"the disk of {name} is full"), NOW)
         ids = {"source": assignment.source_id, "policy": policy.pk, "id": assignment.pk, "day": NOW.date()}
         addresses |= {page.format(**ids) for page in PAGES}
     assert Attempt.objects.filter(outcome=AttemptOutcome.FAILED).count() == len(WRITTEN)

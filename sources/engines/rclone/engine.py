@@ -225,6 +225,8 @@ class _Run(Run):
         if paths := in_the_way(self.times, sizes, copy):
             self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{self.begun.name}", paths)
             self.store.remove_empty_folders(current)
+            gone = set(paths)
+            copy = [each for each in copy if each not in gone]
         self.unseen, _ = before.use(lambda point: changed(self.times, sizes, copy, point))
         self.doubtful = {*self.unseen, *self.times.keys() - copy}
         return Judgement(Verdict.SUCCEEDED)

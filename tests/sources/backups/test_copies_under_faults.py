@@ -65,12 +65,12 @@ def in_mid_copy(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> li
     """Call `do` whenever the large file is under way."""
     called: list[int] = []
 
-    def on_progress(work: Any, progress: EngineProgress) -> None:
+    def on_progress(writer: Any, progress: EngineProgress) -> None:
         if progress.bytes_done > 100_000:
             called.append(progress.bytes_done)
             do()
 
-    monkeypatch.setattr(upkeep.Work, "on_progress", on_progress)
+    monkeypatch.setattr(upkeep.ProgressWriter, "__call__", on_progress)
     return called
 
 
