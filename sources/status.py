@@ -201,20 +201,21 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
 
 
 def errors_of(sources: Collection[Source]) -> dict[int, str]:
-    """Source → the first line of the error by which it fails, as far as its records have it."""
-    found = list(Assignment.objects.filter(source__in=sources, failures__gt=0))
+    """Source → the first line of the error by which it fails, as far as its records have it. None of one whose backups
+    are in doubt besides, which is to be said of it."""
+    found = list(Assignment.objects.filter(source__in=sources, failures__gt=0).exclude(DOUBTFUL))
     records = _records_of(found)
     pairs = ((each.source_id, records.get(subject_of(each.pk))) for each in found)
     return {source: error for source, record in pairs if record and (error := record.last_error.partition("\n")[0])}
 
 
 def failing_alike(error: str) -> QuerySet[Source]:
-    """Sources that fail by an error that begins with this, at most its first line."""
+    """Sources that fail by an error that begins with this, at most its first line, and of which no more is known."""
     records = _records_of_each()
     unfinished, alike = records.filter(status__in=states.UNFINISHED), Q(last_error__startswith=error)
     by_it = Exists(unfinished.filter(alike))
     gave_up = ~Exists(unfinished) & Exists(records.filter(alike, status=states.Status.FAILED))
-    failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0)
+    failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0).exclude(DOUBTFUL)
     return Source.objects.filter(pk__in=failing.values("source"))
 
 

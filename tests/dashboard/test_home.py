@@ -111,15 +111,17 @@ def test_what_fails_alike_stands_there_once_with_a_link_to_all_of_it(admin_clien
     fail("paused", away, paused_at=NOW)
     fail("server", "host filer", before=away)
     fail("share", "")
+    fail("damaged", away)
+    Assignment.objects.filter(source__name="damaged").update(drill_error="1 of 2 files is missing")
     make_assignment(policy, make_source(name="new"))
     page = text_of(admin_client)
-    assert page.count("no &lt;answer&gt;") == 1
+    assert page.count("no &lt;answer&gt;") == 2  # that of the damaged one says more
     [(more, number)] = re.findall(r'href="([^"]+)">and (\d+) more that fail', page)
     assert int(number) == 19
     listed = text_of(admin_client, html.unescape(more))
     assert [f"laptop-{number:02}<" in listed for number in range(20)] == [True] * 20
-    assert not any(f"{name}<" in listed for name in ("server", "share", "new", "paused"))
-    assert all(f"{name}</a>" in page for name in ("laptop-00", "server", "share", "new"))
+    assert not any(f"{name}<" in listed for name in ("server", "share", "new", "paused", "damaged"))
+    assert all(f"{name}</a>" in page for name in ("laptop-00", "server", "share", "new", "damaged"))
     assert "and 1 more" not in page.replace("and 19 more", "")
 
 
