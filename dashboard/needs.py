@@ -26,8 +26,6 @@ from sources.models import Assignment, Source
 SHOWN = 6
 LOOKED_AT = 60
 """Of the sources in need, for those that fail alike: they stand there once."""
-LONGEST_ERROR = 300
-"""Of an error in an address. Longer ones count as alike that begin alike."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
     errors = status.errors_of([each for each in in_need if each.status == Status.FAILING])
     groups: dict[str | int, list[Any]] = {}
     for each in in_need:
-        groups.setdefault(errors.get(each.pk, "")[:LONGEST_ERROR] or each.pk, []).append(each)
+        groups.setdefault(errors.get(each.pk) or each.pk, []).append(each)
     shown = dict(islice(groups.items(), SHOWN))
     page = reverse("admin:sources_source_changelist")
     return [first for first, *_ in shown.values()], {

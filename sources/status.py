@@ -27,6 +27,8 @@ from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
 DOUBTFUL = (
     Q(held_back_since__isnull=False) | ~Q(drill_error="") | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
 )
+LONGEST_ERROR = 300
+"""Characters by which errors are alike: they stand in an address."""
 FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGRAM} apply FILE`"
 
 
@@ -206,13 +208,16 @@ def errors_of(sources: Collection[Source]) -> dict[int, str]:
     found = list(Assignment.objects.filter(source__in=sources, failures__gt=0).exclude(DOUBTFUL))
     records = _records_of(found)
     pairs = ((each.source_id, records.get(subject_of(each.pk))) for each in found)
-    return {source: error for source, record in pairs if record and (error := record.last_error.partition("\n")[0])}
+    lines = ((source, record.last_error.partition("\n")[0][:LONGEST_ERROR]) for source, record in pairs if record)
+    return {source: line for source, line in lines if line}
 
 
 def failing_alike(error: str) -> QuerySet[Source]:
-    """Sources that fail by an error that begins with this, at most its first line, and of which no more is known."""
-    records = _records_of_each()
-    unfinished, alike = records.filter(status__in=states.UNFINISHED), Q(last_error__startswith=error)
+    """Sources that fail by an error whose first line is this, or, where it is cut at LONGEST_ERROR, begins with it, and
+    of which no more is known."""
+    records, of_the_line = _records_of_each(), error if len(error) >= LONGEST_ERROR else f"{error}\n"
+    alike = Q(last_error=error) | Q(last_error__startswith=of_the_line)
+    unfinished = records.filter(status__in=states.UNFINISHED)
     by_it = Exists(unfinished.filter(alike))
     gave_up = ~Exists(unfinished) & Exists(records.filter(alike, status=states.Status.FAILED))
     failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0).exclude(DOUBTFUL)

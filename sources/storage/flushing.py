@@ -44,7 +44,7 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
 
 
 def why_untold() -> str:
-    """Why nobody here is told by `flush` what a disk did not take; empty: it is."""
+    """Why `flush` cannot tell here what a disk did not take; empty: it is."""
     if not (libc := _libc()):
         return "this system has no syncfs"
     if libc.syncfs(-1) and ctypes.get_errno() in REFUSALS:

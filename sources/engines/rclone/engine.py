@@ -161,7 +161,7 @@ class _Run(Run):
         if not self._is_listed or judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return judgement
         moved = self._moved()
-        # as it was listed, it is what the last point says: it has changed before the sync, and nobody knows when
+        # as it was listed, it is what the last point says: it has changed before the sync, at an unknown time
         self.times |= dict.fromkeys(moved - self.doubtful, "")
         unseen = [] if self.task.location.sees_changes else [each for each in self.unseen if each not in moved]
         copied = self._copy_unseen(unseen)
