@@ -1,10 +1,10 @@
 """Events delivered to queues: what arrives, and the error when nothing does. With a server that speaks SQS."""
 
 import json
-import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +28,7 @@ from tests.delivery.queue_servers import (
     scripted_server,
 )
 from tests.delivery.receiver import Speak, drip, receiving, speaking
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
 
@@ -186,9 +187,8 @@ class TestRefusals:
     ) -> None:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
-        config, pipe = tmp_path / "config", tmp_path / "pipe"
-        os.mkfifo(pipe)
-        config.write_text(f"[default]\ncredential_process = cat {pipe}\n")
+        config, end = tmp_path / "config", tmp_path / "end"
+        config.write_text(f"[default]\ncredential_process = sh -c 'until [ -e {end} ]; do sleep 0.05; done'\n")
         monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
         monkeypatch.setattr(signature, "SECONDS", 0.3)
         endpoint = scripted_endpoint(scripted)
@@ -196,7 +196,10 @@ class TestRefusals:
             for _ in range(2):
                 assert "(it has looked for" in failed(run_for(endpoint)).error
         finally:
-            pipe.write_text("")
+            end.touch()
+            for search in threading.enumerate():  # one that began late would hold up the searches of other tests
+                if search.name == "aside":
+                    search.join(PATIENCE)
         assert scripted.asked == []
 
     def test_no_boto3(self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
