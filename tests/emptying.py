@@ -11,23 +11,29 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 
 from jobs.prepared import execute
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 KEPT = {ContentType._meta.db_table, Permission._meta.db_table}
 
 LARGE = 512 * 1024
 """Bytes of a table that has to be made anew, since later tests would read past what is left in it."""
 
+AT_WORK = """
+SELECT FROM pg_stat_activity
+ WHERE datname = current_database() AND backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()
+"""
+
 
 def empty_the_database() -> None:
     """A table that has become large, also by what was rolled back, and one of which PostgreSQL has counted the rows by
     now, is truncated: statements of later tests are planned as those on a new table.
 
-    Raises: OperationalError if a test has left a transaction open that holds what is to be deleted.
+    Raises: AssertionError if a test has left a transaction open.
     """
     for thread in threading.enumerate():
         if thread.name == "alerts":  # the round of a minute, which a test has begun, adds rows
             thread.join(PATIENCE)
+    eventually(no_session_is_at_work)  # the server goes on with what a killed process gave it to do, and adds rows
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
         names = sorted(set(connection.introspection.django_table_names(only_existing=True)) - KEPT)
@@ -41,3 +47,10 @@ def empty_the_database() -> None:
             cursor.execute(f"TRUNCATE {', '.join(worn)} CASCADE")
         for name in (name for name, is_worn, has_rows in found if has_rows and not is_worn):
             cursor.execute(f"DELETE FROM {name}")
+
+
+def no_session_is_at_work() -> bool:
+    """Whether every other session of this database is idle."""
+    with connection.cursor() as cursor:
+        cursor.execute(AT_WORK)
+        return not cursor.rowcount
