@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from backupsched.embedded import Server
 from jobs import throttles
 from jobs.handlers import Kind, registry
+from sources.network import contact
 from tests.copied_database import django_db_modify_db_settings
 from tests.jobs.worker_processes import programs, workers
 from tests.orders_run_here import orders_run_here
@@ -132,9 +133,11 @@ def _presets(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_learnt() -> None:
-    """What one test's claims learnt of rates and lanes is no business of the next."""
+    """What one test's claims learnt of rates and lanes is no business of the next. Nor is whom it asked last:
+    `async_to_sync` leaves a test what a coroutine has set in its context."""
     throttles._named.clear()
     throttles._rated.clear()
+    contact.is_arrival.set(False)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ EXAMPLES = int(os.environ.get("BACKUPSCHED_OPENAPI_EXAMPLES") or 0)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(7200 if EXAMPLES else 240),
+    pytest.mark.timeout(7200 if EXAMPLES else 600),
 ]
 
 REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}

@@ -32,7 +32,7 @@ from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.role_table import ACTIONS, COMMANDS, MAY, OPERATIONS, PAGES
 from tests.documents import ROOT, table_rows
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 EDITED = ("apitoken", "endpoint", "retrypolicy", "schedule", "throttle", "assignment", "policy", "repository", "source")
 SCOPES = ("read", "write", "operate")

@@ -32,9 +32,11 @@ def ran(assignment: Assignment, outcome: AttemptOutcome, at: datetime, error: st
 
 
 @pytest.fixture
-def before() -> datetime:
-    """Midnight, two days ago: of the test, since the day in which its file was read may be over."""
-    return datetime.combine(timezone.now().date(), time(0), UTC) - 2 * DAY
+def before(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """Midnight, two days ago: of the test, since the day in which its file was read may be over. None ends in it."""
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    return datetime.combine(now.date(), time(0), UTC) - 2 * DAY
 
 
 @pytest.fixture

@@ -55,8 +55,11 @@ def fields_of(client: Client, query: str) -> set[str]:
 
 
 class TestAbove:
-    def test_says_how_it_is_and_why_as_the_api_does(self, admin_client: Client) -> None:
+    def test_says_how_it_is_and_why_as_the_api_does(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         now = timezone.now()
+        monkeypatch.setattr(timezone, "now", lambda: now)  # no day ends meanwhile
         failing = make_assignment(make_policy(cron="0 0 * * *"), failures=3, inserted_at=now - timedelta(days=9))
         shown = admin_client.get(f"{SOURCES}{failing.source_id}/change/")
         reason = reasons_of([failing.source], now)[failing.source_id]
