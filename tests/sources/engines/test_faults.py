@@ -69,19 +69,18 @@ def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> 
     with (files / "sparse").open("wb") as sparse:
         sparse.truncate(5_000_000)
     before = tree(files)
-    (files / os.fsdecode(b"bad\xff")).write_text("not UTF-8")
+    # in a folder: of a listing, rclone logs this right behind a row that it has not ended
+    (files / os.fsdecode(b"loop/bad\xff")).write_text("not UTF-8")
     with repository(kind, tmp_path / "copies") as location:
         result = back_up(local_folder(files), location)
         assert result.verdict is Verdict.WARNINGS, result
-        assert any(warning.startswith("bad\ufffd: its name is not UTF-8") for warning in result.warnings), (
-            result.warnings
-        )
+        assert any("loop/bad\ufffd: its name is not UTF-8" in each for each in result.warnings), result.warnings
         kept_long = not any(long[:200] in warning for warning in result.warnings)
         assert kept_long == (kind == "plain"), result.warnings
         # a name that a restore would not find is no part of the point: no drill and no check calls that damage
         kept = {name: text for name, text in before.items() if kept_long or name != long}
         assert restored(location, result.snapshot, tmp_path) == kept
-        os.unlink(os.fsencode(files) + b"/bad\xff")
+        os.unlink(os.fsencode(files) + b"/loop/bad\xff")
         if not kept_long:
             (files / long).unlink()
             del before[long]
