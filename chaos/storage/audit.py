@@ -12,6 +12,8 @@ from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
 
+BUSY = "another restic works"
+
 
 class Audit:
     """Of the points at a site. `problems`: sentences, as they are found."""
@@ -21,6 +23,15 @@ class Audit:
         self.problems: list[str] = []
         self.verified = 0
         self._before: dict[tuple[str, str], dict[str, str]] = {}
+
+    def points(self, which: str, folder: str) -> list[str]:
+        """Those that are there; none where that cannot be seen, which is a problem unless a prune of restic is why."""
+        try:
+            return runs.points(self.site.store(which), folder)
+        except StorageFailed as error:
+            if BUSY not in str(error):
+                self.problems.append(f"{which} {folder}: its points cannot be listed: {error}")
+            return []
 
     def verify(self, which: str, folder: str, point: str, *, at_rest: bool) -> None:
         """Restore a point. That it was removed meanwhile is fine, and so is, but `at_rest`, that it cannot be read
@@ -32,11 +43,11 @@ class Audit:
             self.verified += not found
         except (StorageFailed, Refused, NotThere) as error:
             found = [f"{type(error).__name__}: {error}"]
-            if not at_rest and any(each in str(error) for each in ("another restic works", " any more")):
+            if not at_rest and any(each in str(error) for each in (BUSY, " any more")):
                 return
         finally:
             shutil.rmtree(target, ignore_errors=True)
-        if found and point in runs.points(store, folder):
+        if found and point in self.points(which, folder):
             self.problems += [f"{which} {folder} {point}: {each}" for each in found]
 
     def _wrong(self, folder: str, point: str, target: Path, report: Report) -> Iterator[str]:

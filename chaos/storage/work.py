@@ -80,7 +80,7 @@ def work(site: Site, name: str, seed: int) -> None:
     """Order one thing after the other, until all is over. What came of it goes to the log of this worker."""
     luck, orders = Random(seed), Orders(site)  # noqa: S311 - no secret
     choices = (orders.back_up, partial(orders.remove_some, luck=luck), orders.copy, orders.check, orders.prune)
-    with log_of(site, name).open("a") as log:
+    with log_of(site, name).open("ab", buffering=0) as log:  # each line is one write: a SIGKILL cuts none in two
         while not site.over.exists():
             folder, number = luck.choice(FOLDERS), luck.choices(range(len(choices)), WEIGHTS)[0]
             with site.lease(folder, name) as is_ours:
@@ -92,8 +92,7 @@ def work(site: Site, name: str, seed: int) -> None:
                     answer = choices[number](folder)
                 except StorageFailed as error:
                     answer = {"failed": str(error)}
-                log.write(json.dumps([began, time.time(), WORDS[number], folder, answer]) + "\n")
-                log.flush()
+                log.write(f"{json.dumps([began, time.time(), WORDS[number], folder, answer])}\n".encode())
 
 
 def log_of(site: Site, name: str) -> Path:
