@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import sys
+import tempfile
 from typing import Any
 
 import django
@@ -30,6 +31,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     site = Site(options.kind, make_directory())
     site.disk.mkdir()
+    scratch = site.directory / "tmp"
+    scratch.mkdir()
     disk = SmallDisk(site.disk, DISK_MEGABYTES)
     can_be_full = disk.mount()
     os.environ.update(
@@ -37,7 +40,9 @@ def main() -> int:
         DATABASE_URL="",
         BACKUPSCHED_VAR=str(site.directory),
         SECRET_KEY=secrets.token_hex(),
+        TMPDIR=str(scratch),
     )
+    tempfile.tempdir = None  # what is killed leaves its scratch files there
     code = 130
     try:
         django.setup()
