@@ -56,7 +56,7 @@ def test_a_short_storm_balances_and_leaves_nothing_behind(place):
 
 
 def test_a_short_storm_over_storage_restores_all_and_leaves_nothing_behind(place):
-    report = run(place, "chaos.storage", "--kind", "directory", "--seconds", "1.5", "--seed", SEED)
+    report = run(place, "chaos.storage", "--kind", "directory", "--seconds", "0.5", "--seed", SEED)
     assert (report["seed"], report["problems"]) == (int(SEED), [])
     assert report["deeds"]
     assert report["verified"] >= report["points"] >= 4
