@@ -207,6 +207,7 @@ class _Run(Run):
     def _align(self, before: Earlier) -> Judgement:
         """What a sync to this repository would not do, or not well (`earlier.py`)."""
         task, sizes, copy = self.task, dict[str, int](), list[str]()
+        self.times.clear()  # a pass before this one listed what may be gone, and come back as something else
 
         def take(line: str) -> None:
             if line.startswith(ROW):

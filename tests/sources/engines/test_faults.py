@@ -195,6 +195,35 @@ def test_a_file_that_changes_again_between_two_passes_stays_as_the_point_before_
         assert restored(location, result.snapshot, tmp_path)["log"] in ("two", "longe", "longer")
 
 
+def test_a_folder_that_is_a_file_and_a_folder_again_during_a_backup_is_not_called_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, location = (
+        write_files(tmp_path / "files", **{"swap/inner": "one"}),
+        Location(f"{tmp_path}/to", f"{tmp_path}/to"),
+    )
+    (tmp_path / "to").mkdir()
+    assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+    before, passes, copy = tree(files), list[str](), engine._Run._copy
+
+    def swapping(run: engine._Run, arguments: tuple[str, ...]) -> Judgement:
+        """What it has listed is otherwise when it is copied."""
+        passes.append(arguments[0])
+        if len(passes) == 1:
+            shutil.rmtree(files / "swap")
+            write_files(files, swap="file")
+        else:
+            (files / "swap").unlink()
+            write_files(files, **{"swap/inner": "two"})
+        return copy(run, arguments)
+
+    monkeypatch.setattr(engine._Run, "_copy", swapping)
+    result = back_up(local_folder(files), location)
+    assert (result.verdict, passes) == (Verdict.SUCCEEDED, ["sync", "sync"]), result
+    assert restored(location, "20261121T065755Z", tmp_path) == before
+    assert restored(location, result.snapshot, tmp_path) == {"swap/inner": "two"}
+
+
 def test_a_file_that_changes_between_its_listing_and_its_copy_is_not_called_what_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
