@@ -12,4 +12,6 @@ sampler.py     looks at the caps while it blows
 facts.py       tables, journals and deeds as plain values; collect.py reads them
 audit_tables.py, audit_runs.py   pure: facts in, discrepancies out
 report.py      what is printed
+
+storage/ is a storm over repositories, by a command of its own; protocol/ plays the lease protocol without processes.
 """

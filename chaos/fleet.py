@@ -121,7 +121,7 @@ class Fleet:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for the storm, which ends them
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=die_with_parent if sys.platform == "linux" else None,
             )
         self.members.append(Member(process, journal, log, boot_seconds()))
 
@@ -141,5 +141,5 @@ def _last_lines(log: Path, count: int) -> list[str]:
     return log.read_text(errors="replace").strip().splitlines()[-count:]
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

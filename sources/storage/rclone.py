@@ -20,6 +20,8 @@ TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
 """rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
 listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
 STATS = '"stats":{'
+ROW, LOGGED = '{"Path"', '{"time"'
+"""How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
 AFTER_A_PROBLEM = "can't close account: file already closed"
 """Which rclone adds where it could not decrypt a file."""
 NOT_FOUND = (3, 4)
@@ -68,7 +70,7 @@ class Rclone:
         secrets = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
 
         def take(line: str) -> None:
-            if line.startswith('{"time"') and STATS not in line:
+            if line.startswith(LOGGED) and STATS not in line:
                 message, path = _message(line)
                 message = redacted(message, secrets)
                 if problems is not None and path:
@@ -87,7 +89,7 @@ class Rclone:
                 given=given,
                 inherited=self.inherited,
             )
-            ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
+            ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
         if problems and not errors and ended.ending is Ending.EXITED:
             return True
         return _judge(ended, arguments[0], errors, missing_ok)
@@ -103,6 +105,21 @@ class Rclone:
         elif paths:
             with path_list(paths) as file:
                 self.run(*arguments, f"--files-from0={file}", **watched)
+
+
+def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
+    """Hands on rclone's lines one by one: it ends a row of a listing only before the next one, so what it logs
+    meanwhile stands right behind the row."""
+
+    def on_line(line: str) -> None:
+        at = line.find(LOGGED) if line.startswith(ROW) else -1
+        if at < 0:
+            take(line)
+        else:
+            take(line[:at])
+            take(line[at:])
+
+    return on_line
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sources.storage import layout
 from sources.storage.files import rows_below
 from sources.storage.flushing import flush
 from sources.storage.manifests import Header, read_header
-from sources.storage.rclone import STATS, Rclone, Stopped, StorageFailed, path_list
+from sources.storage.rclone import ROW, STATS, Rclone, Stopped, StorageFailed, path_list
 
 if TYPE_CHECKING:
     from sources.storage.identity import Identity
@@ -238,7 +238,7 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
     """Takes lines of rclone's lsjson, and hands on what they list."""
 
     def on_line(line: str) -> None:
-        if line.startswith('{"Path"'):
+        if line.startswith(ROW):
             take(json.loads(line.rstrip(",")))
 
     return on_line

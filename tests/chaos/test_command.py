@@ -35,18 +35,31 @@ def left_behind(place: Path) -> list[Any]:
     return [*place.iterdir(), *[found for found in processes if str(place) in " ".join(found["cmdline"] or [])]]
 
 
-def test_a_short_storm_balances_and_leaves_nothing_behind(place):
+def run(place: Path, *arguments: str) -> dict[str, Any]:
     kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
-    command = [sys.executable, "-m", "chaos", *SHORT, "--json"]
+    command = [sys.executable, "-m", *arguments, "--json"]
     ended = subprocess.run(
         command, cwd=settings.BASE_DIR, env={**kept, "TMPDIR": str(place)}, capture_output=True, text=True
     )
-    report = json.loads(ended.stdout)
-    assert report["discrepancies"] == [], ended.stderr
+    assert ended.returncode == 0, ended
+    return json.loads(ended.stdout)
+
+
+def test_a_short_storm_balances_and_leaves_nothing_behind(place):
+    report = run(place, "chaos", *SHORT)
+    assert report["discrepancies"] == []
     assert report["seed"] == int(SEED)
     assert sum(report["by_status"].values()) == report["records"] > 500
     assert sum(report["by_outcome"].values()) == report["attempts"]
     assert report["deeds"]
+    assert left_behind(place) == []
+
+
+def test_a_short_storm_over_storage_restores_all_and_leaves_nothing_behind(place):
+    report = run(place, "chaos.storage", "--kind", "directory", "--seconds", "0.5", "--seed", SEED)
+    assert (report["seed"], report["problems"]) == (int(SEED), [])
+    assert report["deeds"]
+    assert report["verified"] >= report["points"] >= 4
     assert left_behind(place) == []
 
 

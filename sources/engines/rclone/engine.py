@@ -42,6 +42,7 @@ from sources.processes.programs import find_rclone
 from sources.processes.runner import StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
+from sources.storage.rclone import ROW, line_by_line
 from sources.storage.runs import Begun
 from sources.storage.store import Stopped, StorageFailed, path_list
 
@@ -206,9 +207,10 @@ class _Run(Run):
     def _align(self, before: Earlier) -> Judgement:
         """What a sync to this repository would not do, or not well (`earlier.py`)."""
         task, sizes, copy = self.task, dict[str, int](), list[str]()
+        self.times.clear()  # a pass before this one listed what may be gone, and come back as something else
 
         def take(line: str) -> None:
-            if line.startswith('{"Path"'):
+            if line.startswith(ROW):
                 row = json.loads(line.rstrip(","))
                 self.times[row["Path"]] = row.get("ModTime", "")
                 if not row["IsDir"]:
@@ -217,7 +219,7 @@ class _Run(Run):
                 self._take(line)
 
         arguments = ("lsjson", remote_path(task.source), "--recursive", "--no-mimetype")
-        listed = self._run((*arguments, *option_arguments(task.options)), on_line=take)
+        listed = self._run((*arguments, *option_arguments(task.options)), on_line=line_by_line(take))
         if listed.verdict is Verdict.UNAVAILABLE:
             return listed  # of all else the sync says what it is
         current = f"{task.folder}/{layout.CURRENT}"

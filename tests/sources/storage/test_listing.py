@@ -11,8 +11,8 @@ import pytest
 
 from sources.storage.digests import TOGETHER, digests_of_copy
 from sources.storage.files import path_in
-from sources.storage.location import of_directory
-from sources.storage.store import Stopped, Store
+from sources.storage.location import Location, of_directory
+from sources.storage.store import Stopped, StorageFailed, Store
 
 NAMES = [
     *(f"{code:x}{chr(code)}x" for code in (*range(1, 0x20), 0x7F, 0x85, 0xA0, 0x2028, *range(0x2400, 0x2427), 0xFF0F)),
@@ -37,6 +37,18 @@ def test_a_directory_is_listed_as_rclone_lists_it(tmp_path: Path) -> None:
     rclones = {row["Path"]: (row["Size"], row["ModTime"], row["IsDir"]) for row in rows if row["Path"] != "in"}
     assert ours == rclones
     assert len(store.sizes("in")) == len(NAMES)
+
+
+def test_what_cannot_be_listed_is_said_where_rclone_says_it_behind_a_row(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/file").touch()
+    (tmp_path / "7/nowhere").symlink_to(tmp_path / "gone")
+    found: list[str] = []
+    store = Store(Location(str(tmp_path), str(tmp_path), {"RCLONE_COPY_LINKS": "true"}), Event())
+    with pytest.raises(StorageFailed, match="no such file"):
+        store.walk("", lambda row: found.append(row["Path"]), files_only=True)
+    assert sorted(found) == sorted(f"{number}/file" for number in range(20))
 
 
 def test_digests_of_a_copy_are_those_of_its_files(tmp_path: Path) -> None:

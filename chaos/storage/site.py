@@ -1,0 +1,94 @@
+"""Where the storm blows: two repositories of one kind, and who may work there."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from sources.storage import recovery, remotes
+from sources.storage.identity import Identity, digest_of
+from sources.storage.location import RESTIC, Location, of_directory
+from sources.storage.store import Store
+from sources.storage.stores import store_of
+
+KINDS = ("directory", "crypt", "remote", "timeless", "restic")
+"""A folder of this host, the same encrypted, a remote that is one (so nothing is locked), one that keeps no times of
+files, and restic's."""
+KEY = "k" * 43
+FIRST, SECOND = "first", "second"
+FOLDERS = ("a-1/p", "b-2/p")
+"""Of the assignments; the name of the source comes first."""
+
+
+@dataclass(frozen=True)
+class Site:
+    kind: str
+    directory: Path
+
+    @property
+    def sources(self) -> Path:
+        return self.directory / "sources"
+
+    @property
+    def disk(self) -> Path:
+        """Where the repositories lie."""
+        return self.directory / "disk"
+
+    @property
+    def over(self) -> Path:
+        """Is there when the workers are to end."""
+        return self.directory / "over"
+
+    def location(self, which: str) -> Location:
+        path = self.disk / which
+        match self.kind:
+            case "directory":
+                return of_directory(path)
+            case "crypt":
+                return remotes.location_of(str(path), {}, {}, KEY)
+            case "restic":
+                return remotes.location_of(str(path), {}, {}, KEY, format=RESTIC, cache=str(self.directory / "cache"))
+        return Location(str(path), str(path), sees_changes=self.kind != "timeless")
+
+    def identity(self, which: str) -> Identity:
+        place = self.location(which)
+        key = KEY if place.is_encrypted else None
+        return Identity(which, which, place.is_encrypted, digest_of(key), format=place.format)
+
+    def store(self, which: str) -> Store:
+        return store_of(self.location(which), Event())
+
+    def make(self) -> None:
+        """Make both repositories."""
+        for which in (FIRST, SECOND):
+            (self.disk / which).mkdir(parents=True)
+            self.store(which).make(self.identity(which), None if which == FIRST else self.location(FIRST))
+            recovery.keep_true(self.store(which), self.identity(which))
+
+    @contextmanager
+    def lease(self, folder: str, worker: str) -> Iterator[bool]:
+        """Work in the folder of an assignment alone. Yields whether that is possible; in a plain or encrypted folder
+        of this host it always is: there a lock is all that keeps two runs apart."""
+        file = self._lease_of(folder)
+        if self.kind in ("directory", "crypt"):
+            yield True
+            return
+        try:
+            file.symlink_to(worker)  # which no reader finds half written
+        except FileExistsError:
+            yield False
+            return
+        yield True
+        file.unlink()
+
+    def rescue(self, worker: str) -> None:
+        """Give back the leases of a worker whose processes are gone."""
+        for file in map(self._lease_of, FOLDERS):
+            with suppress(FileNotFoundError):
+                if os.readlink(file) == worker:
+                    file.unlink()
+
+    def _lease_of(self, folder: str) -> Path:
+        return self.directory / f"lease-{folder.replace('/', '-')}"
