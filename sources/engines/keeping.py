@@ -119,7 +119,7 @@ def copy_points(
     there: str = "",
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and
-    to say so if it is `made`. Returns `copies.Copied` as a dictionary, with the `room` that is left, or why not.
+    to say so if it is `made`. Returns `copies.Copied` as a dictionary, or the `problem`, with the `room` that is left.
     `newest`, `again`: see `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest of the
     copy that is recorded; the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
@@ -166,6 +166,9 @@ def copy_points(
         return copying.copy(source, copy, folder, newest=newest, again=again, options=rate, on_progress=on_progress)
 
     try:
-        return at_work(location, folder, bring) | {"room": room_of(place.directory)}
+        answer = at_work(location, folder, bring)
     except (RunEnded, ValueError) as error:
-        return {"failed": str(error)}
+        answer = {"failed": str(error)}
+    if "failed" in answer:
+        answer["problem"] = answer.pop("failed")
+    return answer | {"room": room_of(place.directory)}

@@ -152,10 +152,9 @@ def _write_what_differs(about: archive.About) -> list[str]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_bytes(content)
-    draft.replace(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:  # mode 0600
+        draft.write(content)
+    Path(draft.name).replace(path)
 
 
 def _restore_database(tar: tarfile.TarFile, scratch: Path) -> None:

@@ -20,6 +20,7 @@ from django.core.management import call_command
 
 from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
+from backupsched.embedded.binaries import PARTS, _copy
 from backupsched.embedded.layout import reachable
 from backupsched.embedded.server import SETTINGS
 from backupsched.places import secret_key
@@ -175,6 +176,13 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below):
     finally:
         os.umask(before)
         shutil.rmtree(place)
+
+
+def test_what_a_killed_start_left_of_the_programs_stops_no_later_one_of_the_same_number(tmp_path):
+    ((packages := tmp_path / "packages") / PARTS[0]).mkdir(parents=True)
+    (tmp_path / f".server.{os.getpid()}" / PARTS[0]).mkdir(parents=True)
+    _copy(packages, tmp_path / "server")
+    assert (tmp_path / "server" / PARTS[0]).is_dir()
 
 
 def test_only_who_knows_the_password_gets_in_and_only_the_owner_to_the_files(server):

@@ -244,7 +244,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         here, there = (repositories.location_of(each).as_json() for each in (first, row))
         policy = {"newest": "", "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0, "made": False}
         order = {"location": here, "folder": "x", "target": there, "ours": asdict(repositories.identity_of(row))}
-        assert "there is no restic repository" in keeping.copy_points(**order, **policy)["failed"]
+        assert "there is no restic repository" in keeping.copy_points(**order, **policy)["problem"]
         assert not (tmp_path / "second" / "restic" / "config").exists()
 
 

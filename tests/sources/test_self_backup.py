@@ -71,6 +71,12 @@ def test_a_machine_that_is_too_slow_for_a_key_is_no_wrong_passphrase(monkeypatch
         archive.open_key(of_a_faster_one, "right")
 
 
+def test_a_file_that_a_killed_restore_left_opens_no_later_key_to_others(tmp_path: Path) -> None:
+    (tmp_path / f".secret_key.{os.getpid()}").touch(mode=0o644)
+    restoring._write(tmp_path / "secret_key", b"key")
+    assert ((tmp_path / "secret_key").stat().st_mode & 0o777, (tmp_path / "secret_key").read_bytes()) == (0o600, b"key")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_point_or_installation(
     tmp_path: Path, settings: Any

@@ -139,12 +139,14 @@ def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tri
     with locked(of_directory(place), ASSIGNMENT):
         assert "still works in" in getattr(copied_again(), "reason", "")
     with small_disk(tmp_path / "disk", 4 * 2**20) as disk:
-        Repository.objects.filter(pk=second.pk).update(location=str(disk))
+        Repository.objects.filter(pk=second.pk).update(location=str(disk), room_seen_at=None)
         next_point(waiting, played, big=BIG)
         (disk / "filler").write_bytes(b"x" * 3_000_000)
         outcome = copied_again()
         assert isinstance(outcome, Failed)
         assert "remaining disk space" in outcome.error
+        second.refresh_from_db()
+        assert (second.room_free or 2**30) < len(BIG) < (second.room_total or 0) <= 4 * 2**20
         found = WithDigests(disk, expected=played.expected)
         assert_whole(played, found, 3)
         (disk / "filler").unlink()

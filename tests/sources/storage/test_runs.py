@@ -196,7 +196,7 @@ def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
 
     with monkeypatch.context() as failing:
         failing.setattr("sources.storage.store.flush", refused)
-        assert "Input/output" in keeping.copy_points(**order)["failed"]
+        assert "Input/output" in keeping.copy_points(**order)["problem"]
     spoil(second, "bb")
     copied = keeping.copy_points(**order)
     assert (copied["new"], copied["wrong"]) == ([point], [])
