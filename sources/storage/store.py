@@ -7,6 +7,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,8 @@ __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
 DIGEST = re.compile(r"([0-9a-f]{64})  ")
+LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
+DAY = 86_400
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
 """What rclone says of a file on a remote whose content is wrong; the rest may be the way there."""
 
@@ -152,6 +155,7 @@ class Store(Rclone):
                     shutil.copyfileobj(read, written)
                     written.flush()
                     os.fsync(written.fileno())
+                remove_left_behind(new)
                 new.replace(here)
             finally:
                 new.unlink(missing_ok=True)
@@ -232,6 +236,15 @@ class Store(Rclone):
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
+
+
+def remove_left_behind(new: Path) -> None:
+    """What `put` was killed at, beside a `new` file: last written a day before that, by the clock of its disk."""
+    old = new.stat().st_mtime - DAY
+    for each in new.parent.glob(".*.new"):
+        with suppress(OSError):  # another one does the same
+            if LEFT_BEHIND.fullmatch(each.name) and each.stat().st_mtime < old:
+                each.unlink()
 
 
 def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:

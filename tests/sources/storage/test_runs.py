@@ -46,6 +46,18 @@ def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earl
         assert played.restored(point) == played.expected[point]
 
 
+def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    store = Store(location.of_directory(tmp_path), Event())
+    (file := tmp_path / "file").touch()
+    names = [".a.0123abcd.new", ".b.0123abcd.new", ".other.new"]
+    for name in names:
+        (tmp_path / name).touch()
+    os.utime(tmp_path / names[0], (0, 0))
+    os.utime(tmp_path / names[2], (0, 0))
+    store.put(file, "b")
+    assert sorted(os.listdir(tmp_path)) == [*names[1:], "b", "file"]
+
+
 def test_on_a_remote_an_engine_that_wakes_late_takes_no_old_content_and_makes_no_point(tmp_path: Path) -> None:
     """Its machine was frozen for longer than its lease, and another run has begun meanwhile."""
     played, store = Played(tmp_path), Store(Location(str(tmp_path), str(tmp_path)), Event())
