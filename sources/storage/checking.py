@@ -108,6 +108,7 @@ class _Check:
     on_progress: Callable[[int, int], None]
     scratch: Path = field(default_factory=Path)
     newest: str | None = None
+    changed: set[str] = field(default_factory=set)
 
     def again(self, known: Sequence[Damage]) -> None:
         """What was damaged may have been fetched again, restored by a person, or removed with its point."""
@@ -124,6 +125,7 @@ class _Check:
                     place, digest, problem = self._find(damage.point, entry)
                     problem = problem or self._wrong_sizes(place, [entry] if digest else []).get(entry.stored_path)
                     self._judge(damage.point, entry, place, digest, problem)
+        self._touch()
 
     def read_on(self) -> None:
         points = runs.points(self.store, self.folder)[::-1]
@@ -140,8 +142,7 @@ class _Check:
 
     def _read_part(self, name: str, point: str, later: str | None, after: str) -> bool:
         """Returns whether it was read to its end."""
-        manifest = self._manifest(point)
-        if manifest is None:  # retention has removed it
+        if (manifest := self._manifest(point)) is None:  # retention has removed it
             return True
         filled: dict[str, str] = {}
         is_whole = True
@@ -204,6 +205,7 @@ class _Check:
                 path = entry.stored_path
                 if self._judge(point, entry, place, digests.get(path), problems.get(path)):
                     filled[entry.path] = digests[path]
+        self._touch()
         self.done.files += len(batch)
         self.done.size += sum(entry.size for entry, _ in batch)
         self.on_progress(self.done.files, self.done.size)
@@ -236,19 +238,22 @@ class _Check:
 
     def _mend(self, point: str, entry: Entry, place: str, *, is_there: bool) -> bool:
         """Returns whether it is as it was. What only the next backup can mend is prepared for that."""
-        at = f"{self.folder}/{place}"
         if place == layout.CURRENT:
             # without times there, the next backup goes by the manifest, and would see no change
             if is_there and point == self.newest and self.store.location.sees_changes:
-                self.store.touch(f"{at}/{entry.stored_path}", OTHER_TIME)
+                self.changed.add(entry.stored_path)
             return False
         if not place.startswith(layout.VERSIONS) or entry.digest is None:
             return False
         _, digest, _ = self._find(place.partition("/")[2], entry)
         if digest != entry.digest:
             return False
-        self.store.delete(at, [entry.stored_path])
+        self.store.delete(f"{self.folder}/{place}", [entry.stored_path])
         return True
+
+    def _touch(self) -> None:
+        self.store.touch(f"{self.folder}/{layout.CURRENT}", self.changed, OTHER_TIME)
+        self.changed = set()
 
     def _find(self, point: str, entry: Entry) -> tuple[str, str | None, str | None]:
         """Where a file of a point (or as of a run) lies, with the digest that is read, or why it cannot be read."""

@@ -109,9 +109,16 @@ class Store(Rclone):
                 raise StorageFailed(f"{name}: {problem}")
         return digests, problems
 
-    def touch(self, path: str, time: str) -> None:
-        """Give a file another time, as 2000-01-01T00:00:00."""
-        self.run("touch", "--no-create", f"--timestamp={time}", self.location.at(path))
+    def touch(self, path: str, paths: Collection[str], time: str) -> None:
+        """Give files in a folder another time, as 2000-01-01T00:00:00, as far as they exist. At once on this host; on
+        a remote one by one, since what rclone does with a folder it does not do with that of a bucket."""
+        how = ("touch", "--no-create", f"--timestamp={time}")
+        if self.location.directory:
+            below = [f"{path.rpartition('/')[2]}/{each}" for each in paths]  # rclone names them so here, and here alone
+            self.with_paths(below, *how, "--recursive", self.location.at(path))
+            return
+        for each in paths:
+            self.run(*how, self.location.at(f"{path}/{each}"))
 
     def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes; `paths`: only these. Empty where it is missing."""

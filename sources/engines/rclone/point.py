@@ -60,9 +60,7 @@ def _have_compared(run: Run, before: Earlier, entries: list[Entry]) -> None:
     with suppress(OSError, StorageFailed, Stopped):
         paths, _ = before.use(new)
         if not (directory := run.task.directory):
-            current = run.task.location.at(f"{run.task.folder}/{layout.CURRENT}")
-            below = [f"{layout.CURRENT}/{each}" for each in paths]  # rclone names them so here, and here alone
-            run.store.with_paths(below, "touch", "--recursive", "--no-create", f"--timestamp={NEVER}", current)
+            run.store.touch(f"{run.task.folder}/{layout.CURRENT}", paths, NEVER)
             return
         for path in paths:
             file = path_in(directory / layout.CURRENT, path)

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -102,6 +102,22 @@ def test_a_flipped_bit_in_current_is_found_and_mended_by_the_next_backup(plain: 
     assert (mended.damaged, mended.mended) == ([], ["a"])
     for point, b in ((first, "b"), (second, "bb"), (third, "bb")):
         assert plain.restored(point, tmp_path / point) == {"a": "a" * 1000, "b": b}
+
+
+@pytest.mark.slow
+def test_many_damaged_files_are_given_another_time_at_once(plain: Backed, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plain.source / "below").mkdir()
+    names = ["a", "below/b [c].txt", "below/ d\n"]
+    plain.back_up(**{name: "x" * (number + 10) for number, name in enumerate(names)})
+    for number, _ in enumerate(names):
+        plain.flip(f"{FOLDER}/current", size=number + 10)
+    started: list[str] = []
+    run = Store.run
+    monkeypatch.setattr(Store, "run", lambda *given, **more: (started.append(given[1]), run(*given, **more))[1])
+    assert len(plain.check().damaged) == 3
+    assert started.count("touch") == 1
+    times = [(plain.files / FOLDER / "current" / name).stat().st_mtime for name in names]
+    assert times == [datetime.fromisoformat(f"{checking.OTHER_TIME}Z").timestamp()] * 3
 
 
 @pytest.mark.slow
