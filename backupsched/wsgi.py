@@ -1,6 +1,8 @@
 """The web application, which `manage.py web` serves."""
 
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 
@@ -12,4 +14,14 @@ from api.usual_check_ins import usual_check_ins  # noqa: E402  (its models need 
 from operations.patience import FORM_SECONDS, Line  # noqa: E402
 
 Line.usual_seconds = FORM_SECONDS  # or each thread in turn would wait for ever for a server that stands still
-application = usual_check_ins(django_application)
+whole_application = usual_check_ins(django_application)
+
+
+def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """A HEAD is a GET without its body: waitress would send that, and it would be read as the next answer."""
+    if environ["REQUEST_METHOD"] != "HEAD":
+        return whole_application(environ, start_response)
+    body: Any = whole_application({**environ, "REQUEST_METHOD": "GET"}, start_response)
+    if hasattr(body, "close"):
+        body.close()
+    return []

@@ -71,6 +71,20 @@ def test_a_process_answers_what_came_by_tls_beside_connections_that_never_finish
     assert ask(web, "/?" + "x" * 300_000, **FORWARDED).status == 431, "beyond the server's bound"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/admin/login/", "/api/me", "/static/admin/css/base.css", "/healthz"])
+def test_a_head_is_answered_as_a_get_without_a_body_and_the_next_answer_is_read_as_such(web: int, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", web, timeout=PATIENCE)
+    answers = {}
+    for method in ("HEAD", "GET"):
+        connection.request(method, path, headers={"Host": HOST, **FORWARDED})
+        answer = connection.getresponse()
+        answers[method] = (answer.status, answer.headers["Content-Type"], answer.headers["Content-Length"])
+        assert bool(answer.read()) is (method == "GET")
+    assert answers["HEAD"] == answers["GET"]
+    connection.close()
+
+
 def test_check_deploy_has_nothing_to_say_with_tls():
     command = [sys.executable, "manage.py", "check", "--deploy", "--tag", "security", "--fail-level", "WARNING"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=PATIENCE)
