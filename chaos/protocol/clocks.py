@@ -10,6 +10,9 @@ from chaos.protocol.monitor import Monitor
 
 BEGINNING = datetime(2026, 1, 5, 8, tzinfo=UTC)
 BOOT_BEGINNING = 1000.0
+PLAYED = ("jobs", "schedules", "operations", "sources")
+"""The layers of which a seed plays something. What one of them reads of a real clock, as the half second after which an
+emission leaves the rest to the next tick, would let a seed depend on how busy the machine is."""
 
 
 class Clocks:
@@ -41,7 +44,7 @@ class Clocks:
         self._monitor.set_clock(self.database())
 
     def install(self) -> None:
-        """Let every module of the queue that reads a clock of the machine read this one."""
+        """Let every module of the played layers that reads a clock of the machine read this one."""
 
         def boot(*_: object) -> float:
             return self.boot
@@ -49,7 +52,7 @@ class Clocks:
         stand_in: Any = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("_")})
         stand_in.monotonic = stand_in.perf_counter = stand_in.clock_gettime = boot
         for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in ("jobs", "sources"):
+            if name.partition(".")[0] in PLAYED:
                 if getattr(module, "time", None) is time:
                     module.time = stand_in  # type: ignore[attr-defined]
                 if getattr(module, "monotonic", None) is time.monotonic:

@@ -65,7 +65,9 @@ RECORDS = """
 SELECT id, kind, queue, subject, status, attempt, leased_by_id, lease_token, lease_expires_at, exclusive_key,
        waiting_for, run_after, lane, cancel_requested_at IS NOT NULL, trigger_at, origin_id
   FROM jobs_backlogrecord
+ ORDER BY id
 """
+"""In one order: edits are chosen among them, and where rows lie depends on what the server has cleaned up by now."""
 ATTEMPTS = "SELECT record_id, number, worker_id, outcome FROM jobs_attempt"
 TRIGGERS = """
 SELECT t.trigger_at, t.events, t.emitted_at IS NOT NULL, s.next_trigger_at, s.event_count,
