@@ -146,7 +146,9 @@ class Storm:
         for name in WORKERS:
             for line in log_of(self.site, name).read_text().splitlines():
                 _, _, do, _, answer = json.loads(line)
-                how = answer.get("verdict") or next((each for each in ("failed", "busy", "none") if each in answer), "")
+                how = answer.get("verdict") or next(
+                    (each for each in ("failed", "problem", "busy", "none") if each in answer), ""
+                )
                 found[f"{do} {how}".strip()] += 1
         return dict(sorted(found.items()))
 

@@ -170,5 +170,5 @@ def copy_points(
     except (RunEnded, ValueError) as error:
         answer = {"failed": str(error)}
     if "failed" in answer:
-        answer["problem"] = answer.pop("failed")
+        answer["problem"] = answer.pop("failed")  # it is raised once the room is noted
     return answer | {"room": room_of(place.directory)}

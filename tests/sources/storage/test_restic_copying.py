@@ -120,11 +120,11 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     pair.assert_whole()
     assert list(second.glob("locks/*")), "a killed restic leaves its lock"
     wrong, digest = location_at(tmp_path / "second", "f" * 64), digest_of("f" * 64)
-    assert "the key is not the one" in pair.copied(to=wrong, ours=asdict(replace(SECOND, key_digest=digest)))["failed"]
-    assert "of the second repository: the key is not that" in pair.copied(to=wrong)["failed"]
+    assert "the key is not the one" in pair.copied(to=wrong, ours=asdict(replace(SECOND, key_digest=digest)))["problem"]
+    assert "of the second repository: the key is not that" in pair.copied(to=wrong)["problem"]
     pair.back_up(1, 2 * MIB)
     with full(tmp_path / "second"):
-        assert "no space is left" in pair.copied()["failed"]
+        assert "no space is left" in pair.copied()["problem"]
         assert pair.points() == list(pair.expected)[:-1]
     pair.spoilt()
     note_incomplete(Restic(pair.first, threading.Event()), FOLDER, max(pair.expected), ["letter: Permission denied"])
