@@ -78,9 +78,12 @@ class Entry(NamedTuple):
         return f"{self.path}.rclonelink" if self.kind == "link" else self.path
 
     def is_same(self, other: "Entry") -> bool:
-        """Whether both are the same content, as far as is known: by digest, else by kind, size and time."""
+        """Whether both are known to be the same content: by digest, else by kind, size and time. A file without a time
+        changed as its run copied it: two of them may be of one size, and differ."""
         if self.digest and other.digest:
             return self.digest == other.digest
+        if self.kind == "file" and not self.modified:
+            return False
         return (self.kind, self.size, self.modified, self.target) == (
             other.kind, other.size, other.modified, other.target,
         )  # fmt: skip

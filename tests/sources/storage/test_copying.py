@@ -20,14 +20,21 @@ from tests.sources.storage.test_merging import PATHS, FolderStore, Killed, point
 QUICK = 10**9
 
 
+UNKNOWN = ("new", "red")
+"""Contents of files whose manifests have neither a digest nor a time, as of those that changed while they came."""
+
+
 class WithDigests(Played):
-    """Contents of one size are told apart, as in real manifests."""
+    """Contents of one size are told apart, as in real manifests, or not known."""
 
     def _write_manifest(self, name: str, tree: Tree) -> None:
         super()._write_manifest(name, tree)
         file = self.root / layout.manifest_path(ASSIGNMENT, name)
         header = manifests.read_header(file)
-        entries = [each.with_digest(digest_of(tree[each.path]), "copy") for each in manifests.read(file)]
+        entries = [
+            each if tree[each.path] in UNKNOWN else each.with_digest(digest_of(tree[each.path]), "copy")
+            for each in manifests.read(file)
+        ]
         manifests.write(file, header, entries)
 
 

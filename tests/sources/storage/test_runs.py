@@ -30,6 +30,15 @@ SEALED = 48
 """Bytes by which a small file is longer when it is encrypted."""
 
 
+def test_a_file_that_changed_while_it_came_takes_over_no_digest_though_its_size_stayed() -> None:
+    read_later, doubtful = (
+        manifests.Entry("a", size=3, digest="d" * 64, digest_from="check"),
+        manifests.Entry("a", size=3),
+    )
+    [entry], changes = runs.with_digests([doubtful], [read_later], lambda paths: {}, "")
+    assert (entry.digest, changes.changed) == (None, 1)
+
+
 def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earlier_one(tmp_path: Path) -> None:
     played, store = Played(tmp_path), Store(location.of_directory(tmp_path), Event())
     played.back_up({"a": "1", "deleted": "x"})
