@@ -28,8 +28,6 @@ BETWEEN_DEEDS = (0.4, 1, 2, 3, 5, 8)
 FULL_SECONDS = (0.3, 2.0)
 END_SECONDS = 120.0
 GONE_SECONDS = 60.0
-LOOKS = 8
-"""A check goes on from part to part; at most so often."""
 
 
 class Storm:

@@ -31,10 +31,8 @@ SEALED = 48
 
 
 def test_a_file_that_changed_while_it_came_takes_over_no_digest_though_its_size_stayed() -> None:
-    read_later, doubtful = (
-        manifests.Entry("a", size=3, digest="d" * 64, digest_from="check"),
-        manifests.Entry("a", size=3),
-    )
+    doubtful = manifests.Entry("a", size=3)
+    read_later = doubtful.with_digest("d" * 64, "check")
     [entry], changes = runs.with_digests([doubtful], [read_later], lambda paths: {}, "")
     assert (entry.digest, changes.changed) == (None, 1)
 
