@@ -14,7 +14,7 @@ CHANGED_ABOVE = 0.5
 """Of the files of the run before."""
 LEAST_FILES = 100
 LEAST_BYTES = 10 * 2**20
-"""What has less may halve by the deletion of one file."""
+"""What has less may halve by the deletion of one file. A fall to zero is suspicious at any size."""
 
 
 class Counts(NamedTuple):
@@ -36,7 +36,7 @@ def suspicion(run: Counts, before: Sequence[Counts]) -> str:
         ("files", run.files, min(each.files for each in before), LEAST_FILES),
         ("bytes", run.size, min(each.size for each in before), LEAST_BYTES),
     ):
-        if then >= floor and now < SHRUNK_BELOW * then:
+        if (then and not now) or (then >= floor and now < SHRUNK_BELOW * then):
             reasons.append(f"it has {now:,} {what}, and each run before had {then:,} or more")
     if _is_mass_change(run) and not any(_is_mass_change(each) for each in before):
         lost = (run.changed or 0) + (run.removed or 0)

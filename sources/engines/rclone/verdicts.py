@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from sources.engines.base import Verdict
 from sources.engines.rclone.log import BREAKDOWN, IGNORED, Problem, RcloneLog, cut
-from sources.storage.servers import REDIRECTED
 from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -46,13 +45,8 @@ SILENT = re.compile(
     r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
     re.IGNORECASE,
 )
-ONE_FILE = re.compile(
-    r"permission denied|40[13] |file is being updated|(sizes|hashes) differ|Failed to calculate src hash|"
-    r"object not found|not found|no such file|file does not exist|input/output error|"
-    r"failed to read link size|readlink .*: invalid argument|"
-    rf"file ?name too long|method not allowed|KeyTooLong|{REDIRECTED}|{IGNORED}$",
-    re.IGNORECASE,
-)
+OF_SINGLE_FILES = (1, 3, 4, 5, 6)
+"""Exit codes of a run that went through its whole list. With any other one rclone ended midway."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
         for problem in problems:
             if pattern.search(_words(problem)) and not (pattern is REFUSED and problem.path):
                 return Judgement(verdict, f"{text} ({_describe(problem)})")
-    if log.problems and all(problem.path and ONE_FILE.search(_words(problem)) for problem in problems):
+    if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
         return _judge_single_files(log)
     if problems and exit_code in (1, 7):
         return Judgement(Verdict.SOURCE_FAILED, _describe(problems[0]))
@@ -105,7 +99,8 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
 
 
 def _judge_single_files(log: RcloneLog) -> Judgement:
-    """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
+    """A living source has files that vanish, change, are locked or not ours to read. The rest is a valid copy: an error
+    with a path is that file's, whatever its words."""
     warnings = _not_copied(log.problems, log.problem_count)
     if any(log.activity[1:3]):
         return Judgement(Verdict.WARNINGS, warnings=warnings)

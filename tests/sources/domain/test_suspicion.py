@@ -24,6 +24,13 @@ USUAL = Counts(1000, 100 * MIB, 10, 990, 0)
         (Counts(1000, 100 * MIB, 1000, 0, 0), [Counts(1000, 100 * MIB, 900, 100, 0), USUAL], ""),
         (Counts(1000, 100 * MIB, None, None, None), [USUAL], ""),
         (Counts(1, 1, 0, 1, 98), [Counts(99, 9 * MIB, 0, 99, 0)], ""),
+        (
+            Counts(0, 0),
+            [Counts(40, 5)] * 3,
+            "it has 0 files, and each run before had 40 or more; it has 0 bytes, and each run before had 5 or more",
+        ),
+        (Counts(1, 0), [Counts(1, 1)], "it has 0 bytes, and each run before had 1 or more"),
+        (Counts(0, 0), [Counts(0, 0)], ""),
     ],
 )
 def test_what_is_suspicious_and_what_is_not(run: Counts, before: list[Counts], reason: str) -> None:

@@ -28,7 +28,14 @@ def log_of(*problems: tuple[str, str], transfers: int = 1) -> RcloneLog:
         ("", "couldn't connect SSH: ssh: handshake failed: EOF", Verdict.UNAVAILABLE),
         ("a", "Failed to copy: failed to open source object: connection lost", Verdict.UNAVAILABLE),
         ("", "error reading source root directory: couldn't list files: 403 Forbidden", Verdict.SOURCE_FAILED),
-        ("a", "Failed to copy: failed to open source object: no space left on device", Verdict.SOURCE_FAILED),
+        ("a", "Failed to copy: failed to open source object: no space left on device", Verdict.WARNINGS),
+        (
+            "NTUSER.DAT",
+            'Failed to copy: failed to open source object: sftp: "Failure" (SSH_FX_FAILURE)',
+            Verdict.WARNINGS,
+        ),
+        ("a", "Failed to copy: failed to open source object: unexpected HTTP status 423 Locked", Verdict.WARNINGS),
+        ("a", "Failed to copy: InvalidObjectState: the object's storage class is GLACIER", Verdict.WARNINGS),
         ("a", "Failed to copy: write /x/a.12345678.rclone-partial: no space left on device", Verdict.REPOSITORY_FAILED),
         ("a", f"Failed to copy: mkdir {DESTINATION}/current: permission denied", Verdict.REPOSITORY_FAILED),
         ("a", f"Failed to copy: mkdir {DESTINATION}/current: read-only file system", Verdict.REPOSITORY_FAILED),
@@ -47,6 +54,8 @@ def test_the_repository_is_to_blame_before_the_source_and_a_run_without_a_single
     log = log_of(unreadable, ("b", f"write {DESTINATION}/current/b: no space left on device"))
     assert judge(1, log, DESTINATION).verdict is Verdict.REPOSITORY_FAILED
     assert judge(1, log_of(unreadable, transfers=0), DESTINATION).verdict is Verdict.SOURCE_FAILED
+    for exit_code in (2, 7, 10, -9):
+        assert judge(exit_code, log_of(unreadable), DESTINATION).verdict is Verdict.SOURCE_FAILED, "it ended midway"
     for exit_code in (1, 10, 42, -9):
         judgement = judge(exit_code, RcloneLog(), DESTINATION)
         assert (judgement.verdict, judgement.text != "") == (Verdict.SOURCE_FAILED, True), "it says what the code means"
