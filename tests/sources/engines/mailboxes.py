@@ -16,10 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sources.engines.base import EngineResult, SourceSpec
 from tests.delivery.certificates import make_certificate
+from tests.programs import needed
 from tests.sources.engines.peers import PASSWORD, answers, free_port, loopback_address, run, specification, task_for
 from tests.waiting import eventually
 
@@ -152,9 +151,7 @@ def quoted(folder: str) -> str:
 @contextlib.contextmanager
 def dovecot() -> Iterator[Mailbox]:
     """Serve an empty mailbox until the block ends. Skips the test where dovecot is not installed."""
-    program = shutil.which("dovecot", path="/usr/sbin:/usr/bin:" + os.environ["PATH"])
-    if program is None:
-        pytest.skip("dovecot is not installed (Debian: dovecot-imapd)")
+    program = needed("dovecot", "dovecot-imapd")
     # as root dovecot serves no mail of root's, and another account cannot look into pytest's directories
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
