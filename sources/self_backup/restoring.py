@@ -19,6 +19,7 @@ from django.db.migrations.loader import MigrationLoader
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command
+from sources.restores import playing
 from sources.self_backup import archive
 from sources.self_backup.backing_up import connection_environment
 from sources.storage import layout
@@ -159,10 +160,10 @@ def _write(path: Path, content: bytes) -> None:
 
 def _restore_database(tar: tarfile.TarFile, scratch: Path) -> None:
     tar.extract(archive.DATABASE, scratch, filter="data")
-    options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error")
     environment = connection_environment()
-    argv = (find_postgresql_program("pg_restore"), *options, f"--dbname={environment['PGDATABASE']}")
-    restore = Command((*argv, str(scratch / archive.DATABASE)), environment, stall_timeout=float("inf"))
+    read = (find_postgresql_program("pg_restore"), "--no-owner", "--no-privileges", str(scratch / archive.DATABASE))
+    play = (find_postgresql_program("psql"), f"--dbname={environment['PGDATABASE']}")
+    restore = Command(playing.command(read, play), environment, stall_timeout=float("inf"))
     ended = runner.run(restore, stop=Event())
     if ended.exit_code != 0:
         raise CannotRestore(

@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import settings
@@ -21,10 +23,13 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Succeeded
 from sources.models import Repository
+from sources.processes.programs import find_postgresql_program
+from sources.restores import playing
 from sources.self_backup import archive, restoring
-from sources.self_backup.backing_up import KEEP, plan_for_today, print_passphrase, self_backup
+from sources.self_backup.backing_up import KEEP, dump_database, plan_for_today, print_passphrase, self_backup
 from sources.storage.location import of_directory
 from tests.commands import command
+from tests.sources.engines.postgresql_peer import ADMIN, DEBIAN, PASSWORD, postgresql_server
 from tests.sources.factories import claim, make_policy, make_source
 from tests.waiting import eventually
 
@@ -229,3 +234,32 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         here.work_until("SELECT 1 FROM sources_backup OFFSET 1")
     finally:
         here.destroy()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_comes_back_into_a_server_that_is_older_than_its_programs(tmp_path: Path, settings: Any) -> None:
+    """And where the dump is cut off, or an object of it is not taken, nothing of it stays."""
+    settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path / "here"
+    settings.VAR_DIR.mkdir()
+    vault = tmp_path / "vault"
+    Repository.objects.create(name="vault", location=str(vault))
+    make_source(name="nas ž")
+    plan_for_today()
+    assert isinstance(self_backup(Run(claim("default", database_clock()))), Succeeded)
+    with postgresql_server(DEBIAN) as server:
+        there = Installation(tmp_path / "there")
+        where = f"{quote(ADMIN)}:{quote(PASSWORD, safe='')}@{quote(str(server.folder), safe='')}"
+        there.environment["DATABASE_URL"] = f"postgresql://{where}/scheduler"
+        server.run("CREATE DATABASE scheduler;; CREATE DATABASE half")
+        there.run("self_restore", str(vault), given=print_passphrase())
+        assert server.ask("SELECT name FROM sources_source", "scheduler") == [("nas ž",)]
+        assert server.ask("SELECT count(*) FROM django_migrations", "scheduler")[0][0] > 50
+
+        dump = tmp_path / "dump"
+        dump_database(dump, Event())
+        os.truncate(dump, dump.stat().st_size - 2_000)
+        read = (find_postgresql_program("pg_restore"), "--no-owner", str(dump))
+        environment = {"PGHOST": str(server.folder), "PGUSER": ADMIN, "PGPASSWORD": PASSWORD, "PGDATABASE": "half"}
+        play = playing.command(read, (find_postgresql_program("psql"),))
+        assert subprocess.run(play, env=environment, capture_output=True, check=False).returncode == 1
+        assert server.ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", "half") == [(0,)]
