@@ -2,9 +2,12 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
 from backupsched.places import PROGRAM
@@ -45,13 +48,38 @@ def _external(url: str) -> dict[str, Any]:
         )
     try:
         return {
-            **dj_database_url.parse(url),
+            **_parsed(url),
+            "ENGINE": "backupsched.postgresql",
             "WHEN_AWAY": "Check DATABASE_URL, and that the server runs; unset it to use the embedded one.",
         }
-    except ValueError as error:
+    except (ValueError, ProgrammingError) as error:
         raise ImproperlyConfigured(
             f"DATABASE_URL is malformed ({error}); it looks like postgresql://user:password@host:5432/name"
         ) from error
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    """The settings of a URL. With several hosts, as libpq takes them (`host1:5432,host2:5432`), the one that may write
+    is used, unless the URL asks for another.
+
+    Raises: ValueError or psycopg.ProgrammingError for a malformed URL.
+    """
+    _, at, hosts = urlsplit(url).netloc.rpartition("@")
+    if "," not in hosts:
+        return dict(dj_database_url.parse(url))
+    found: dict[str, Any] = dict(
+        dj_database_url.parse(url.replace(f"{at or '//'}{hosts}", f"{at or '//'}several.invalid", 1))
+    )
+    every = conninfo_to_dict(url)
+    ports = [_port(each or str(PORT)) for each in str(every.get("port", "")).split(",")]
+    options = {"target_session_attrs": "read-write", **found.get("OPTIONS", {})}
+    return {**found, "HOST": every["host"], "PORT": ",".join(ports), "OPTIONS": options}
+
+
+def _port(written: str) -> str:
+    if not written.isdecimal() or not 0 < int(written) < 2**16:
+        raise ValueError(f"{written!r} is not a port")
+    return written
 
 
 def _embedded(var_dir: Path) -> dict[str, Any]:

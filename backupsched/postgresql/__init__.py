@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, for the embedded server: it starts the server when it does not answer."""
+"""Django's PostgreSQL backend, with what an installation needs besides (`base`)."""

@@ -1,44 +1,105 @@
+"""Django's PostgreSQL backend, with what an installation needs besides: it starts the embedded server when that does
+not answer, and it leaves a server that may not write any more.
+
+After a failover the old primary may live on, read-only, and answer every `SELECT`. Each of the process's threads has a
+connection of its own, and most of them would never look again where the new primary is. So:
+
+1. a connection is *usable* only while its server may write (Django asks before each request and after errors);
+2. when one thread meets SQLSTATE 25006 (a read-only server), all of the process's connections made before are
+   outdated: each is closed by its own thread, at its next use outside of a transaction, and made anew.
+
+Where the new connection leads is the URL's matter: several hosts with `target_session_attrs=read-write`, an address
+that follows the primary, or a pooler.
+"""
+
 import time
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from django.db.backends.postgresql import base, client
-from psycopg import OperationalError
-from psycopg.errors import ConnectionTimeout
+from django.db.utils import DatabaseErrorWrapper
+from django.utils.functional import cached_property
+from psycopg import Error, OperationalError
+from psycopg.errors import ConnectionTimeout, ReadOnlySqlTransaction
 
 from backupsched.embedded import EmbeddedDatabaseAway, Server
 
 START_AGAIN_AFTER_SECONDS = 5.0
 _failed_starts: dict[str, tuple[float, str]] = {}
 
+_moments = count(1)
+_outdated_before: dict[str, int] = {}
+"""By alias: connections made before this moment lead to a server that may not write."""
+
 
 class DatabaseClient(client.DatabaseClient):
-    """`manage.py dbshell`: psql, with the password that is in no setting."""
+    """`manage.py dbshell`: psql, with the embedded server's password, which is in no setting."""
 
     @classmethod
     def settings_to_cmd_args_env(cls, settings_dict: dict[str, Any], parameters: Iterable[str]) -> Any:
+        if "EMBEDDED_IN" not in settings_dict:
+            return super().settings_to_cmd_args_env(settings_dict, parameters)
         server = Server(Path(settings_dict["EMBEDDED_IN"]))
         server.ensure_running()
         return super().settings_to_cmd_args_env({**settings_dict, "PASSWORD": server.password()}, parameters)
 
 
+class ReadOnlyServerNoticed(DatabaseErrorWrapper):
+    """Translates psycopg's errors into Django's, and takes note of a server that may not write."""
+
+    wrapper: base.DatabaseWrapper
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if isinstance(exc_value, ReadOnlySqlTransaction):
+            _outdated_before[self.wrapper.alias] = next(_moments)
+        super().__exit__(exc_type, exc_value, traceback)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Connects to the embedded server of `EMBEDDED_IN` (a var directory), which it starts if need be."""
+    """Connects to the server of the settings or, with `EMBEDDED_IN` (a var directory) in them, to the embedded one,
+    which it starts if need be."""
 
     client_class = DatabaseClient
+    _made_at = 0
+
+    @cached_property
+    def wrap_database_errors(self) -> DatabaseErrorWrapper:
+        return ReadOnlyServerNoticed(self)
+
+    def is_usable(self) -> bool:
+        """Whether the server answers and may write."""
+        if self.connection is None:
+            return False
+        try:
+            with self.connection.cursor() as cursor:
+                row = cursor.execute("SHOW transaction_read_only").fetchone()
+        except Error:
+            return False
+        return bool(row == ("off",))
+
+    def ensure_connection(self) -> None:
+        is_outdated = self._made_at < _outdated_before.get(self.alias, 0)
+        if is_outdated and self.connection is not None and not self.in_atomic_block:
+            self.close()
+        super().ensure_connection()
 
     def get_connection_params(self) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()
-        params["password"] = self._server().password()
+        if "EMBEDDED_IN" in self.settings_dict:
+            params["password"] = self._server().password()
         return params
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        self._made_at = next(_moments)
         try:
             return super().get_new_connection(conn_params)
         except ConnectionTimeout:
             raise  # it runs, and does not answer: all who would start it would wait for each other, and ask it in turn
         except OperationalError:
+            if "EMBEDDED_IN" not in self.settings_dict:
+                raise
             # also when another process has just started it: tried once more in any case
             self._start()
             return super().get_new_connection({**conn_params, "password": self._server().password()})

@@ -53,6 +53,21 @@ def migrations(cursor: CursorWrapper, now: datetime) -> Answer:
     return problem(found.what, found.to_do, **names) if found.what else ok(fine, **names)
 
 
+@condition(
+    "the server may write",
+    "{}: nothing is backed up, and no edit is kept",
+    "lead DATABASE_URL to the primary, or free the server's disk where its provider has locked it; with several hosts "
+    "in the URL the one that may write is found by itself",
+    severity=Severity.PROBLEM,
+)
+def writable(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether this server is the primary: after a failover the old one may live on and answer every question."""
+    names = "pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'"
+    (in_recovery, read_only), *_ = rows(cursor, f"SELECT {names}")
+    why = (in_recovery, "the server is a standby"), (read_only, "the server is read-only")
+    return [text for is_so, text in why if is_so][:1], {"in_recovery": in_recovery, "read_only": read_only}
+
+
 @condition("")
 def durability(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether a commit survives a crash of the server."""

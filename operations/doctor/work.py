@@ -132,7 +132,7 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether the tick, pruning and the sweeps are scheduled, on their grid, and the qcluster runs them."""
     if not apps.is_installed("django_q"):
         return ok("django-q2 is not installed here; nothing is pruned by itself")
-    from django_q.models import Schedule
+    from django_q.models import OrmQ, Schedule
 
     from operations.periodic_tasks import WANTED, matched
 
@@ -146,7 +146,8 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
     ]
     behind = {name: now - task.next_run for name, task in found.items() if task.next_run}
     late = {name: delay.total_seconds() for name, delay in behind.items() if delay > OVERDUE}
-    numbers = {"missing": missing, "changed": changed, "overdue_seconds": late}
+    queued = OrmQ.objects.filter(lock__lt=now - OVERDUE).count()
+    numbers = {"missing": missing, "changed": changed, "overdue_seconds": late, "queued": queued}
     cost = (
         "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning and "
         "digests wait"
@@ -157,6 +158,10 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
         wrong = [f"{name} is overdue by {span(seconds)}" for name, seconds in late.items()]
         do = f"is {conf.PROGRAM} qcluster running? Start it again: a killed process of it may hold its queue"
         return warning(f"{listed(wrong)}; {cost}", do, **numbers)
+    if queued:
+        what = f"{several(queued, 'task')} in the qcluster's queue {'is' if queued == 1 else 'are'} not taken"
+        do = f"end {conf.PROGRAM} qcluster and start it again: it schedules, and does not work"
+        return warning(f"{what}; {cost}", do, **numbers)
     return ok("installed, and run in time", **numbers)
 
 

@@ -233,11 +233,27 @@ def test_a_closed_directory_above_is_seen(tmp_path):
 
 @pytest.mark.parametrize(
     ("url", "problem"),
-    [("shop", "only PostgreSQL is supported"), ("postgresql://127.0.0.1:http/shop", "DATABASE_URL is malformed")],
+    [
+        ("shop", "only PostgreSQL is supported"),
+        ("postgresql://127.0.0.1:http/shop", "DATABASE_URL is malformed"),
+        ("postgresql://db1:5432,db2:70000/shop", "'70000' is not a port"),
+    ],
 )
 def test_a_database_url_that_is_of_no_use_is_refused(tmp_path, url, problem):
     with pytest.raises(ImproperlyConfigured, match=problem):
         databases(url, tmp_path)
+
+
+def test_several_hosts_are_handed_to_the_client_library_which_takes_the_one_that_may_write(tmp_path):
+    for hosts, host, port in (
+        ("anna:a%40b@db1:5433,db2", "db1,db2", "5433,5432"),
+        ("[::1]:1,%2Frun%2Fb", "::1,/run/b", "1,5432"),
+    ):
+        found = databases(f"postgresql://{hosts}/shop", tmp_path)["default"]
+        assert (found["HOST"], found["PORT"], found["NAME"]) == (host, port, "shop")
+        assert found["OPTIONS"]["target_session_attrs"] == "read-write"
+    asked = databases("postgresql://db1,db2/shop?target_session_attrs=any", tmp_path)["default"]["OPTIONS"]
+    assert asked["target_session_attrs"] == "any"
 
 
 def test_a_command_without_its_database_ends_with_one_clear_message(server):

@@ -102,6 +102,12 @@ class TestTheServer:
         ):
             assert installation.judge_durability(settings | ({name: "off"} if name else {})).severity is severity
 
+    def test_a_server_that_may_not_write_is_a_problem(self):
+        assert finding("writable").severity is OK
+        run("SET LOCAL default_transaction_read_only = on")
+        found = finding("writable")
+        assert (found.severity, found.what.partition(":")[0]) == (PROBLEM, "the server is read-only")
+
     def test_an_isolation_under_which_throttles_do_not_hold_is_a_problem(self):
         run("SET LOCAL default_transaction_isolation = 'serializable'")
         found = finding("isolation")

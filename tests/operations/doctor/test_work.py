@@ -8,6 +8,7 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
+from django_q.models import OrmQ
 from django_q.models import Schedule as PeriodicTask
 
 from jobs.clock import database_clock
@@ -157,6 +158,12 @@ class TestThePeriodicTasks:
         assert finding("periodic_tasks", now=at + timedelta(minutes=10)).severity is OK
         late = finding("periodic_tasks", now=at + timedelta(minutes=11)).numbers["overdue_seconds"]
         assert late[name] == 660
+
+    def test_a_cluster_that_schedules_and_takes_nothing_from_its_queue_is_a_warning(self):
+        OrmQ.objects.create(key="backupsched", payload="", lock=in_time(minutes=-11))
+        found = finding("periodic_tasks")
+        assert (found.severity, found.numbers["queued"]) == (WARNING, 1)
+        assert "1 task in the qcluster's queue is not taken" in found.what
 
     def test_an_installation_without_django_q2_is_ok(self, monkeypatch):
         # not by INSTALLED_APPS: the admin's theme would make a new site, with nothing in it, for the tests that follow
