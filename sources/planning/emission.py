@@ -15,10 +15,11 @@ from jobs import decisions, throttles
 from jobs.clock import database_clock
 from jobs.formatting import several
 from jobs.order import LONGEST_DEMOTION_DAYS
-from jobs.prepared import execute
+from jobs.prepared import array, execute
 from jobs.set_aside import isolate
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import notify
+from jobs.zones import utc_offsets, zone_of
 from schedules.models import Schedule
 from schedules.watermarks import can_emit
 from sources.models import Policy
@@ -31,8 +32,19 @@ from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 # What is on the backlog already is left out at once: each minute every worker asks for all that is due, and a refused
 # insert costs five times as much.
 # A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
+# Local days are counted by the offsets of Python's zones: those of the server may be others. They are cast once a
+# policy, behind the wall of MATERIALIZED, and not once an assignment.
 EMIT = f"""
-WITH emitted AS (
+WITH p AS MATERIALIZED (
+SELECT policy_id, schedule_id, trigger_at, today, opens_at, closes_at, must_fit, priority, retry_policy_id, lane,
+       seeding_lane, offsets_since::timestamptz[], offsets::int[]
+  FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(today)s::date[],
+              %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(must_fit)s::boolean[], %(priority)s::int[],
+              %(retry_policy_id)s::bigint[], %(lane)s::int[], %(seeding_lane)s::int[], %(offsets_since)s::text[],
+              %(offsets)s::text[])
+       AS given(policy_id, schedule_id, trigger_at, today, opens_at, closes_at, must_fit, priority, retry_policy_id,
+                lane, seeding_lane, offsets_since, offsets)
+), emitted AS (
 INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
         expected_seconds, failures, first_failure_at, last_error, attempt, origin_id, trigger_at,
@@ -49,21 +61,19 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id,
             ELSE p.closes_at END,
        p.priority, due.day,
        CASE WHEN a.failures > 0
-            THEN GREATEST(due.day, (%(now)s AT TIME ZONE p.zone)::date) + LEAST(a.failures, {LONGEST_DEMOTION_DAYS})
+            THEN GREATEST(due.day, p.today) + LEAST(a.failures, {LONGEST_DEMOTION_DAYS})
             ELSE due.day END,
        a.last_backup_for, a.failures, CASE WHEN a.failures > 0 THEN a.first_failure_at END, '', 0,
        p.schedule_id, p.trigger_at, p.retry_policy_id,
        CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
-  FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(zone)s::text[],
-              %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(must_fit)s::boolean[], %(priority)s::int[],
-              %(retry_policy_id)s::bigint[], %(lane)s::int[], %(seeding_lane)s::int[])
-       AS p(policy_id, schedule_id, trigger_at, zone, opens_at, closes_at, must_fit, priority, retry_policy_id, lane,
-            seeding_lane)
+  FROM p
   JOIN sources_assignment a ON a.policy_id = p.policy_id
   JOIN sources_source s ON s.id = a.source_id
  CROSS JOIN LATERAL (
        SELECT CASE WHEN a.next_backup_at IS NOT NULL
-                   THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE p.zone)::date END AS day) AS due
+                   THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE 'UTC' + interval '1 second'
+                         * p.offsets[width_bucket(LEAST(a.next_backup_at, %(now)s), p.offsets_since)])::date
+               END AS day) AS due
  WHERE s.paused_at IS NULL AND s.retired_at IS NULL
    AND NOT EXISTS (
        SELECT
@@ -160,7 +170,7 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
         keys = [[policy.throttle_key(first_backup=first) for first in (False, True)] for policy, _ in batches]
         lanes = throttles.lanes_of([key for pair in keys for key in pair])
         rows = [
-            _batch_row(policy, trigger_at, found, lanes[usual], lanes[first])
+            _batch_row(policy, trigger_at, found, lanes[usual], lanes[first], now)
             for (policy, trigger_at), found, (usual, first) in zip(batches, openings, keys, strict=True)
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -190,14 +200,17 @@ def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
     )
 
 
-def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lane: int, seeding_lane: int) -> dict[str, Any]:
+def _batch_row(
+    policy: Policy, trigger_at: datetime, found: Opening, lane: int, seeding_lane: int, now: datetime
+) -> dict[str, Any]:
     schedule = policy.schedule
     opens_at, closes_at = found
+    offsets = utc_offsets(schedule.zone, now)
     return {
         "policy_id": policy.pk,
         "schedule_id": schedule.pk,
         "trigger_at": trigger_at,
-        "zone": schedule.zone,
+        "today": now.astimezone(zone_of(schedule.zone)).date(),
         "opens_at": opens_at,
         "closes_at": closes_at,
         "must_fit": policy.only_if_it_fits,
@@ -205,4 +218,6 @@ def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lane: int, 
         "retry_policy_id": schedule.retry_policy_id,
         "lane": lane,
         "seeding_lane": seeding_lane,
+        "offsets_since": array(since.isoformat() if since else "-infinity" for since, _ in offsets),
+        "offsets": array(seconds for _, seconds in offsets),
     }

@@ -1,6 +1,12 @@
 """What is due gets on the backlog, once; and what a person asks for."""
 
+import shutil
+import zoneinfo
 from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import transaction
@@ -9,7 +15,8 @@ from jobs import closing, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
-from schedules import emitter
+from jobs.zones import utc_offsets
+from schedules import cron, emitter
 from schedules.models import Schedule
 from sources import planning
 from sources.models import Assignment, Policy
@@ -33,6 +40,12 @@ pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+def look_for_zones_again(in_folder: Path | None = None) -> None:
+    zoneinfo.reset_tzpath(to=[str(in_folder)] if in_folder else None)
+    for cached in (cron._zones, cron.check_zone):
+        cached.cache_clear()
 
 
 class TestEmission:
@@ -67,6 +80,27 @@ class TestEmission:
             "source": assignment.source_id,
             "sort": assignment.source.kind,
         }
+
+    def test_days_are_those_of_pythons_zones_also_of_one_that_the_server_does_not_know(self, tmp_path: Path) -> None:
+        """As a Debian server without its package of legacy names, whose clients have them."""
+        (tmp_path / "Sea").mkdir()
+        shutil.copy(str(files("tzdata.zoneinfo.America") / "St_Johns"), tmp_path / "Sea" / "Atlantis")
+        look_for_zones_again(in_folder=tmp_path)
+        draw = Random(7)
+        zones = ["Sea/Atlantis", "Europe/Berlin", "Africa/Casablanca", "Pacific/Kiritimati", "Asia/Kathmandu"]
+        found = {}
+        try:
+            for policy in [make_policy(zone=zone) for zone in zones]:
+                changes = [since for since, _ in utc_offsets(policy.schedule.zone, NINE) if since]
+                for near in [NINE, *changes[-8:]]:
+                    due = near + timedelta(seconds=draw.randint(-90_000, 0))
+                    found[make_assignment(policy, last_backup_at=due - DAY, next_backup_at=due)] = due
+            planning.emit_due(NINE)
+            for assignment, due in found.items():
+                zone = assignment.policy.schedule.zone
+                assert record_of(assignment).due_day == due.astimezone(ZoneInfo(zone)).date(), (zone, due)
+        finally:
+            look_for_zones_again()
 
     @pytest.mark.parametrize(
         ("failures", "rank_day"),
