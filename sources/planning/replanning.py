@@ -6,7 +6,7 @@ by the policy as it was, and one that is emitted or copied meanwhile by the poli
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.db import connection, transaction
@@ -18,7 +18,7 @@ from jobs.states import Status, WaitingFor
 from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
-from sources.domain.due import next_backup_at
+from sources.domain.due import due_day, next_backup_at
 from sources.models import Assignment, Copy, Policy
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
 from sources.planning.requests import cancel
@@ -45,11 +45,8 @@ UPDATE jobs_backlogrecord b
        closes_at = %(now)s,
        lane = CASE WHEN due.day IS NULL THEN %(seeding_lane)s ELSE %(lane)s END,
        priority = CASE WHEN b.priority < {BACK_UP_NOW_PRIORITY} THEN %(priority)s ELSE b.priority END
-  FROM sources_assignment a
- CROSS JOIN LATERAL (
-       SELECT CASE WHEN a.next_backup_at IS NOT NULL
-                   THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE %(zone)s)::date END AS day) AS due
- WHERE b.id = ANY(%(records)s) AND a.id = ANY(%(assignments)s) AND b.subject = 'assignment:' || a.id
+  FROM unnest(%(assignments)s::bigint[], %(days)s::date[]) AS due(assignment_id, day)
+ WHERE b.id = ANY(%(records)s) AND b.subject = 'assignment:' || due.assignment_id
 """
 
 ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None)
@@ -124,7 +121,7 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
     _reschedule(dates)
     _want_copies(policy, [pk for pk, _, _ in dates], instant)
     if policy.schedule.enabled:
-        _move(policy, emitted, list(started), instant)
+        _move(policy, emitted, _days(started, computed, policy.schedule.zone, instant), instant)
         # refused again, it waits again
         records.filter(waiting_for=WaitingFor.BREAKER).update(run_after=instant)
     return rollouts.Batch(last_id, len(started))
@@ -139,6 +136,14 @@ def _next_dates(period: Period, started: Iterable[datetime | None], now: datetim
             following = next_backup_at(period, instant, now)
         found[instant] = following
     return found
+
+
+def _days(
+    started: dict[int, datetime | None], computed: dict[datetime, datetime], zone: str, now: datetime
+) -> dict[int, date | None]:
+    """By assignment: the policy's local day of its next-backup date, or of today before that; None if never backed up.
+    Counted here and not in the statement: the server's zones may be others."""
+    return {pk: due_day(min(computed[last], now), zone) if last else None for pk, last in started.items()}
 
 
 def _reschedule(dates: list[tuple[int, datetime, datetime]]) -> None:
@@ -159,7 +164,7 @@ def _want_copies(policy: Policy, assignment_ids: list[int], now: datetime) -> No
     rows.filter(~wanted, to_copy_since__isnull=False).update(to_copy_since=None)
 
 
-def _move(policy: Policy, records: QuerySet[BacklogRecord], assignments: list[int], now: datetime) -> None:
+def _move(policy: Policy, records: QuerySet[BacklogRecord], days: dict[int, date | None], now: datetime) -> None:
     """Bring the policy's unfinished records under its new rules."""
     # what is asked at the moment comes back through the new window, too
     records.filter(status=Status.RUNNING).update(closes_at=now)
@@ -168,9 +173,9 @@ def _move(policy: Policy, records: QuerySet[BacklogRecord], assignments: list[in
         MOVE,
         {
             "records": list(idle.values_list("pk", flat=True)),
-            "assignments": assignments,
+            "assignments": list(days),
+            "days": list(days.values()),
             "now": now,
-            "zone": policy.schedule.zone,
             "priority": policy.schedule.priority,
             "lane": policy.lane(first_backup=False),
             "seeding_lane": policy.lane(first_backup=True),
