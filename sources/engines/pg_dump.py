@@ -66,7 +66,7 @@ class PgDumpEngine(DumpEngine):
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
         database, task = dump.new_file(DATABASE), dump.task
         judge_dump(_start(dump, "pg_dump", *dump_arguments(database, task.source), alive=dump.grows), task)
-        read = _start(dump, "pg_restore", "--file=/dev/null", str(database))
+        read = _start(dump, "pg_restore", "--format=custom", "--file=/dev/null", str(database))
         if read.exit_code:
             text = f"the dump was written but cannot be read back, so it was removed: {errors_of(read)}"
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)

@@ -50,15 +50,20 @@ def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Repor
     return back.put_back(wish, store, source, cache, _say_step)
 
 
-def create_database(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
-    """Restore a dump as a new database."""
-    report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step)
+def create_database(
+    store: Store, wish: Wish, cache: Path, source: SourceSpec, loader: dict[str, Any] | None = None
+) -> Report:
+    """Restore a dump as a new database. `loader`: as whom it is loaded; None: as the worker."""
+    as_whom = Scratch(**loader) if loader else None
+    report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step, as_whom)
     return report
 
 
-def drill(store: Store, assignment: str, cache: Path, scratch: dict[str, Any], newest: str) -> Drilled:
+def drill(
+    store: Store, assignment: str, cache: Path, scratch: dict[str, Any], newest: str, source_kind: str
+) -> Drilled:
     """Restore the newest point into scratch space, and compare."""
-    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step, newest)
+    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step, newest, source_kind)
 
 
 FOUND: tuple[Callable[..., Any], ...] = (

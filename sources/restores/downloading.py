@@ -4,12 +4,14 @@ They are restored in batches into scratch space, and each is removed when it is 
 host's disk is bounded by the largest file.
 """
 
+import os
 import tarfile
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Event
+from typing import IO
 
 from django.conf import settings
 
@@ -67,7 +69,8 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:
             raise StorageFailed(process.added(report.failed[0], report.elsewhere))
-        yield from _chunks(path_in(Path(report.target), entry.path))
+        with _opened(path_in(Path(report.target), entry.path)) as content:
+            yield from _chunks(content)
 
 
 def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
@@ -86,9 +89,10 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
                 name, content = raw(entry.path[above:]), path_in(into, entry.path)
                 if entry.kind != "file":
                     yield _header(entry, name, 0)
-                elif Path(content.decode(errors="surrogateescape")).exists():
+                    continue
+                with suppress(FileNotFoundError), _opened(content) as opened:
                     yield _header(entry, name, entry.size)
-                    yield from _chunks(content)
+                    yield from _chunks(opened)
                     yield b"\0" * (-entry.size % BLOCK)
     if failed:
         text = "".join(f"{each}\n" for each in (*failed, way_out) if each).encode(errors="replace")
@@ -109,10 +113,16 @@ def _header(entry: Entry, name: str, size: int) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
 
 
-def _chunks(path: bytes) -> Iterator[bytes]:
-    with open(path, "rb") as content:
-        while chunk := content.read(CHUNK):
-            yield chunk
+@contextmanager
+def _opened(path: bytes) -> Iterator[IO[bytes]]:
+    """A file that was restored. Raises: OSError for a link: it would lead to a file of this host."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as content:
+        yield content
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while chunk := content.read(CHUNK):
+        yield chunk
 
 
 def _fetch(repository: Repository, wish: Wish) -> Report:

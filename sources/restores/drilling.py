@@ -18,13 +18,13 @@ from pathlib import Path
 
 from jobs.formatting import several
 from sources.engines.limits import Space
-from sources.restores import mariadb, postgresql, sqlite
+from sources.restores import loading, mariadb, postgresql, sqlite
 from sources.restores.scratch import Database, Scratch
 from sources.storage import restoring, runs
 from sources.storage.checking import GONE
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
-from sources.storage.places import Step, TargetFailed, Wish
+from sources.storage.places import Refused, Step, TargetFailed, Wish
 from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
@@ -34,7 +34,8 @@ SHOWN = 3
 
 
 DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
-"""Kind of source → what restores its dump: `create`, as a new database there; `drill`, into scratch space."""
+"""Kind of source → what restores its dump: `create`, as a new database there; `drill`, into scratch space; `FILES`, the
+names of what belongs to a dump, the database first."""
 
 
 @dataclass
@@ -62,9 +63,10 @@ def drill(
     scratch: Scratch,
     on_step: Callable[[Step], None] = lambda step: None,
     newest: str = "",
+    source_kind: str = "",
 ) -> Drilled:
     """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the one that is to be
-    there: an older one proves nothing in its place.
+    there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says of itself.
 
     Raises: StorageFailed when it cannot be tried; Stopped; what `restoring.restore` raises.
     """
@@ -75,8 +77,13 @@ def drill(
         return Drilled(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], cache) as tree:
-        kind, files = DATABASES.get(tree.header.source_kind), folder / "files"
+        kind, files = DATABASES.get(source_kind), folder / "files"
         sample = _sample(tree, space.room(), is_whole=kind is not None)
+        if kind is not None:
+            try:
+                sample = loading.files_in(tree, kind.FILES)
+            except Refused as error:
+                return Drilled(points[-1], tree.total()[0], error=str(error))
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = restoring.restore(Wish(assignment, points[-1], files, paths), store, cache, on_step)

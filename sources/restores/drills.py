@@ -8,7 +8,6 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -16,7 +15,6 @@ from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from django.db.models.lookups import LessThanOrEqual
 from django.template.defaultfilters import filesizeformat
-from django.utils.module_loading import import_string
 
 from jobs import breakers
 from jobs.clock import database_clock
@@ -28,7 +26,6 @@ from sources.backups import upkeep
 from sources.engines.base import EngineProgress
 from sources.kinds import RULES
 from sources.models import Assignment, DrillFrom
-from sources.models.source import SourceKind
 from sources.processes.programs import ProgramMissing
 from sources.restores import process
 from sources.restores.drilling import Drilled
@@ -97,12 +94,9 @@ def _drill(work: upkeep.Work) -> Drilled:
 
 
 def _scratch_for(assignment: Assignment) -> Scratch:
-    facts: dict[str, Any] = {"folder": str(Path(settings.VAR_DIR) / "drills")}
-    kind = assignment.source.kind
-    if RULES[kind].is_database:
-        place = import_string(settings.SCRATCH_SERVER)
-        facts = place(Path(settings.VAR_DIR), with_programs=kind == SourceKind.POSTGRESQL)
-    return Scratch(reserve=settings.RESERVE_PERCENT, **facts)
+    if RULES[assignment.source.kind].is_database:
+        return process.scratch_for(assignment.source.kind)
+    return Scratch(folder=str(Path(settings.VAR_DIR) / "drills"), reserve=settings.RESERVE_PERCENT)
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:

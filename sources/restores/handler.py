@@ -5,6 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
+
 from jobs import conf, decisions
 from jobs.formatting import several
 from jobs.handlers import Run
@@ -44,13 +46,14 @@ def run_restore(run: Run) -> Outcome:
         return Cancelled(process.added(why, process.way_out(None, wish.assignment, row.point)))
     try:
         specification = None if row.to == To.FOLDER else specification_of(source)
-        grace, do = conf.ending_seconds(), DO[To(row.to)]
-        return Succeeded(process.restore(repository, wish, run.stop, on_step, grace, do=do, source=specification))
+        loader = process.scratch_for(source.kind, needs_server=False) if row.to == To.DATABASE else None
+        how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader}
+        return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **how))
     except Refused as error:
         return Cancelled(f"{REFUSED}{error}")
     except Stopped:
         return Released("stopped in the middle; it goes on there")
-    except (StorageFailed, ProgramMissing, ValueError, OSError) as error:
+    except (ImproperlyConfigured, StorageFailed, ProgramMissing, ValueError, OSError) as error:
         return Failed(str(error))
 
 

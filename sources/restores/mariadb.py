@@ -26,11 +26,14 @@ from sources.engines.mariadb.engine import errors_of as message_of
 from sources.engines.mariadb.reading import read
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended
+from sources.restores import loading
 from sources.restores.scratch import NAME, Database, Scratch, Server, ran
 from sources.storage import restoring
 from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, Store
+from sources.storage.trees import opened
 
+FILES = (DATABASE,)
 UNFINISHED = "backupsched_unfinished"
 LOOK = """
 SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {name};
@@ -63,8 +66,16 @@ NOT_HERE = frozenset({1044, 1049, 1142, 1146, 1227, 1356, 1370, 1449, 4031})
 """Of rights, accounts and other databases that a scratch server does not have. A table that lacks is counted anyway."""
 
 
-def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
-    """Restore the dump of a point as the database `wish.target`; block until done.
+def create(
+    wish: Wish,
+    store: Store,
+    source: SourceSpec,
+    cache: Path,
+    on_step: Callable[[Step], None],
+    loader: Scratch | None = None,
+) -> Report:
+    """Restore the dump of a point as the database `wish.target`; block until done. The client that loads it is the
+    worker's, whatever the `loader`: it reads SQL and no other files.
 
     Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
@@ -76,7 +87,9 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
     if exists != "0" and is_ours == "0":
         raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
     with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
-        fetched = replace(wish, target=Path(scratch) / "dump", paths=(DATABASE,))
+        with opened(store, wish.assignment, wish.point, cache) as tree:
+            loading.files_in(tree, FILES)
+        fetched = replace(wish, target=Path(scratch) / "dump", paths=FILES)
         report = restoring.restore(fetched, store, cache, on_step)
         if report.failed_files:
             return report
@@ -86,7 +99,7 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
         how = f" CHARACTER SET {like[0]}" if like else ""
         server.ask(f"{drop} CREATE DATABASE {_name(name)}{how}; {mark}")
         try:
-            server.load(name, fetched.target / DATABASE)
+            server.load(name, fetched.target)
             if server.ask(is_mine) != ["1"]:
                 raise TargetFailed(f"another restore made the database {name!r} at {source.name} meanwhile")
             server.ask(f"DROP TABLE {_name(name)}.{UNFINISHED};")
@@ -106,9 +119,9 @@ class AtSource:
         """What it answers. Raises: TargetFailed, Stopped."""
         return self._run(given=sql.encode())
 
-    def load(self, database: str, dump: Path) -> None:
-        with dump.open("rb") as opened:
-            self._run("--", database, reads=opened.fileno())
+    def load(self, database: str, files: Path) -> None:
+        with loading.opened(files, DATABASE) as dump:
+            self._run("--", database, reads=dump)
 
     def _run(self, *arguments: str, **given: Any) -> list[str]:
         facts = list[str]()
@@ -132,10 +145,10 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError,
     ProgramMissing."""
     server = _Scratch(folder / "data", scratch, space, store)
-    with (files / DATABASE).open("rb") as dump:
-        expected = read(dump, store.go_on).rows
-    with server.running(server.made(), signal.SIGTERM), (files / DATABASE).open("rb") as dump:
-        return server.count(server.load(dump.fileno()), expected)
+    with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
+        expected = read(content, store.go_on).rows
+    with server.running(server.made(), signal.SIGTERM), loading.opened(files, DATABASE) as dump:
+        return server.count(server.load(dump), expected)
 
 
 class _Scratch(Server):

@@ -11,11 +11,10 @@ In a drill it is restored by a role that owns one database and may do nothing el
 superuser can make are left out; roles that policies name are made without rights.
 """
 
-import os
 import re
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +25,17 @@ from sources.engines.cleartext import libpq_parameters
 from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
 from sources.engines.pg_dump import errors_of as message_of
-from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended
+from sources.restores import loading
 from sources.restores.scratch import NAME, Database, Scratch, Server, ran
 from sources.storage import restoring
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Store
 from sources.storage.trees import opened
 
+FILES = (DATABASE, GLOBALS)
+READ = "--format=custom"
+"""pg_restore reads no other: a folder as a dump names files that it would open."""
 CONNECT_SECONDS = 30
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63
@@ -72,14 +74,23 @@ NOT_HERE = re.compile(
 )
 
 
-def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
-    """Restore the dump of a point as the database `wish.target`; block until done.
+def create(
+    wish: Wish,
+    store: Store,
+    source: SourceSpec,
+    cache: Path,
+    on_step: Callable[[Step], None],
+    loader: Scratch | None = None,
+) -> Report:
+    """Restore the dump of a point as the database `wish.target`; block until done. `loader`: as whom, and by which
+    programs, it is loaded.
 
     Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
     import psycopg
 
-    name, program = str(wish.target), find_postgresql_program("pg_restore")
+    name = str(wish.target)
+    program, account = loading.loader_of("pg_restore", source, loader)
     try:
         with _connected(source) as server:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
@@ -91,8 +102,10 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
                 report = restoring.restore(fetched, store, cache, on_step)
                 if report.failed_files:
                     return report
-                made = _make_roles(server, fetched.target / GLOBALS, report)
-                _fill(server, program, fetched.target / DATABASE, name, store, source)
+                made = _make_roles(server, fetched.target, report)
+                with loading.opened(fetched.target, DATABASE) as dump:
+                    load = {"reads": dump, **loading.apart_from(program, account)}
+                    _fill(server, program, load, name, store, source)
     except psycopg.Error as error:
         raise TargetFailed(f"{source.name}: {str(error).strip()}") from None
     more = f", with the roles that were missing: {', '.join(made)}" if made else ""
@@ -101,16 +114,15 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
 
 def _files(wish: Wish, store: Store, cache: Path) -> tuple[str, ...]:
     with opened(store, wish.assignment, wish.point, cache) as tree:
-        return (DATABASE, GLOBALS) if tree.entry(GLOBALS) else (DATABASE,)
+        return tuple(each.path for each in loading.files_in(tree, FILES))
 
 
-def _make_roles(server: Any, file: Path, report: Report) -> list[str]:
+def _make_roles(server: Any, files: Path, report: Report) -> list[str]:
     """The names of those that were missing. What could not be made is noted: the dump may need none of it."""
-    if not file.exists():
+    if not (files / GLOBALS).exists():
         report.not_set.append("roles: the point holds none; one that the server lacks was not made")
         return []
-    with file.open(errors="replace") as lines:
-        made, failed = _make_missing(server, lines)
+    made, failed = _make_missing(server, loading.lines_of(files, GLOBALS))
     report.not_set += failed[:KEPT_TEXTS]
     return made
 
@@ -145,7 +157,7 @@ def _quoted(name: str) -> str:
     return name if name.startswith('"') else f'"{name}"'
 
 
-def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source: SourceSpec) -> None:
+def _fill(server: Any, program: str, load: dict[str, Any], name: str, store: Store, source: SourceSpec) -> None:
     import psycopg
     from psycopg import sql
 
@@ -158,7 +170,7 @@ def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source
     how = sql.SQL("ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(*map(sql.Literal, like)) if like else sql.SQL("")
     server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ").format(sql.Identifier(unfinished)) + how)
     try:
-        _restore_into(unfinished, program, dump, store, source)
+        _restore_into(unfinished, program, load, store, source)
         server.execute(
             sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
         )
@@ -168,11 +180,9 @@ def _fill(server: Any, program: str, dump: Path, name: str, store: Store, source
         raise
 
 
-def _restore_into(database: str, program: str, dump: Path, store: Store, source: SourceSpec) -> None:
+def _restore_into(database: str, program: str, load: dict[str, Any], store: Store, source: SourceSpec) -> None:
     from psycopg.conninfo import make_conninfo
 
-    given = make_conninfo(dbname=database, **libpq_parameters(source.secret, source.options))
-    argv = (program, "--no-password", f"--dbname={given}", str(dump))
     errors = harmless = 0
 
     def take(line: str) -> None:
@@ -180,7 +190,11 @@ def _restore_into(database: str, program: str, dump: Path, store: Store, source:
         errors += line.startswith(ERROR)
         harmless += line.startswith(NEW_SETTING)
 
-    ended = ran(store, argv, connection_environment(source, CONNECT_SECONDS), take)
+    parameters = libpq_parameters(source.secret, source.options)
+    with loading.handed_over(parameters.get("sslrootcert", "")) as (certificates, inherited):
+        parameters |= {"sslrootcert": certificates} if certificates else {}
+        argv = (program, READ, "--no-password", f"--dbname={make_conninfo(dbname=database, **parameters)}")
+        ended = ran(store, argv, connection_environment(source, CONNECT_SECONDS), take, inherited=inherited, **load)
     if ended.exit_code and (not errors or errors > harmless):
         message = message_of(ended) or f"code {ended.exit_code}"
         missing = LACKS_A_ROLE.search("\n".join(ended.last_lines))
@@ -205,11 +219,9 @@ def _connected(source: SourceSpec) -> Any:
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
-    if scratch.account:
-        for each in (files, *files.iterdir()):
-            os.chown(each, *scratch.account, follow_symlinks=False)
-    encoding, expected = server.look_into(files / DATABASE)
-    roles = [found[1] for line in _lines(files / GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    with loading.opened(files, DATABASE) as dump:
+        encoding, expected = server.look_into(dump)
+    roles = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with server.running(server.made(), signal.SIGINT):
         server.psql("postgres", [f"CREATE ROLE {each};" for each in roles])
         ended = server.psql("postgres", [
@@ -219,13 +231,8 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
         ])  # fmt: skip
         if ended.exit_code:
             raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
-        return server.count(server.load(files / DATABASE), expected)
-
-
-def _lines(file: Path) -> Iterator[str]:
-    if file.exists():
-        with file.open(errors="replace") as lines:
-            yield from lines
+        with loading.opened(files, DATABASE) as dump:
+            return server.count(server.load(dump), expected)
 
 
 class _Scratch(Server):
@@ -237,7 +244,7 @@ class _Scratch(Server):
     def is_up(self) -> bool:
         return self.psql("postgres", ["SELECT;"]).exit_code == 0
 
-    def look_into(self, dump: Path) -> tuple[str, dict[str, int]]:
+    def look_into(self, dump: int) -> tuple[str, dict[str, int]]:
         """The encoding of a dump, and how many rows it holds of each table."""
         encoding, table, rows = ["UTF8"], [""], dict[str, int]()
 
@@ -253,7 +260,7 @@ class _Scratch(Server):
             elif found := ENCODING.fullmatch(line):
                 encoding[0] = found[1]
 
-        ended = self.run((self.program("pg_restore"), "--section=data", "--file=-", str(dump)), take)
+        ended = self._read((READ, "--section=data", "--file=-"), dump, take)
         if ended.exit_code:
             raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
         return encoding[0], rows
@@ -270,15 +277,19 @@ class _Scratch(Server):
         settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
         return self.program("postgres"), f"-D{self.data}", *settings
 
-    def load(self, dump: Path) -> Database:
+    def load(self, dump: int) -> Database:
         errors = list[str]()
 
         def take(line: str) -> None:
             if line.startswith(ERROR):
                 errors.append(line.removeprefix(ERROR).removeprefix("could not execute query: "))
 
-        argv = (self.program("pg_restore"), *LEFT_OUT, f"--dbname={NAME}", f"--username={NAME}", str(dump))
-        return self.judge(self.run(argv, take), errors, lambda error: NOT_HERE.search(error) is not None)
+        ended = self._read((READ, *LEFT_OUT, f"--dbname={NAME}", f"--username={NAME}"), dump, take)
+        return self.judge(ended, errors, lambda error: NOT_HERE.search(error) is not None)
+
+    def _read(self, how: tuple[str, ...], dump: int, take: Callable[[str], None]) -> Ended:
+        program = self.program("pg_restore")
+        return self.run((program, *how), take, reads=dump, **loading.apart_from(program, self.scratch.account))
 
     def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
         return self.psql(NAME, statements, on_line)

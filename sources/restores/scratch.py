@@ -156,9 +156,9 @@ class Server:
         return done
 
     def run(self, argv: tuple[str, ...], on_line: Callable[[str], None] = lambda line: None, **given: Any) -> Ended:
-        """`given`: its standard input, as `Command` has it."""
+        """`given`: more of its `Command`, as its standard input."""
         own = {"inherited": self.inherited, "account": self.scratch.account}
-        return ran(self.store, argv, self.environment(), on_line, self._check_room, **own, **given)
+        return ran(self.store, argv, self.environment(), on_line, self._check_room, **own | given)
 
     def _check_room(self) -> None:
         if lack := self.space.lack():

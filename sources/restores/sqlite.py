@@ -5,6 +5,7 @@ come from outside. Without Django.
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,17 +15,28 @@ from pathlib import Path
 from sources.engines.base import RunEnded, SourceSpec
 from sources.engines.limits import Space
 from sources.engines.sqlite.engine import DATABASE, PROGRAM, judge
+from sources.restores import loading
 from sources.restores.scratch import Database, Scratch, ran
 from sources.storage import restoring
-from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Store
+from sources.storage.trees import opened
 
+FILES = (DATABASE,)
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite would take for a part of the database."""
 
 
-def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
-    """Restore the database of a point as the file `wish.target` beside the source; block until done.
+def create(
+    wish: Wish,
+    store: Store,
+    source: SourceSpec,
+    cache: Path,
+    on_step: Callable[[Step], None],
+    loader: Scratch | None = None,
+) -> Report:
+    """Restore the database of a point as the file `wish.target` beside the source; block until done. Nothing loads it,
+    so it needs no `loader`.
 
     It belongs to the account of the source's file, with the same mode. What is interrupted leaves no such file.
     Raises: Refused for a name that is taken; what `restoring.restore` raises.
@@ -36,12 +48,16 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
         raise Refused(f"there is a file {taken} already; name one that is not there")
     # the owner of that directory may put another one in the place of this, so its files are reached by its descriptor
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".restore-") as scratch, _opened(scratch) as directory:
-        fetched = replace(wish, target=Path(scratch) / "dump", paths=(DATABASE,))
+        with opened(store, wish.assignment, wish.point, cache) as tree:
+            loading.files_in(tree, FILES)
+        fetched = replace(wish, target=Path(scratch) / "dump", paths=FILES)
         report = restoring.restore(fetched, store, cache, on_step)
         if report.failed_files:
             return report
         whole = f"dump/{DATABASE}"
-        with _opened(whole, os.O_RDONLY, directory) as descriptor:
+        with _opened(whole, os.O_RDONLY | os.O_NONBLOCK, directory) as descriptor:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise TargetFailed(f"{DATABASE} did not come back as a file")
             like = os.stat(source.path if os.path.exists(source.path) else file.parent)
             if os.geteuid() == 0:
                 os.fchown(descriptor, like.st_uid, like.st_gid)
@@ -56,10 +72,15 @@ def create(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: C
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Look into the database that lies in `files`. Raises: Stopped, OSError."""
-    if scratch.account:
-        for each in (files, files / DATABASE):
-            os.chown(each, *scratch.account, follow_symlinks=False)
-    argv = (*PROGRAM, "check", str(files / DATABASE), *map(str, scratch.account or ()))
+    alone, program = folder / "database", Path(PROGRAM[-1])
+    alone.mkdir(mode=0o700)
+    with loading.opened(files, DATABASE) as database:
+        os.rename(files / DATABASE, alone / DATABASE)
+        if scratch.account:
+            os.fchown(database, *scratch.account)
+            os.chown(alone, *scratch.account)
+    argv = (*PROGRAM, "check", str(alone / DATABASE), *map(str, scratch.account or ()))
+    readable = loading.apart_from(PROGRAM[0], None, str(alone), str(program))
     tables = dict[str, int]()
 
     def take(line: str) -> None:
@@ -67,9 +88,9 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
             if "table" in (said := json.loads(line)):
                 tables[said["table"]] = said["rows"]
 
-    ended = ran(store, argv, on_line=take)
+    ended = ran(store, argv, on_line=take, **readable)
     try:
-        found = judge(ended, DATABASE)
+        found = judge(ended, DATABASE, in_its_words=False)
     except RunEnded as error:
         return Database(wrong=[str(error)])
     return Database(tables, notes=found["unread"])

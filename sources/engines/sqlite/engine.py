@@ -66,8 +66,9 @@ class SqliteEngine(DumpEngine):
         return f"the database may be read: it has {tables:,} tables"
 
 
-def judge(ended: Ended, path: str) -> dict[str, Any]:
-    """What the program found in the file at `path`. Raises: RunEnded."""
+def judge(ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
+    """What the program found in the file at `path`. `in_its_words`: what SQLite says of it may be shown, and not only
+    the name of its error. Raises: RunEnded."""
     found: dict[str, Any] = {}
     with suppress(IndexError, ValueError):
         found = dict(json.loads(ended.last_lines[-1]))
@@ -77,4 +78,5 @@ def judge(ended: Ended, path: str) -> dict[str, Any]:
         how = f"signal {-ended.exit_code}" if ended.exit_code < 0 else f"code {ended.exit_code}"
         raise RunEnded(Verdict.SOURCE_FAILED, f"the program that copies the database ended with {how}")
     verdict, text = WHY[found["failed"]]
-    raise RunEnded(verdict, f"{text} ({path}: {found['text']})")
+    words = found["text"] if in_its_words else found.get("error", "")
+    raise RunEnded(verdict, f"{text} ({path}: {words})" if words else f"{text} ({path})")

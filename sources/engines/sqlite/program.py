@@ -163,7 +163,8 @@ def main() -> None:
         say({"failed": error.why, "text": error.text})
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
-        say({"failed": next((why for start, why in WHY if name.startswith(start)), "source"), "text": str(error)})
+        why = next((why for start, why in WHY if name.startswith(start)), "source")
+        say({"failed": why, "text": str(error), "error": name})
     except OSError as error:
         say({"failed": "source", "text": error.strerror or str(error)})
 

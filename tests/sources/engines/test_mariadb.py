@@ -103,7 +103,8 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     remote = dump(source, tmp_path / "remote/copy", location=Location(str(tmp_path / "remote"), "remote"))
     assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 2), remote.error
     store = Store(of_directory(copy.parent), threading.Event())
-    drilled = drilling.drill(store, "copy", tmp_path / "trees", Scratch(str(scratch / "drills"), 0, account=ACCOUNT))
+    where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
+    drilled = drilling.drill(store, "copy", tmp_path / "trees", where, source_kind="mariadb")
     assert (drilled.error, drilled.notes, drilled.tables) == ("", [], ROWS)
     assert list((scratch / "drills").iterdir()) == []
 
@@ -130,10 +131,10 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
         restore("shop3")
     assert contents(server, "shop3") == contents(server, "shop")
 
-    def fails_and_then_is_away(self: Any, database: str, sound: Path) -> None:
-        sound.write_text("SELECT nonsense;")
+    def fails_and_then_is_away(self: Any, database: str, files: Path) -> None:
+        (files / mariadb.DATABASE).write_text("SELECT nonsense;")
         try:
-            load(self, database, sound)
+            load(self, database, files)
         finally:
             self.source = dataclasses.replace(source, port=free_port(source.address))
 

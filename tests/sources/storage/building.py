@@ -77,10 +77,10 @@ class Built:
             self.point(name)
         return name
 
-    def point(self, name: str, entries: list[Entry] | None = None, engine: str = "rclone") -> None:
+    def point(self, name: str, entries: list[Entry] | None = None, engine: str = "rclone", kind: str = "local") -> None:
         """Write a manifest, of the source as it is unless its entries are given."""
         at = layout.instant_of(name).isoformat()
-        header = Header("nas", "local", "nightly", engine, "1", at, at)
+        header = Header("nas", kind, "nightly", engine, "1", at, at)
         file = self.folder / "manifest"
         manifests.write(file, header, sorted(entries or self.entries(), key=lambda each: each.path))
         self.store.put(file, layout.manifest_path(ASSIGNMENT, name))

@@ -1,0 +1,123 @@
+"""Points that another one has written who can write to the repository: nothing that they name is taken for a dump but
+a file, and what loads it opens no file of this host."""
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from sources.processes import runner
+from sources.processes.runner import Command
+from sources.restores import drilling, loading
+from sources.restores.drilling import DATABASES, Drilled
+from sources.restores.scratch import Scratch
+from sources.storage import layout
+from sources.storage.manifests import Entry
+from sources.storage.places import Refused, TargetFailed, Wish
+from tests.sources.engines.peers import specification
+from tests.sources.storage.building import ASSIGNMENT, FIRST, Built
+
+POINT = layout.name_of(FIRST)
+DUMPS = {kind: each.FILES[0] for kind, each in DATABASES.items()}
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    return Built(tmp_path / "built")
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A database of this host that no source names."""
+    file = tmp_path / "secret.sqlite"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE root_hash (password)")
+    return file
+
+
+def drilled(built: Built, tmp_path: Path, kind: str) -> Drilled:
+    scratch = Scratch(str(tmp_path / "drills"), 0)
+    return drilling.drill(built.store, ASSIGNMENT, tmp_path / "trees", scratch, source_kind=kind)
+
+
+def claim(built: Built, kind: str, *entries: Entry) -> None:
+    """A point whose manifest says that it holds these."""
+    built.point(POINT, list(entries), engine="pg_dump", kind=kind)
+
+
+@pytest.mark.parametrize("what", ["link", "folder"])
+@pytest.mark.parametrize(("kind", "name"), DUMPS.items())
+def test_a_link_or_a_folder_is_no_dump(
+    kind: str, name: str, what: str, built: Built, secret: Path, tmp_path: Path
+) -> None:
+    below = built.folder / "repository" / ASSIGNMENT / f"points/{POINT}/{name}/toc.dat"
+    below.parent.mkdir(parents=True)
+    below.write_text("toc")
+    folder = (Entry(name, "folder"), Entry(f"{name}/toc.dat", size=3))
+    claim(built, kind, *([Entry(name, "link", target=str(secret))] if what == "link" else folder))
+    found = drilled(built, tmp_path, kind)
+    assert f"names {name} as a {what}" in found.error
+    assert "root_hash" not in str(asdict(found))
+    if kind == "sqlite":  # the others ask their server first
+        source = specification(kind, path=str(tmp_path / "shop.sqlite"))
+        wish = Wish(ASSIGNMENT, POINT, Path("new"))
+        with pytest.raises(Refused, match=f"names {name} as a {what}"):
+            DATABASES[kind].create(wish, built.store, source, tmp_path / "trees", lambda step: None)
+        assert not (tmp_path / "new").exists()
+
+
+def test_the_kind_of_a_point_is_what_we_know_of_its_source(built: Built, secret: Path, tmp_path: Path) -> None:
+    (built.source / "database.sqlite").write_bytes(secret.read_bytes())
+    built.back_up(fails=True)
+    built.point(POINT, kind="sqlite")
+    found = drilled(built, tmp_path, "local")
+    assert (found.files, found.tables, found.error) == (1, {}, "")
+    assert drilled(built, tmp_path, "sqlite").tables == {"root_hash": 0}
+    assert drilled(built, tmp_path, "postgresql").error.startswith("the point holds no database.dump")
+
+
+def test_what_came_back_is_opened_only_as_a_file(secret: Path, tmp_path: Path) -> None:
+    """Whatever a program of the restore has made of it."""
+    (tmp_path / "link").symlink_to(secret)
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "zero", "pipe", "folder"):
+        with pytest.raises((OSError, TargetFailed)), loading.opened(tmp_path, name):
+            pass
+        with pytest.raises((OSError, TargetFailed)):
+            list(loading.lines_of(tmp_path, name))
+
+
+@pytest.fixture
+def confined() -> None:
+    said = list[str]()
+    runner.run(
+        Command(("/bin/cat", "/etc/hostname"), readable=loading.SYSTEM), stop=threading.Event(), on_line=said.append
+    )
+    if not said or "ermission" not in said[0]:
+        pytest.skip("this kernel has no Landlock")
+    return
+
+
+@pytest.mark.usefixtures("confined")
+def test_who_loads_a_dump_opens_no_other_file_of_this_host(secret: Path, tmp_path: Path) -> None:
+    """Also where the worker is not root, and so the program runs as the worker."""
+    (tmp_path / "link").symlink_to(secret)
+
+    def said(*command: str, reads: int | None = None) -> str:
+        lines = list[str]()
+        how = loading.apart_from(command[0], None)
+        runner.run(Command(command, reads=reads, **how), stop=threading.Event(), on_line=lines.append)
+        return "\n".join(lines)
+
+    for each in (secret, tmp_path / "link", f"/proc/self/root{secret}", f"/proc/{os.getpid()}/environ"):
+        assert "ermission" in said("/bin/cat", str(each)), each
+    assert "ermission" in said("/bin/sh", "-c", f"echo x > {tmp_path}/made")
+    assert not (tmp_path / "made").exists()
+    with loading.opened(tmp_path, secret.name) as descriptor:
+        assert "root_hash" in said("/bin/cat", reads=descriptor)
