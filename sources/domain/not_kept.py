@@ -35,6 +35,7 @@ NOT_KEPT = {
         "other databases of the server",
         "the server's configuration, as postgresql.conf and pg_hba.conf",
         "passwords of its roles, unless the user of the source may read them",
+        "rows of foreign tables, and subscriptions unless the user of the source is a superuser",
         "what changes between two backups: no write-ahead log is kept",
     ),
 }

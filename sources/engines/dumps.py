@@ -193,5 +193,18 @@ def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
     return "; ".join(lines[-MESSAGE_LINES:])
 
 
+def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
+    """What a program printed, a text for each message, without `noise`; `continued` matches a line that belongs to the
+    one before it."""
+    found = list[str]()
+    for line in ended.last_lines:
+        if shown := noise.sub("", line).strip():
+            if found and continued.search(line):
+                found[-1] += f"; {shown}"
+            else:
+                found.append(shown)
+    return tuple(dict.fromkeys(found))
+
+
 def _remove_dump(store: Store, folder: str, run: str) -> None:
     store.delete(f"{folder}/{layout.POINTS}/{run}")

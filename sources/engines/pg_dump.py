@@ -15,8 +15,9 @@ from pathlib import Path
 
 from sources.engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from sources.engines.cleartext import libpq_parameters
-from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of
+from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from sources.engines.engine import Run
+from sources.engines.pg_catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended, StopSignal
 
@@ -29,7 +30,11 @@ WITHOUT_PASSWORDS = (
 )
 WITHOUT_GLOBALS = "the roles of the server were not kept: create them before a restore"
 
-PREFIX = re.compile(r"^pg_(dump|dumpall|restore): (error: |detail: |hint: )?")
+PREFIX = re.compile(r"^(pg_dump|pg_dumpall|pg_restore|psql)(:\S+)?: (error: |warning: |detail: |hint: )?")
+CONTINUED = re.compile(r"^(pg_\w+: (detail|hint): |(DETAIL|HINT|LOCATION|CONTEXT|LINE \d+):|\s)")
+"""A line that belongs to the one before it."""
+BAD_CONNECTION = 2
+"""psql's exit code; 3: a statement failed."""
 NOT_WRITABLE = re.compile(
     r"^(?!.*Error message from server).*(No space left|Disk quota exceeded|could not write to (output )?file|"
     r"could not open output file|could not (close|fsync) file|Read-only file system)",
@@ -60,28 +65,62 @@ class PgDumpEngine(DumpEngine):
     name = "pg_dump"
 
     def find_programs(self) -> None:
-        for name in ("pg_dump", "pg_dumpall", "pg_restore"):
+        for name in ("pg_dump", "pg_dumpall", "pg_restore", "psql"):
             find_postgresql_program(name)
 
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
-        database, task = dump.new_file(DATABASE), dump.task
-        judge_dump(_start(dump, "pg_dump", *dump_arguments(database, task.source), alive=dump.grows), task)
-        read = _start(dump, "pg_restore", "--format=custom", "--file=/dev/null", str(database))
+        task = dump.task
+        catalogue, unknown = _ask_catalogue(dump)
+        if catalogue.is_hopeless:
+            raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
+        file = dump.new_file(DATABASE)
+        arguments = (*dump_arguments(file, task.source), *catalogue.left_out)
+        judge_dump(dumped := _start(dump, "pg_dump", *arguments, alive=dump.grows), task)
+        read = _start(dump, "pg_restore", "--format=custom", "--file=/dev/null", str(file))
         if read.exit_code:
             text = f"the dump was written but cannot be read back, so it was removed: {errors_of(read)}"
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)
-        warnings = _dump_globals(dump, dump.new_file(GLOBALS))
+        left_out = [f"not in the dump: {each}" for each in catalogue.lacking]
+        warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read), *_dump_globals(dump))
         judge_dump(version := _start(dump, "pg_dump", "--version"), task)
         return version.last_lines[-1], warnings
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
+        run = Run(task, stop)
+        catalogue, unknown = _ask_catalogue(run)
+        if catalogue.lacking:
+            raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
         arguments = ("--schema-only", "--no-sync", *dump_arguments(Path("/dev/null"), task.source))
-        judge_dump(_start(Run(task, stop), "pg_dump", *arguments), task)
-        return f"pg_dump may read the database {task.source.path}"
+        judge_dump(_start(run, "pg_dump", *arguments), task)
+        passwords = [WITHOUT_PASSWORDS] if catalogue.hides_passwords else []
+        return "; ".join(
+            [f"pg_dump may read the database {task.source.path}", *catalogue.not_kept, *passwords, *unknown]
+        )
 
 
-def _dump_globals(dump: Dump, file: Path) -> tuple[str, ...]:
+def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
+    """Returns a warning, too, where it could not be read: the dump may still be made. Raises: RunEnded where there is
+    no connection."""
+    environment = connection_environment(run.task.source, run.task.connect_timeout)
+    argv = (find_postgresql_program("psql"), *PSQL, _proof(run.task.source))
+
+    def ask(on_line: Callable[[str], None]) -> Ended:
+        return run.start(argv, environment, given=SQL, on_line=on_line)
+
+    try:
+        found, ended = asked(ask)
+    except Stalled as error:
+        return Catalogue(), [UNKNOWN.format(error)]
+    if ended is None:
+        return found, [UNKNOWN.format("it sends rows without end")]
+    if ended.exit_code == BAD_CONNECTION or ended.exit_code < 0:
+        judge_dump(ended, run.task)
+    return found, [UNKNOWN.format(errors_of(ended))] if ended.exit_code else []
+
+
+def _dump_globals(dump: Dump) -> tuple[str, ...]:
     """Returns warnings. A database without its server's roles is still a backup."""
+    file = dump.new_file(GLOBALS)
     for passwords in (True, False):
         arguments = globals_arguments(file, dump.task.source, passwords=passwords)
         try:
@@ -91,7 +130,7 @@ def _dump_globals(dump: Dump, file: Path) -> tuple[str, ...]:
             break
         message = errors_of(ended)
         if ended.exit_code == 0:
-            return () if passwords else (WITHOUT_PASSWORDS,)
+            return said(ended) if passwords else (*said(ended), WITHOUT_PASSWORDS)
         if NOT_WRITABLE.search(message):
             judge_dump(ended, dump.task)
         if PASSWORDS not in message:
@@ -159,6 +198,11 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
         (NO_DATABASE.search, Verdict.SOURCE_FAILED, no_database),
     )
     judge(ended, "pg_dump", errors_of(ended), meanings)
+
+
+def said(ended: Ended) -> tuple[str, ...]:
+    """What a program that is done has said on its way, each with its details: warnings of the point."""
+    return messages_of(ended, PREFIX, CONTINUED) if ended.exit_code == 0 else ()
 
 
 def errors_of(ended: Ended) -> str:

@@ -16,6 +16,7 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from sources.engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verd
 from sources.engines.cleartext import NO_FILE, is_local
 from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of
 from sources.engines.engine import Run
-from sources.engines.mariadb.reading import read
+from sources.engines.mariadb.catalogue import QUERIES, Catalogue, listed
+from sources.engines.mariadb.reading import Contents, read
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended, StopSignal
 
@@ -33,6 +35,8 @@ LONGEST_ROW = "--max-allowed-packet=1G"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\b": r"\b"})
 OF_MYSQL = {"loose-set-gtid-purged": "OFF", "loose-column-statistics": "0"}
 """What mysqldump writes otherwise needs a superuser where it is restored, or a server of its own version."""
+FORCE = "--force"
+"""Go on after an error of one object, such as a view over a table that is gone."""
 DUMPED = (
     "--single-transaction", "--quick", "--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces",
     "--default-character-set=utf8mb4", LONGEST_ROW,
@@ -46,14 +50,6 @@ CLIENT = (
 local files no server, and no dump, has it send one."""
 NO_HOME = {"HOME": "/dev/null/none"}
 """MySQL's programs read `~/.mylogin.cnf`, too, whatever option file is named."""
-FACT = "fact "
-"""Begins what a query finds, beside what a program warns of."""
-FACTS = f"""
-SHOW SESSION STATUS LIKE 'Ssl_cipher';
-SELECT CONCAT('{FACT}', TABLE_NAME, ' (', ENGINE, ')') FROM information_schema.TABLES
- WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE' AND ENGINE NOT IN ('InnoDB', 'ROCKSDB') LIMIT 21;
-"""
-SHOWN_TABLES = 20
 WITHOUT_GLOBALS = (
     "the users, roles and grants of the server were not kept, which needs MariaDB's mariadb-dump and the right to "
     "read the database mysql: create them before a restore"
@@ -63,16 +59,23 @@ WITHOUT_SOME = (
     "accounts that are bound to the name of a host were not kept: the server looks up no names (skip_name_resolve), so "
     "it knows none of them"
 )
-TORN = "not of the same moment as the rest, since these tables know no transactions: "
+NOT_IN_DUMP = "not in the dump: {}"
+HISTORY = "--dump-history"
 
 NUMBER = re.compile(r"\berror:? \(?(\d{4,5})\b|\((\d{4,5})\)$", re.IGNORECASE)
 NOISE = re.compile(r"^(Warning: |---).*")
+OWN_NOISE = re.compile(r"^(-+$|.*unknown (variable|option) .*loose).*|^[\w-]+: (?=\S)")
+"""Of a program that went on: its name, and options that only others of its kind know."""
 NOT_WRITABLE = re.compile(r"errno \d+ on write|Can't create/write to file|No space left|Disk quota exceeded")
 LOST = re.compile(r"unexpected eof|Connection reset|Broken pipe|timed out", re.IGNORECASE)
 """What an encrypted connection calls what is 2013 elsewhere."""
 LOST_CODE = 2
 """Of mariadb-dump, for an error of the server. It has no word for a connection that is lost as it sets what characters
 the next answer is in."""
+AWAY = (1040, 1053, 1077, 1079, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2013, 2055)
+"""No connection left, shutting down, killed, not reached, unknown host, gone, lost."""
+NOT_LET_IN, NO_DATABASE, UNENCRYPTED = (1045, 1129, 1130, 1698), 1049, 2026
+OF_ALL = frozenset({*AWAY, *NOT_LET_IN, NO_DATABASE, UNENCRYPTED})
 NO_PLUGIN = re.compile(r"plugin .* (could not|cannot) be loaded", re.IGNORECASE)
 """By MariaDB under the number of a lost connection, too."""
 SHOWN = (
@@ -99,39 +102,59 @@ class MariadbDumpEngine(DumpEngine):
             def start(*arguments: str, alive: Callable[[], object]) -> Ended:
                 return dump.start((program, option, *arguments), NO_HOME, sign_of_life=alive, inherited=(descriptor,))
 
-            warnings = _look(dump, option, descriptor)
+            catalogue = _look(dump, option, descriptor)
+            history = _history_option(dump, program)
             file = dump.new_file(DATABASE)
-            judge_dump(start(*DUMPED, f"--result-file={file}", "--", task.source.path, alive=dump.grows), task)
-            _check(file, dump)
+            arguments = (*DUMPED, *history, FORCE, f"--result-file={file}", "--", task.source.path)
+            said = judge_forced(start(*arguments, alive=dump.grows), task)
+            warnings = (*catalogue.warnings(with_history=bool(history)), *said)
+            warnings += _compare(catalogue, _read(file, dump), said)
             warnings += _dump_globals(dump, start)
             judge_dump(version := dump.start((program, "--version")), task)
         return version.last_lines[-1], warnings
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        run = Run(task, stop)
+        run, program = Run(task, stop), find_mariadb_program("mariadb-dump")
         with option_file(task.source) as (option, descriptor):
-            _look(run, option, descriptor)
-            arguments = (option, *DUMPED, "--no-data", "--result-file=/dev/null", "--", task.source.path)
-            argv = (find_mariadb_program("mariadb-dump"), *arguments)
-            judge_dump(run.start(argv, NO_HOME, inherited=(descriptor,)), task)
-        return f"mariadb-dump may read the database {task.source.path}"
+            catalogue = _look(run, option, descriptor)
+            if catalogue.lacking:
+                raise RunEnded(Verdict.SOURCE_FAILED, catalogue.lacking)
+            history = _history_option(run, program)
+            arguments = (option, *DUMPED, "--no-data", FORCE, "--result-file=/dev/null", "--", task.source.path)
+            said = judge_forced(run.start((program, *arguments), NO_HOME, inherited=(descriptor,)), task)
+        found = f"mariadb-dump may read the database {task.source.path}"
+        return "; ".join([found, *catalogue.warnings(with_history=bool(history)), *said])
 
 
-def _look(run: Run, option: str, descriptor: int) -> tuple[str, ...]:
-    """Refuse a connection that is not as it has to be. Returns warnings."""
-    facts, source = list[str](), run.task.source
+def _look(run: Run, option: str, descriptor: int) -> Catalogue:
+    """Refuse a connection that is not as it has to be."""
+    source = run.task.source
+    found = Catalogue(source.path)
     timeout = f"--connect-timeout={max(1, round(run.task.connect_timeout))}"
     argv = (find_mariadb_program("mariadb"), option, *CLIENT, timeout, "--", source.path)
-    judge_dump(run.start(argv, NO_HOME, given=FACTS.encode(), on_line=facts.append, inherited=(descriptor,)), run.task)
-    if needs_encryption(source) and not any(re.match(r"Ssl_cipher\t.", line) for line in facts):
+    judge_dump(run.start(argv, NO_HOME, given=QUERIES.encode(), on_line=found.take, inherited=(descriptor,)), run.task)
+    if needs_encryption(source) and not found.cipher:
         raise RunEnded(
             Verdict.SOURCE_FAILED,
             "the server encrypts no connections, so nothing was read: give it a certificate, or accept that with "
             'the option "sslmode": "disable" if everything on the way is yours',
         )
-    torn = [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
-    more = ", …" if len(torn) > SHOWN_TABLES else ""
-    return (TORN + ", ".join(torn[:SHOWN_TABLES]) + more,) if torn else ()
+    return found
+
+
+def _history_option(run: Run, program: str) -> tuple[str, ...]:
+    """mariadb-dump's option for earlier rows of tables with system versioning, where it has that."""
+    helped = list[str]()
+    run.start((program, "--no-defaults", "--help"), NO_HOME, on_line=helped.append)
+    return (HISTORY,) if any(HISTORY in line for line in helped) else ()
+
+
+def _compare(catalogue: Catalogue, contents: Contents, said: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises: RunEnded for a dump of nothing of a database that holds something."""
+    missing = catalogue.missing_in(contents)
+    if missing and not contents.rows and catalogue.has_tables:
+        raise RunEnded(Verdict.SOURCE_FAILED, f"no table is in the dump: {'; '.join(said) or listed(missing)}")
+    return (NOT_IN_DUMP.format(listed(missing)),) if missing else ()
 
 
 def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
@@ -141,7 +164,7 @@ def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
         ended = start("--system=users", "--force", f"--result-file={file}", alive=dump.size)
         message, numbers = errors_of(ended), {number_of(line) for line in ended.last_lines} - {0}
         if numbers <= NO_SUCH_ACCOUNT and bool(numbers) is bool(ended.exit_code):
-            _check(file, dump)
+            _read(file, dump)
             return (WITHOUT_SOME,) if numbers else ()
         if NOT_WRITABLE.search(message):
             judge_dump(ended, dump.task)
@@ -152,11 +175,13 @@ def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
     return (f"{WITHOUT_GLOBALS} ({reason})",)
 
 
-def _check(file: Path, dump: Dump) -> None:
+def _read(file: Path, dump: Dump) -> Contents:
     with file.open("rb") as opened:
-        if not read(opened, dump.store.go_on).is_whole:
-            text = "the dump is cut off, although its program reported no error; so it was removed"
-            raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+        found = read(opened, dump.store.go_on)
+    if not found.is_whole:
+        text = "the dump is cut off, although its program reported no error; so it was removed"
+        raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+    return found
 
 
 @contextmanager
@@ -214,17 +239,28 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
         (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
         (NO_PLUGIN.search, Verdict.SOURCE_FAILED, SHOWN),
         (LOST.search, Verdict.UNAVAILABLE, SILENT),
-        # no connection left, shutting down, killed, not reached, unknown host, gone, lost
-        (_numbered(1040, 1053, 1077, 1079, 1927, 2002, 2003, 2005, 2006, 2013, 2055), Verdict.UNAVAILABLE, SILENT),
-        (_numbered(1045, 1129, 1130, 1698), Verdict.SOURCE_FAILED, REFUSED),
-        (_numbered(1049), Verdict.SOURCE_FAILED, no_database),
+        (_numbered(*AWAY), Verdict.UNAVAILABLE, SILENT),
+        (_numbered(*NOT_LET_IN), Verdict.SOURCE_FAILED, REFUSED),
+        (_numbered(NO_DATABASE), Verdict.SOURCE_FAILED, no_database),
         (_numbered(1044, 1142, 1143, 1227, 1370, 1683), Verdict.SOURCE_FAILED, LACKS_A_RIGHT),
-        (_numbered(2026), Verdict.SOURCE_FAILED, NOT_ENCRYPTED),
+        (_numbered(UNENCRYPTED), Verdict.SOURCE_FAILED, NOT_ENCRYPTED),
     )
     message = errors_of(ended)
     if not message and ended.exit_code == LOST_CODE:
         raise RunEnded(Verdict.UNAVAILABLE, f"{SILENT} (the program ended with code {LOST_CODE} and no word)")
     judge(ended, "the program", message, meanings)
+
+
+def judge_forced(ended: Ended, task: BackupTask) -> tuple[str, ...]:
+    """As `judge_dump` of a program that goes on after an error. Returns what it said of single objects, each of which
+    is left out or damaged; what concerns all of them is raised."""
+    for line in ended.last_lines:
+        if number_of(line) in OF_ALL or NOT_WRITABLE.search(line) or LOST.search(line) or NO_PLUGIN.search(line):
+            judge_dump(replace(ended, exit_code=ended.exit_code or LOST_CODE, last_lines=(line,)), task)
+    said = tuple(dict.fromkeys(shown for each in ended.last_lines if (shown := OWN_NOISE.sub("", each).strip())))
+    if not said or ended.exit_code < 0:
+        judge_dump(ended, task)
+    return said
 
 
 def _numbered(*numbers: int) -> Callable[[str], bool]:

@@ -5,6 +5,7 @@ of INSERT are in parentheses, which stand elsewhere only in strings and, before 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
@@ -12,19 +13,49 @@ from typing import IO
 PIECE = 2**20
 NAME = rb"`((?:[^`]|``)+)`"
 CREATE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?" + NAME + rb" \($")
-COLUMNS = rb"\((?:`(?:[^`]|``)+`(?:, )?)*\) "
+COLUMNS = rb"\((?:(?:`(?:[^`]|``)+`|\w+)(?:, )?)*\) "
 INSERT = re.compile(rb"INSERT INTO " + NAME + rb" (?:" + COLUMNS + rb")?VALUES\s*")
 STRING = re.compile(rb"'(?:[^'\\]|\\.)*+'", re.DOTALL)
 REST_OF_STRING = re.compile(rb"(?:[^'\\]|\\.)*+'", re.DOTALL)
 DELIMITER = b"DELIMITER "
 LAST_LINE = b"-- Dump completed"
 
+ANY_NAME = rb"(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s`\"(.]+)"
+"""As whoever made a trigger has written it."""
+OBJECTS = (
+    ("view", re.compile(rb"/\*!50001 VIEW (`(?:[^`]|``)+`)")),
+    ("sequence", re.compile(rb"CREATE SEQUENCE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")),
+)
+BODIES = tuple(
+    (kind.lower().replace(" ", "-"), re.compile(pattern, re.IGNORECASE | re.DOTALL))
+    for kind, pattern in (
+        (
+            "TRIGGER",
+            rb".*?\bTRIGGER\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:"
+            + ANY_NAME
+            + rb"\s*\.\s*)?"
+            + ANY_NAME
+            + rb"\s+(?:BEFORE|AFTER)\b",
+        ),
+        *(
+            (kind, rb".*?\b" + kind.encode() + rb"\s+" + ANY_NAME)
+            for kind in ("EVENT", "PACKAGE BODY", "PACKAGE", "FUNCTION", "PROCEDURE")
+        ),
+    )
+)
+"""They stand between other delimiters."""
+BODY = re.compile(rb"(?:/\*!\d+ )?CREATE\b")
+LONGEST_HEAD = 4_096
+
 
 @dataclass
 class Contents:
-    """`rows` by table, as SQL writes its name; `is_whole`: the line that ends each dump is there."""
+    """`rows` by table, as SQL writes its name; `objects`: names by kind; `versioned`: tables with system versioning;
+    `is_whole`: the line that ends each dump is there."""
 
     rows: dict[str, int] = field(default_factory=dict)
+    objects: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    versioned: set[str] = field(default_factory=set)
     is_whole: bool = False
 
 
@@ -32,7 +63,7 @@ def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Cont
     """Count what a dump holds. `on_piece` is called for each MiB, and may raise."""
     found, rows, is_new = Contents(), _Rows(), True
     table: str | None = None
-    size, in_body = 0, False
+    size, in_body, created_table, head = 0, False, "", b""
     while line := dump.readline(PIECE):
         if (size := size + len(line)) >= PIECE:
             size = 0
@@ -41,20 +72,47 @@ def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Cont
             if line.startswith(DELIMITER):
                 in_body = line.strip() != b"DELIMITER ;"
             if in_body:
+                head = _begin(head, line, found)
                 is_new = line.endswith(b"\n")
                 continue
             found.is_whole = line.startswith(LAST_LINE) if line.strip() else found.is_whole
             if created := CREATE.match(line.rstrip()):
-                found.rows.setdefault(_name(created[1]), 0)
+                found.rows.setdefault(created_table := _name(created[1]), 0)
+                found.objects["table"].add(_plain(b"`" + created[1] + b"`"))
             elif inserted := INSERT.match(line):
                 table = _name(inserted[1])
                 line = line[inserted.end() :]
+            elif line.startswith(b")") and b" WITH SYSTEM VERSIONING" in line:
+                found.versioned.add(created_table)
+            else:
+                _note(line, OBJECTS, found)
         is_new = line.endswith(b"\n")
         if table is not None:
             found.rows[table] = found.rows.get(table, 0) + rows.count(line)
             if is_new and not rows.in_string and rows.ended:
                 table = None
     return found
+
+
+def _begin(head: bytes, line: bytes, found: Contents) -> bytes:
+    """Note what a body makes, whose name may stand some lines below its beginning. Returns the head so far."""
+    if not head and not BODY.match(line):
+        return b""
+    head += line
+    return b"" if _note(head, BODIES, found) or len(head) > LONGEST_HEAD else head
+
+
+def _note(text: bytes, patterns: tuple[tuple[str, re.Pattern[bytes]], ...], found: Contents) -> bool:
+    for kind, pattern in patterns:
+        if named := pattern.match(text):
+            found.objects[kind].add(_plain(named.groups()[-1]))
+            return True
+    return False
+
+
+def _plain(name: bytes) -> bytes:
+    quote = name[:1]
+    return name[1:-1].replace(quote * 2, quote) if quote in (b"`", b'"') else name
 
 
 def _name(quoted: bytes) -> str:

@@ -88,7 +88,8 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, copy = server.source(), tmp_path / "repository/copy"
-    assert questions.look(source, PATIENCE, threading.Event()) == "mariadb-dump may read the database shop"
+    found = questions.look(source, PATIENCE, threading.Event())
+    assert found.startswith("mariadb-dump may read the database shop; not of the same moment"), found
     for address, port in ((server.address, server.port), (str(server.socket), None)):
         asked = ask_now(Source(kind="mariadb", address=address, port=port, path="shop"), PATIENCE)
         assert (asked.present, asked.text.endswith(" answered")) == (True, True), asked.text
@@ -182,9 +183,66 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
         server.sql("DROP TABLE shop.large")
     server.sql("CREATE USER plain@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.* TO plain@'%'")
     plain = dump(dataclasses.replace(source, options={"user": "plain"}, secret=None), copy)
-    assert "users, roles and grants of the server were not kept" in plain.warnings[1]
-    assert "SELECT command denied" in plain.warnings[1]
+    assert "procedures and functions that the account may not see are not kept" in plain.warnings[0]
+    assert "users, roles and grants of the server were not kept" in plain.warnings[2]
+    assert "SELECT command denied" in plain.warnings[2]
     assert os.listdir(copy / "points" / POINT) == ["database.sql"]
+
+
+LAME = """
+CREATE DATABASE lame;
+USE lame;
+CREATE TABLE plain (n INT PRIMARY KEY, words TEXT);
+INSERT INTO plain VALUES (1, 'a'), (2, 'b');
+CREATE FUNCTION next_of(x INT) RETURNS INT DETERMINISTIC RETURN x + 1;
+CREATE VIEW over_function AS SELECT next_of(n) AS m FROM plain;
+CREATE TABLE gone (n INT);
+CREATE VIEW dead AS SELECT n FROM gone;
+DROP TABLE gone;
+CREATE
+ TRIGGER `numbered` BEFORE INSERT ON plain FOR EACH ROW SET NEW.words = 't';
+CREATE EVENT nightly ON SCHEDULE EVERY 1 DAY DO SELECT 1;
+CREATE SEQUENCE numbers START WITH 5;
+CREATE TABLE history (n INT PRIMARY KEY) WITH SYSTEM VERSIONING;
+INSERT INTO history VALUES (1);
+UPDATE history SET n = 2;
+UPDATE history SET n = 3;
+CREATE USER lame@'%';
+GRANT SELECT, SHOW VIEW ON lame.* TO lame@'%';
+"""
+
+
+@pytest.mark.slow
+def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_kept(
+    server: MariadbServer, tmp_path: Path, scratch: Path
+) -> None:
+    server.sql(LAME)
+    lame = server.source(path="lame", options={"user": "lame"}, secret=None)
+    first = dump(lame, tmp_path / "repository/first")
+    assert first.verdict is Verdict.WARNINGS, first.error
+    said = "\n".join(first.warnings)
+    for part in (
+        "so triggers, events are not kept: GRANT TRIGGER, EVENT ON `lame`.* TO 'lame'@'%'",
+        "View 'lame.dead'",
+        "denied to user 'lame'@'%' for routine 'lame.next_of'",
+        "not in the dump: view dead, view over_function",
+        "procedures and functions that the account may not see",
+    ):
+        assert part in said, said
+    with pytest.raises(RunEnded) as asked:
+        questions.look(lame, PATIENCE, threading.Event())
+    server.sql(str(asked.value).partition(" are not kept: ")[2])
+    server.sql("GRANT EXECUTE ON lame.* TO lame@'%'; GRANT SELECT ON mysql.* TO lame@'%'")
+    found = questions.look(lame, PATIENCE, threading.Event())
+    assert ("View 'lame.dead'" in found, "not kept" in found) == (True, False), found
+    second = dump(lame, tmp_path / "repository/copy")
+    assert [each for each in second.warnings if "'lame.dead'" not in each and "looks up no names" not in each] == []
+    text = (tmp_path / "repository/copy/points" / POINT / "database.sql").read_text()
+    assert "VIEW `dead` AS select `lame`.`gone`.`n`" in text, "also the text of what is dead is kept"
+    store = Store(of_directory(tmp_path / "repository"), threading.Event())
+    where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
+    drilled = drilling.drill(store, "copy", tmp_path / "trees", where, source_kind="mariadb")
+    assert (drilled.error, drilled.tables) == ("", {"`plain`": 2, "`history`": 3})
 
 
 HOSTILE = r"""
