@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from random import Random
 
 from django.db import connection
@@ -77,6 +78,11 @@ class Handlers:
         return Succeeded()
 
     def capped(self, run: Run) -> Outcome:
+        """Runs for a moment; with a gate in its payload until that file is there."""
+        if gate := run.record.payload.get("gate"):
+            while not Path(gate).exists():
+                if run.stop.wait(0.05):
+                    return Released()
         return self._work(run, self.luck(run).uniform(0.001, 0.04))
 
     def slow(self, run: Run) -> Outcome:

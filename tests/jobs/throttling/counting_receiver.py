@@ -19,10 +19,11 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\
 
 
 class CountingReceiver:
-    """`answers_after`: seconds that each answer takes. Its numbers may be read from any thread."""
+    """`answers_after`: seconds that each answer takes; while it is `held` none is given. Its numbers may be read from any
+    thread."""
 
     def __init__(self, answers_after: float) -> None:
-        self.answers_after = answers_after
+        self.answers_after, self.held = answers_after, False
         self.in_flight = self.peak = self.broken_off = 0
         self.begun_at: list[float] = []
         """Of each request, in seconds of the monotonic clock."""
@@ -69,6 +70,8 @@ class CountingReceiver:
         """A peer that waits sends nothing, so whatever is read is its end."""
         end = asyncio.ensure_future(reader.read(1))
         done, _ = await asyncio.wait([end], timeout=self.answers_after)
+        while self.held and not done:
+            done, _ = await asyncio.wait([end], timeout=0.02)
         end.cancel()
         with suppress(asyncio.CancelledError, ConnectionError):
             await end

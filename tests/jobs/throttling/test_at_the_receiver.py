@@ -30,7 +30,7 @@ def receiver() -> Iterator[CountingReceiver]:
 
 def make_batches(receiver: CountingReceiver, throttle: Throttle, *counts: int) -> None:
     """Schedules that share `throttle` and an endpoint at the receiver, each triggered once."""
-    endpoint = Endpoint.objects.create(name="receiver", url=receiver.url)
+    endpoint = Endpoint.objects.create(name="receiver", url=receiver.url, timeout=3600)  # it is held
     at_once = make_retry_policy(parameters={"base": 0.1})
     for number, count in enumerate(counts):
         schedule = Schedule.objects.create(
@@ -69,11 +69,14 @@ def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_thr
     throttle = Throttle.objects.create(name="shared", max_in_flight=5)
     processes = [start_delivering(programs) for _ in range(3)]
     eventually(lambda: Worker.objects.count() == 3)
-    receiver.answers_after = 10 * ANSWER_SECONDS  # there is work left for as long as it takes to catch one at work
     make_batches(receiver, throttle, 60, 60)
     eventually(lambda: receiver.answered.total() > 10)
+    receiver.held = True  # a slow machine comes to the cap, too, and of three workers one has two at work
+    eventually(lambda: receiver.in_flight == 5)
     kill_one_at_work(processes)
-    receiver.answers_after = 2 * ANSWER_SECONDS  # some are still being answered when its leases expire
+    eventually(lambda: receiver.broken_off > 1)
+    eventually(lambda: receiver.in_flight == 5)  # once its leases are over
+    receiver.held = False
     eventually(all_delivered)
     assert receiver.peak == 5
     assert len(receiver.answered) == 120
@@ -90,7 +93,9 @@ def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_thr
     )
     [live] = throttles.live([throttle.pk])
     assert (live.in_flight, live.ready, receiver.in_flight) == (0, 20, 0)
-    receiver.peak = 0
+    receiver.peak, receiver.held = 0, True
     Throttle.objects.update(max_in_flight=2)
+    eventually(lambda: receiver.in_flight == 2)
+    receiver.held = False
     eventually(all_delivered)
     assert receiver.peak == 2
