@@ -63,11 +63,13 @@ class Neighbour:
 
 
 class Clock:
-    """Stands still."""
+    """Goes on by `step` seconds each time that it is read."""
 
-    now = 0.0
+    def __init__(self, step: float = 0.0) -> None:
+        self.now, self.step = 0.0, step
 
     def __call__(self) -> float:
+        self.now += self.step
         return self.now
 
 
@@ -93,9 +95,10 @@ class TestLivenessMonitor:
         assert seen[:2] == [EngineProgress(1, 2, 3)] * 2
 
     def test_one_that_answers_again_has_not(self) -> None:
-        neighbour = Neighbour(SILENT, THERE)
-        with monitor(neighbour, grace=0.5) as watch:
-            eventually(lambda: len(neighbour.asked) > 8)  # for 0.8 s at least
+        neighbour, clock = Neighbour(SILENT, THERE), Clock(step=0.02)  # a machine that stands still is no silence
+        with monitor(neighbour, grace=0.5, clock=clock) as watch:
+            eventually(lambda: len(neighbour.asked) > 8)
+        assert clock.now > 0.5
         assert watch.silence == SILENT.text
         assert not watch.vanished
         assert neighbour.asked[0] == ("laptop", 10)  # it was there a moment ago: no 60 s
