@@ -21,8 +21,18 @@ from tests.copied_database import django_db_modify_db_settings
 from tests.jobs.worker_processes import programs, workers
 from tests.orders_run_here import orders_run_here
 from tests.pooler import pooled_url
+from tests.programs import hide_programs, pytest_runtest_logreport, pytest_runtest_protocol, pytest_runtest_setup
 
-__all__ = ["django_db_modify_db_settings", "orders_run_here", "pooled_url", "programs", "workers"]
+__all__ = [
+    "django_db_modify_db_settings",
+    "orders_run_here",
+    "pooled_url",
+    "programs",
+    "pytest_runtest_logreport",
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "workers",
+]
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 
@@ -44,9 +54,10 @@ settings.load_profile("ours")
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, which processes of ours inherit
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
+    hide_programs(var_dir)
     if hasattr(config, "workerinput"):
         return
-    var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
     config.add_cleanup(lambda: shutil.rmtree(var_dir, ignore_errors=True))
     if config.option.collectonly or os.environ.get("DATABASE_URL"):
         return

@@ -4,7 +4,6 @@ import ast
 import os
 import plistlib
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from tests.agent.processes import AGENT, ROOT, as_module
 from tests.documents import table_rows
+from tests.programs import needed
 from tests.waiting import PATIENCE, eventually
 
 UNIT = ROOT / "agent/systemd/backupsched-agent.service"
@@ -67,9 +67,7 @@ class TestTheSystemdUnit:
         assert AGENT.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n")
 
     def test_systemd_finds_nothing_wrong_with_it(self, tmp_path):
-        analyze = shutil.which("systemd-analyze")
-        if not analyze:
-            pytest.skip("systemd-analyze is not installed")
+        analyze = needed("systemd-analyze", "systemd")
         unit = tmp_path / UNIT.name
         unit.write_text(UNIT.read_text().replace("/usr/local/bin/backupsched-agent", str(AGENT)))
         done = subprocess.run((analyze, "verify", "--man=no", unit), capture_output=True, text=True, check=False)

@@ -65,6 +65,7 @@ class TestWhenItAnnounces:
         assert server.reasons() == ["start", "network"]
         assert "198.51.100.3" in server.check_ins()[1]["addresses"]
 
+    @pytest.mark.needs("iproute2", "ip")
     def test_when_linux_tells_that_an_address_came(self):
         """In a network namespace of its own, with looks an hour apart: only the kernel's message can have told it."""
         if subprocess.run(("unshare", "-n", "true"), check=False, capture_output=True).returncode:

@@ -25,6 +25,7 @@ from sources.storage.store import StorageFailed, Store
 from tests.api.asking import Program, make_user
 from tests.commands import command
 from tests.people import staff
+from tests.programs import needs_restic
 from tests.sources.engines.peers import PASSWORD
 from tests.sources.engines.test_probing import serving
 
@@ -184,6 +185,7 @@ class TestOnEverySurface:
         assert not Repository.objects.exists()
 
 
+@needs_restic
 @pytest.mark.slow
 class TestOneOfResticThatCannotBeLikeTheFirst:
     """Equal data lie in both then, as the person who makes it reads."""

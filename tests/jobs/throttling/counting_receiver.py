@@ -19,8 +19,10 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\
 
 
 class CountingReceiver:
-    """`answers_after`: seconds that each answer takes; while it is `held` none is given. Its numbers may be read from any
-    thread."""
+    """`answers_after`: seconds that each answer takes; none is given while it is `held`.
+
+    Its numbers may be read from any thread.
+    """
 
     def __init__(self, answers_after: float) -> None:
         self.answers_after, self.held = answers_after, False

@@ -30,6 +30,7 @@ from sources.storage.checking import GONE
 from sources.storage.location import RESTIC
 from sources.storage.restic.snapshots import snapshots
 from sources.storage.stores import store_of
+from tests.programs import needs_restic
 from tests.sources.backups.test_copies import at_work, backed_up, change, copied, done
 from tests.sources.engines.peers import tree
 from tests.sources.engines.restic_keys import make_quick
@@ -65,6 +66,7 @@ def another_backup_into(repository: Repository) -> Iterator[None]:
         yield  # it ends with its input
 
 
+@needs_restic
 @pytest.mark.slow
 def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
     tmp_path: Path, folder: Path, settings: Any
@@ -103,6 +105,7 @@ def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
     assert tree(target) == tree(folder)
 
 
+@needs_restic
 @pytest.mark.slow
 def test_a_point_that_was_left_out_is_named_and_tried_again_until_it_has_come(
     tmp_path: Path, folder: Path, settings: Any
@@ -171,6 +174,7 @@ def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_nam
     assert handler._last(anna)["last_snapshot"] == "20300101T000000Z-2/1a2b"
 
 
+@needs_restic
 @pytest.mark.slow
 def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_reads_all_of_both_and_misses_nothing(
     tmp_path: Path, folder: Path, settings: Any
@@ -221,6 +225,7 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_read
     assert (row.points, len(row.points)) == (points_in(there, anna), 1)
 
 
+@needs_restic
 @pytest.mark.slow
 def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
     tmp_path: Path, folder: Path, settings: Any

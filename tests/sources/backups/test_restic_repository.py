@@ -16,6 +16,7 @@ from sources.backups import retention
 from sources.models import Assignment, Backup, Repository
 from sources.storage import recovering
 from tests.commands import command
+from tests.programs import needs_restic
 from tests.sources.engines.peers import PASSWORD, USER, sftp_host, tree, write_files
 from tests.sources.engines.restic_keys import make_quick
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -23,7 +24,7 @@ from tests.sources.storage.test_recovery import follow
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, needs_restic]
 
 QUEUES = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:2"
 run, refused = command("repositories")

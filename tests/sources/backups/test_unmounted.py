@@ -19,6 +19,7 @@ from sources.repository_breaker import guarded_by
 from sources.repository_edits import Repositories
 from sources.storage import layout
 from sources.storage.location import RESTIC
+from tests.programs import needs_restic
 from tests.sources.backups import test_copies
 from tests.sources.backups.test_copies import assignment, policy  # noqa: F401
 from tests.sources.engines.peers import PASSWORD
@@ -43,7 +44,7 @@ def mount(place: Path) -> None:
     place.with_name("disk").rename(place)
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
 def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "repository"
     row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
@@ -86,7 +87,7 @@ def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: 
     assert "to stay free" in Repositories().test(row)["problem"]
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
 def test_one_without_room_is_told_when_it_is_made(format: str, settings: LazySettings, tmp_path: Path) -> None:
     settings.RESERVE_PERCENT = 100
     place = {"name": "office", "location": str(tmp_path / "not" / "yet"), "format": format}
@@ -126,7 +127,7 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
     assert os.listdir(tmp_path / "offsite") == []
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
 @pytest.mark.parametrize("said", [None, "", "{}"], ids=["lost", "empty", "says nothing"])
 def test_whose_it_is_is_said_anew_where_our_points_lie(
     said: str | None, format: str, folder: Path, tmp_path: Path

@@ -18,6 +18,7 @@ from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from sources.engines.results import ERROR_LENGTH
 from sources.models import Source
+from tests.programs import needs_mariadb_client
 from tests.sources.engines.peers import PASSWORD, back_up, listening, specification, task_for
 from tests.waiting import PATIENCE
 
@@ -142,6 +143,7 @@ def server(welcome: bytes, *answers: bytes) -> Iterator[tuple[SourceSpec, list[b
         yield specification("mariadb", address, port=port, path="shop", options=options), heard
 
 
+@needs_mariadb_client
 def test_the_password_is_shown_to_no_server_that_asks_for_it_and_one_that_encrypts_nothing_is_not_read() -> None:
     with server(IN_CLEAR) as (source, heard):
         with pytest.raises(RunEnded, match="would show it to another server"):
@@ -155,6 +157,7 @@ def test_the_password_is_shown_to_no_server_that_asks_for_it_and_one_that_encryp
         assert b"FULL TABLES" not in b"".join(heard)
 
 
+@needs_mariadb_client
 @pytest.mark.parametrize("answers", [(SEND,), (OK, SEND)], ids=["to mariadb", "to mariadb-dump"])
 def test_a_server_gets_no_file_of_this_host(answers: tuple[bytes, ...], tmp_path: Path) -> None:
     secret = tmp_path / "secret"

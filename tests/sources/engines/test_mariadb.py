@@ -28,6 +28,7 @@ from sources.storage import manifests
 from sources.storage.location import Location, of_directory
 from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import StorageFailed, Store
+from tests.programs import needs_mariadb_client, needs_mariadb_server
 from tests.sources.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.sources.engines.peers import free_port, run, small_disk, task_for
 from tests.sources.engines.test_pg_dump import dumps_in
@@ -83,6 +84,8 @@ def contents(server: MariadbServer, database: str) -> dict[str, str]:
     }
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +147,8 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
         restore("shop4")
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, tmp_path: Path) -> None:
     source, copy = server.source(), tmp_path / "repository/copy"
@@ -269,6 +274,8 @@ CREATE TABLE `elsewhere` (n INT) ENGINE=InnoDB DATA DIRECTORY='{folder}';
 """
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Path) -> None:
     open_folder, files, work = scratch / "open", scratch / "files", scratch / "work"
@@ -317,6 +324,8 @@ def test_a_dump_is_counted_however_long_its_lines_are(
     assert (found.rows, found.is_whole) == (rows, is_whole)
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_a_dump_that_is_cut_off_is_refused(
     server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -340,6 +349,8 @@ for each in "$@"; do case "$each" in --result-file=*) truncate --size=-40 "${{ea
     assert dumps_in(tmp_path / "repository/copy") == []
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) -> None:
     """One of its own: another process of the tests may be given the others after this one."""

@@ -22,6 +22,7 @@ from sources.storage.places import Wish
 from sources.storage.store import Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened
+from tests.programs import needs_restic
 from tests.sources.engines import test_restic as restic
 from tests.sources.engines.peers import back_up as dump
 from tests.sources.engines.peers import free_port, loopback_address, run, specification, task_for, write_files
@@ -202,6 +203,7 @@ def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, ver
     assert ended.value.verdict is verdict
 
 
+@needs_restic
 @pytest.mark.slow
 def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_nothing_stays(
     database: SourceSpec, tmp_path: Path

@@ -27,6 +27,7 @@ from sources.storage.restic.verdicts import Trouble, problem_of, trouble_of
 from sources.storage.store import StorageFailed, Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened, versions_of
+from tests.programs import needs_restic
 from tests.sources.engines.peers import (
     PASSWORD,
     STARTED_AT,
@@ -97,6 +98,7 @@ def source(tmp_path: Path) -> Path:
     return files
 
 
+@needs_restic
 @pytest.mark.slow
 def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_is_lacking(tmp_path: Path) -> None:
     source, location = tmp_path / "source", location_at(tmp_path / "repository")
@@ -112,6 +114,7 @@ def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_
     assert json.dumps(whole) == "[true, false]"
 
 
+@needs_restic
 @pytest.mark.slow
 @pytest.mark.promise
 def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path, tmp_path: Path) -> None:
@@ -162,6 +165,7 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     assert again["files"] > 0, "what was known to be damaged is read again, and is not any more"
 
 
+@needs_restic
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["webdav", "rest"])
 def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
@@ -300,6 +304,7 @@ def test_options_of_a_policy_mean_the_same_to_restic() -> None:
         options_of({"exclude": ["{{a+}}"]}, "/srv")
 
 
+@needs_restic
 def test_a_list_of_snapshots_that_is_too_long_is_a_sentence_and_each_assignment_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

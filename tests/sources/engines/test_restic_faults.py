@@ -29,13 +29,14 @@ from sources.storage.restic.snapshots import snapshots
 from sources.storage.restic.store import INCOMING
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.stores import store_of
+from tests.programs import needs_restic
 from tests.sources.engines.peers import STARTED_AT, local_folder, run, small_disk
 from tests.sources.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
 from tests.sources.engines.test_space import free
 from tests.sources.storage.test_recovering import recover
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_restic]
 MIB = 2**20
 
 

@@ -25,6 +25,7 @@ from sources.storage.location import Location, of_directory
 from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Store
 from sources.storage.stores import store_of
+from tests.programs import needs_restic
 from tests.sources.engines import peers
 from tests.sources.engines import test_restic as restic
 from tests.sources.engines.peers import run, small_disk, specification, task_for
@@ -223,6 +224,7 @@ def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, 
         restore()
 
 
+@needs_restic
 @pytest.mark.slow
 def test_a_point_of_restic_is_counted_and_restored_as_well(shop: Path, tmp_path: Path) -> None:
     location = restic.location_at(tmp_path / "repository")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sources.engines.base import Verdict
-from tests.programs import needed
 from tests.sources.engines.peers import back_up, local_folder
 
 DOCUMENT = Path(__file__).parents[3] / "docs/hooks.md"
@@ -36,9 +35,9 @@ def script(name: str) -> str:
     return found
 
 
+@pytest.mark.needs("qemu-utils", "qemu-img", "qemu-io")
 @pytest.mark.slow
 def test_a_guest_writes_on_while_its_disk_is_copied_as_it_was(tmp_path: Path) -> None:
-    needed("qemu-img", "qemu-utils")
     images, programs = tmp_path / "images", tmp_path / "bin"
     state, disk = tmp_path / "state", images / "web.qcow2"
     for folder in (images, programs):

@@ -26,12 +26,13 @@ from sources.storage.restic.copying import MOST_LEFT_OUT
 from sources.storage.restic.program import Restic
 from sources.storage.restic.snapshots import note_incomplete
 from sources.storage.stores import store_of
+from tests.programs import needs_restic
 from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk
 from tests.sources.engines.restic_keys import make_quick
 from tests.sources.engines.test_restic import FOLDER, MADE, back_up, contents, location_at, restic_task
 from tests.sources.engines.test_restic_faults import MIB, fill, frozen_prune, killing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_restic]
 
 OTHER_KEY = "fedcba9876543210" * 4
 SECOND = Identity("2b9c", "offsite", True, digest_of(OTHER_KEY), format=RESTIC)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -21,6 +20,7 @@ from sources.storage.location import Location
 from sources.storage.locks import locked
 from sources.storage.places import Wish
 from sources.storage.store import Stopped, StorageFailed, Store
+from tests.programs import needed
 from tests.sources.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 from tests.sources.storage.repositories import KEY, encrypted
@@ -136,10 +136,10 @@ def thin_disk(tmp_path: Path) -> Iterator[Path]:
         with (below / "image").open("wb") as image:
             image.truncate(60 * 2**20)
         for command in (
-            ("mkfs.ext4", "-q", "-O", "^has_journal", str(below / "image")),
+            (needed("mkfs.ext4", "e2fsprogs"), "-q", "-O", "^has_journal", str(below / "image")),
             ("mount", "-o", "loop", str(below / "image"), str(disk)),
         ):
-            if not shutil.which(command[0]) or subprocess.run(command, check=False, capture_output=True).returncode:
+            if subprocess.run(command, check=False, capture_output=True).returncode:
                 pytest.skip("this account may not mount a file system here")
         try:
             yield disk
