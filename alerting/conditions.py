@@ -11,6 +11,7 @@ Paused and retired sources raise nothing, nor does a disabled policy: a person c
   opposite, or until a person accepts.
 * repository, breaker: a breaker is open. worker: it has not stopped, no heartbeat came for a lease, and none that lives
   has begun on its host since. Both until it has been otherwise for five minutes.
+* repository also: a look found that it is not where it was.
 * self-backup: that of a day that is over did not succeed, nor did a later one.
 """
 
@@ -125,10 +126,18 @@ SELECT '{AlertKind.SPACE}', 'repository:' || r.id, NULL, r.name, NULL,
                            AND a.ended_at IS NULL)))
 """
 
+OF_PLACES: Final = f"""
+SELECT '{AlertKind.REPOSITORY}', 'place:' || id, NULL, name, away_since, 'it is not where it was: ' || away_why
+  FROM sources_repository
+ WHERE away_why <> ''
+"""
+
 GIVEN: Final = """
 SELECT * FROM unnest(%(kinds)s::text[], %(subjects)s::text[], %(policies)s::bigint[], %(names)s::text[],
                      %(sinces)s::timestamptz[], %(texts)s::text[])
 """
 """What was found out otherwise: what the watchdog found, a hold."""
 
-ALL: Final = "\nUNION ALL\n".join((OF_ASSIGNMENTS, OF_BREAKERS, OF_WORKERS, OF_SELF_BACKUPS, OF_SPACE, GIVEN))
+ALL: Final = "\nUNION ALL\n".join(
+    (OF_ASSIGNMENTS, OF_BREAKERS, OF_WORKERS, OF_SELF_BACKUPS, OF_SPACE, OF_PLACES, GIVEN)
+)

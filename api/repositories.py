@@ -8,7 +8,7 @@ from ninja import Field
 from api.declared import Declared
 from api.fields import Name
 from sources import models
-from sources.declarations import Repository
+from sources.declarations import Repository, RepositoryEdit
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 from sources.repository_edits import Repositories
 
@@ -17,14 +17,17 @@ NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can 
 
 class RepositoryAnswer(Repository):
     """Where backups go: it is written, read, changed and deleted there before one is saved. `breaker`: `open` while all
-    that goes there fails, and waits."""
+    that goes there fails, and waits. `away_why`: why it is not where it is said to be; empty: it is, or nothing is
+    known."""
 
     id: int
+    away_why: str
     breaker: Literal["closed", "open"]
 
 
 class RepositoriesOfTheApi(Declared[models.Repository]):
     service, tag, answer = Repositories, "repositories", RepositoryAnswer
+    body = RepositoryEdit
     shown_once = {"new_key": (str | None, Field(description=NEW_KEY))}
     filters, orderings = {"name": Name}, ("id", "name")
     removes = True

@@ -51,6 +51,8 @@ class SourcesConfig(AppConfig):
         of_itself = later("sources.self_backup.backing_up:write_down")
         registry.add(Kind(names.SELF_BACKUP, after_settle=of_itself, max_seconds=6 * 3600))
         registry.handler(names.SELF_BACKUP, queue="default")(later("sources.self_backup.backing_up:self_backup"))
+        registry.add(Kind(names.LOOK, after_settle=later("sources.backups.looks:write_down"), max_seconds=900))
+        registry.handler(names.LOOK, queue="default")(later("sources.backups.looks:look"))
         restored = later("sources.restores.handler:write_down")
         registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("sources.restores.handler:run_restore"))
@@ -59,6 +61,7 @@ class SourcesConfig(AppConfig):
             "sources.backups.retention:plan_retired",
             "sources.self_backup.backing_up:plan_for_today",
             "sources.backups.check:plan",
+            "sources.backups.looks:plan",
             "sources.backups.copies:plan",
             "sources.restores.drills:plan",
             "sources.restores.asking:end_cancelled",

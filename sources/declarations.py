@@ -70,6 +70,16 @@ class Repository(BaseModel):
         return value
 
 
+class RepositoryEdit(Repository):
+    """A repository as it is made or changed."""
+
+    force: bool = Field(
+        False,
+        description="Also where other files lie, or where its points do not, by a look at the newest one of each "
+        "source, whose sources are doubtful from then on",
+    )
+
+
 class Source(BaseModel):
     """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind says which fields it needs."""
 

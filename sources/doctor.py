@@ -8,7 +8,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
-from operations.doctor.finding import COUNT_TO, Answer, condition, ok, warning
+from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, ok, warning
 from sources import copied, status
 from sources.backups import repositories
 from sources.backups.check import in_words
@@ -59,13 +59,27 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
     "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks), and "
-    "for restic once the damaged file is moved away (the same, restic)",
+    "for restic once the damaged file is moved away (the same, restic). A point that is gone lies where its repository "
+    "was before, or on a disk that is to be mounted",
 )
 def damage(cursor: CursorWrapper, now: datetime) -> Answer:
     """What checks found that is not as its manifest says."""
     rows = CheckRound.objects.exclude(damage=[]).order_by("pk").values_list("assignment__source__name", "damage")
     found = [f"{source}, {in_words([Damage(**each) for each in damage])}" for source, damage in rows[:COUNT_TO]]
     return found, {"damaged": [source for source, _ in rows[:COUNT_TO]]}
+
+
+@condition(
+    "every repository was where it is said to be when it was last looked at",
+    "not where they are said to be: {}",
+    f"mount or correct what is named, or `{PROGRAM} repositories set NAME --location PLACE` where it was moved to",
+    Severity.PROBLEM,
+)
+def places(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Repositories that a look has missed, with all that lies in them."""
+    rows = list(Repository.objects.exclude(away_why="").order_by("name").values_list("name", "away_since", "away_why"))
+    found = [f"{name} since {since:%Y-%m-%d %H:%M} UTC: {why}" for name, since, why in rows]
+    return found, {"away": [name for name, *_ in rows]}
 
 
 @condition(

@@ -19,20 +19,27 @@ from declarations.service import InUse, Service
 from sources import planning
 from sources.fleet import SECTIONS, Change, FleetError, FleetReport
 from sources.models import Assignment
+from sources.repository_edits import Repositories
 
 
 def import_fleet(
-    data: object, origin: str, *, folder: Path | None = None, dry_run: bool = False, prune: bool = False
+    data: object,
+    origin: str,
+    *,
+    folder: Path | None = None,
+    dry_run: bool = False,
+    prune: bool = False,
+    force: bool = False,
 ) -> FleetReport:
     """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages.
 
     Relative repository locations count from `folder` (none: the current directory). Missing directories of
     repositories are made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run`
-    everything is done, and nothing is kept.
+    everything is done, and nothing is kept. `force`: of repositories, as `Repositories` has it.
 
     Raises: FleetError with every error found; nothing is kept then.
     """
-    work = _Import(origin, folder or Path.cwd())
+    work = _Import(origin, folder or Path.cwd(), force)
     try:
         with transaction.atomic():
             report = work.run(data, prune=prune, dry_run=dry_run)
@@ -44,8 +51,8 @@ def import_fleet(
 
 
 class _Import:
-    def __init__(self, origin: str, folder: Path) -> None:
-        self.origin, self.folder = origin, folder
+    def __init__(self, origin: str, folder: Path, force: bool) -> None:
+        self.origin, self.folder, self.force = origin, folder, force
         self.errors: list[str] = []
         self.broken: set[str] = set()
         """Names of rows that are wrong: a reference to one is no error of its own."""
@@ -62,6 +69,8 @@ class _Import:
         services = {section: service(by="a fleet file") for section, service in SECTIONS.items() if section in data}
         for service in services.values():
             service.remembered("dry_run", lambda: dry_run)
+            if isinstance(service, Repositories):
+                service.force = self.force
         written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
         if prune:
             for section, service in reversed(services.items()):

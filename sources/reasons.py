@@ -1,12 +1,12 @@
 """Why a source is not protected, or does not run now, in one sentence with the instant of its next attempt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from jobs.conf import PROGRAM
 from jobs.durations import span
-from jobs.formatting import first_line, moment, several
+from jobs.formatting import first_line, moment, several, some_of
 from jobs.models import BacklogRecord
 from jobs.states import Status as RecordStatus
 from jobs.states import WaitingFor
@@ -105,19 +105,31 @@ def _doubt(assignment: Any, now: datetime) -> str:
         found.append(f"its last backup looked wrong ({assignment.held_back_why}), so nothing old is removed")
     if assignment.drill_error:
         found.append(f"its last drill failed: {assignment.drill_error}")
+    if why := assignment.policy.repository.away_why:
+        since = moment(assignment.policy.repository.away_since)
+        found.append(f"repository {assignment.policy.repository} is not where it was since {since} UTC: {why}")
     if (check := getattr(assignment, "check_round", None)) and check.damage:
-        from sources.backups.check import in_words  # loads the engines
-        from sources.storage.checking import Damage
+        found += _of_damage(assignment, check)
+    if text := copied.doubt(assignment, now):
+        found.append(text)
+    return "; ".join(found)
 
-        damage = [Damage(**each) for each in check.damage]
+
+def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
+    """What is damaged, and which points are gone as a whole."""
+    from sources.backups.check import in_words  # loads the engines
+    from sources.storage.checking import GONE, Damage
+
+    all_of = [Damage(**each) for each in check.damage]
+    if gone := [each for each in all_of if each.why == GONE]:
+        where, points = _places(assignment.policy, gone), some_of([each.point for each in gone], 3)
+        yield f"not to be restored from {where}, though nothing here has removed it: {points}"
+    if damage := [each for each in all_of if each.why != GONE]:
         # of anything: the repository that this is of may have been away
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
         if assignment.policy.check_within is None:
             last += f"; no check comes by itself: once that is mended, `{PROGRAM} checks {assignment.source}` clears it"
-        found.append(f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}")
-    if text := copied.doubt(assignment, now):
-        found.append(text)
-    return "; ".join(found)
+        yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
 
 
 def _places(policy: Any, damage: Sequence[Any]) -> str:

@@ -15,19 +15,25 @@ from django.utils.text import slugify
 from declarations.service import Finished, Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
+from jobs.clock import database_clock
 from jobs.conf import PROGRAM
+from jobs.formatting import some_of
 from sources import declarations, removing
-from sources.backups import overlaps, reach, repositories
+from sources.backups import looks, overlaps, reach, repositories
 from sources.models import Backup, Copy, Format, Repository
 from sources.repository_breaker import guarded_by, try_again
 from sources.secrets_by_reference import problem_with_stored, store_secret
+from sources.storage.location import joined
 from sources.storage.recovery import LOST
 from sources.storage.store import StorageFailed
 
-PLACED_BY = frozenset({"remote", "location", "secrets", "key"})
+PLACES = ("location", "remote", "secrets")
+PLACED_BY = frozenset({*PLACES, "key"})
 """A change of these is tried before a repository is saved."""
 
-FOUND_OUT = frozenset({"identity", "sees_changes", "made_at"})
+FOUND_OUT = frozenset({"identity", "sees_changes", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
+
+OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
 
 LEAST_KEY = 32
 """Characters of a key, of which a digest lies beside what it encrypts."""
@@ -50,12 +56,25 @@ MADE_LATER = (
 )
 
 
+FORCE = (
+    "To go on all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the admin"
+)
+MOVE = "Move or copy what lies there to the new place first"
+HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
+HOLDS_RESTIC = "a restic repository that this scheduler has not made"
+
+
 class Repositories(Service[Repository]):
     """Before one is saved, writing, reading and deleting are tried there. `take_over`: also what another installation
-    has made."""
+    has made; `force`: also where other files lie, or where points that are recorded do not."""
 
     model, declaration = Repository, declarations.Repository
-    take_over = False
+    take_over = force = False
+
+    def fill(self, row: Repository, sent: dict[str, Any]) -> set[str] | None:
+        """Takes `force` besides."""
+        self.force = bool(sent.get("force", self.force))
+        return super().fill(row, {name: value for name, value in sent.items() if name != "force"})
 
     def problems(self, row: Repository, changed: set[str] | None) -> dict[str, str]:
         row.encrypted = row.encrypted or (changed is None and row.format == Format.RESTIC)
@@ -70,16 +89,17 @@ class Repositories(Service[Repository]):
             return {"location": reason}
         try:
             overlaps.check_repository(row)
+            row.lacks = ""
             row.notices = reach.check_repository(self.account, row) if self.account else []
         except ValidationError as error:
             return first_messages(error)
         if row.notices and changed is not None:
             changed.add("secrets")
             return {}  # an administrator is to set them first
-        return self._try(row)
+        return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
 
-    def _try(self, row: Repository) -> dict[str, str]:
-        """What is found out about a place is kept with the row."""
+    def _try(self, row: Repository, field: str) -> dict[str, str]:
+        """What is found out about a place is kept with the row. `field`: that changed."""
         references = [("key", row.key), *(("secrets", each) for each in row.secrets.values())]
         if problems := {field: text for field, each in references if (text := problem_with_stored(each))}:
             return problems
@@ -93,6 +113,18 @@ class Repositories(Service[Repository]):
             return {found["field"]: found["problem"]}
         row.identity, row.sees_changes = UUID(found["id"]), found["sees_changes"]
         row.notices += found["notices"]
+        is_moved = row.pk is not None and field in PLACES
+        if is_moved and found["is_new"]:
+            row.made_at = None
+        held = found.get("holds", ())
+        if held and not self.force and (row.pk is None or is_moved):
+            return {"location": holds(row, held)}
+        if row.pk is None or not (lacks := looks.lacking(row, is_new=found["is_new"])):
+            return {}
+        if not self.force:
+            return {field: f"{lacks}. {MOVE}. {FORCE}: its sources count as doubtful then"}
+        row.lacks = f"it was moved by force: {lacks}"
+        row.notices.append(f"{lacks}; what was backed up to it counts as doubtful")
         return {}
 
     def probe(self, row: Repository) -> dict[str, Any]:
@@ -123,8 +155,9 @@ class Repositories(Service[Repository]):
         is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
         if row.new_key and not row.key:
             row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
-        if changed and not changed.isdisjoint({"remote", "location"}):
-            row.made_at = None
+        if changed and is_placed:
+            row.away_since, row.away_why = database_clock(), row.lacks  # it is looked at within a minute
+            row.looked_at, row.looked_to = None, 0
         super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
         if changed is None:
             return list(row.notices)
@@ -196,6 +229,12 @@ def _make(row: Repository) -> Finished:
     unlike = found["unlike"] or (found["made"] and unlike)
     facts = {"first": first, "name": quote(row.name), "location": row.location, "program": PROGRAM}
     return Finished(warnings=[UNLIKE.format(reason=unlike, **facts)] if unlike else [])
+
+
+def holds(row: Repository, found: Sequence[str]) -> str:
+    """Why a place with other files is not made a repository unasked."""
+    names = HOLDS_RESTIC if set(found) >= OF_RESTIC else f"other files, such as {some_of(sorted(found), 3)}"
+    return HOLDS.format(names, joined(row.location, "backupsched"))
 
 
 def make_directory(location: str) -> str | None:

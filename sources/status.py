@@ -25,7 +25,10 @@ from sources.models import Assignment, Policy, Source
 from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
 
 DOUBTFUL = (
-    Q(held_back_since__isnull=False) | ~Q(drill_error="") | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
+    Q(held_back_since__isnull=False)
+    | ~Q(drill_error="")
+    | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
+    | ~Q(policy__repository__away_why="")
 )
 LONGEST_ERROR = 300
 """Characters by which errors are alike: they stand in an address."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -32,6 +33,13 @@ FIELDS = ("name", "format", "remote", "location", "secrets", "encrypted", "key")
 
 class RepositoryForm(DeclaredForm):
     service = Repositories
+    force = forms.BooleanField(
+        required=False,
+        help_text="Also where other files lie, or where its points do not: its sources are doubtful from then on.",
+    )
+
+    def sent(self) -> dict[str, Any]:
+        return super().sent() | {"force": self.cleaned_data.get("force", False)}
 
     class Meta:
         model = Repository
@@ -59,7 +67,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, DeclaredAdmin):
         return any(map(Repositories().users, rows))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*FIELDS, "breaker") if obj else FIELDS
+        return (*FIELDS, "force", "breaker") if obj else (*FIELDS, "force")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """What writes it, and whether it is encrypted, stays as it was made."""

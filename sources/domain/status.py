@@ -14,8 +14,8 @@ class Status(StrEnum):
     NEVER = "never"
     """It has no backup yet."""
     DOUBTFUL = "doubtful"
-    """Its backups may be no good: a check found damage in them, a drill could not restore them, or the last one looked
-    wrong."""
+    """Its backups may be no good: a check found damage in them, a drill could not restore them, the last one looked
+    wrong, or they are not where they were: a look missed the newest one, or all of their repository."""
     UNPROTECTED = "unprotected"
     """It is in no policy, or in none that is enabled."""
     ABSENT = "absent"

@@ -47,6 +47,7 @@ ORDERS = {
     "back_up": __name__,
     **dict.fromkeys(("remove_points", "prune", "remove_folder", "check_files", "copy_points"), _KEEPING),
     **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
+    "look_for": "sources.engines.sightings",
 }
 """What can be ordered → the module that has it, as a function of that name."""
 

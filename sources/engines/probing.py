@@ -24,7 +24,7 @@ from sources.storage import identity
 from sources.storage.identity import Identity, Refused
 from sources.storage.location import Location, joined
 from sources.storage.restic.program import Restic, ResticFailed
-from sources.storage.restic.snapshots import back_up_text, repository_of
+from sources.storage.restic.snapshots import back_up_text, is_empty, repository_of
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.store import Stopped, StorageFailed, Store, rows_to
 
@@ -33,6 +33,7 @@ STEP_SECONDS = 60.0
 silent once it has taken a request."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"
+OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
 VERSIONS = ("first ", "second")
 WRITTEN_AT = (1_000_000_000, 1_000_000_060)
 """Seconds since 1970: the times of the two versions, which no clock shows now."""
@@ -45,21 +46,29 @@ ANOTHERS = (
     "gone, take it over: `repositories add … --take-over`"
 )
 
+FOREIGN = (
+    "it is a restic repository with snapshots that this scheduler has not made: name another one, or to add backups to "
+    "it, take it over: `repositories add … --take-over`"
+)
+SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; look at it, and try again"
+
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
-    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […]}. `is_new`: the
-    place does not say whose it is."""
+    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […], "holds": […]}.
+    `is_new`: the place does not say whose it is; `holds`: what lies there then."""
     try:
         if not location.keeps_files:
             whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
-            return {"id": whose, "is_new": False, "sees_changes": True, "notices": []}
+            return {"id": whose, "is_new": False, "sees_changes": True, "notices": [], "holds": []}
         outside = _impatient(location.bare, stop)
         found = identity.read(outside)
         if found:
             identity.check(found, ours, take_over=take_over)
+        held = [] if found else held_by_others(outside)
         sees_changes = _probe_place(location, outside, found)
         notices = [] if sees_changes else [WITHOUT_TIMES]
-        return {"id": (found or ours).id, "is_new": found is None, "sees_changes": sees_changes, "notices": notices}
+        facts = {"sees_changes": sees_changes, "notices": notices, "holds": held}
+        return {"id": (found or ours).id, "is_new": found is None, **facts}
     except Refused as error:
         return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
     except ResticFailed as error:
@@ -69,6 +78,16 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
         return {"field": "format", "problem": str(error)}
     except StorageFailed as error:
         return problem_of(str(error), is_remote=location.directory is None)
+    except Stopped:
+        return {"field": "location", "problem": SILENT_TOO_LONG}
+
+
+def held_by_others(outside: Store) -> list[str]:
+    """What lies in a place that does not say whose it is, without what file systems and probes leave there."""
+    found: list[str] = []
+    outside.run("lsf", "--max-depth=1", outside.location.root, missing_ok=True, on_line=found.append)
+    names = (each.rstrip("/") for each in found)
+    return [each for each in names if each not in OF_SYSTEMS and not each.startswith((".", "$", "@", "#", PROBE))]
 
 
 def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
@@ -185,6 +204,8 @@ def _probe_server(restic: Restic, ours: Identity, take_over: bool) -> str:
             raise
         restic.run("init")
     whose = repository_of(restic)
+    if whose is None and not take_over and not is_empty(restic):
+        raise Refused(FOREIGN)
     if whose not in (None, ours.id) and not take_over:
         raise Refused(ANOTHERS)
     _write_and_read(restic)

@@ -25,6 +25,8 @@ from sources.storage.stores import store_of
 
 NO_ROOM = "no backup goes there until there is more room"
 UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
+PROBE_SECONDS = 60.0
+"""For all steps of a probe, for which a person waits."""
 TRIED_WITH = b"\0" * 65_536
 NO_FOLDER = "\0"
 """No message holds it, so none is taken for one about a repository."""
@@ -68,7 +70,8 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
-    found = probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
+    in_time = InTime(Stop(where.directory), PROBE_SECONDS)
+    found = probing.probe(where, Identity(**ours), in_time, take_over=take_over)
     if where.directory and "problem" not in found:
         existing = next(each for each in (where.directory, *where.directory.parents) if each.exists())
         found["notices"] += [f"{NO_ROOM}: {lack}" for lack in [Space(existing, reserve).lack()] if lack]

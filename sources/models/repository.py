@@ -43,9 +43,25 @@ class Repository(models.Model):
     room_free = models.BigIntegerField(null=True, editable=False, help_text="Bytes; empty: not known, as of a remote.")
     room_total = models.BigIntegerField(null=True, editable=False)
     room_seen_at = models.DateTimeField(null=True, editable=False, help_text="When its last backup or copy ended.")
+    looked_at = models.DateTimeField(
+        null=True, editable=False, help_text="When the last round of looks for the newest points there began."
+    )
+    looked_to = models.BigIntegerField(
+        default=0, editable=False, help_text="The assignment that this round has come to; 0: none is under way."
+    )
+    away_since = models.DateTimeField(
+        null=True, editable=False, help_text="When a look first missed it, or it was moved; empty: it was seen since."
+    )
+    away_why = models.TextField(
+        blank=True, default="", db_default="", editable=False,
+        help_text="Why it is not where it was; empty: it is, or that is not known yet.",
+    )  # fmt: skip
 
     new_key: str | None = None
     """Of one that is being made, to be shown once."""
+
+    lacks = ""
+    """What the place that it was moved to by force has not of it."""
 
     notices: list[str] = []
     """What was found out when it was tried, for the person who edits it."""

@@ -9,6 +9,8 @@ REMOVAL = "removal"
 OF_ASSIGNMENTS = (KIND, RETENTION, CHECK, DRILL, COPY)
 """Kinds whose subject is an assignment."""
 
+LOOK = "look"
+"""Of a repository: is it there, and is the newest point of each assignment?"""
 SELF_BACKUP = "self_backup"
 RESTORE = "restore"
 RESTORES = "restores"

@@ -14,11 +14,13 @@ from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 STANDINGS = f"""
 SELECT a.id, origin.name, origin.zone, schedule.enabled, s.paused_at IS NOT NULL, s.retired_at IS NOT NULL,
        p.on_battery, p.on_metered, a.failures, a.last_backup_at, a.next_backup_at, a.overdue_since, a.vanished_at,
-       a.proved_at, a.held_back_since IS NOT NULL OR a.drill_error <> '' OR COALESCE(c.damage, '[]') <> '[]',
+       a.proved_at, a.held_back_since IS NOT NULL OR a.drill_error <> '' OR COALESCE(c.damage, '[]') <> '[]'
+         OR r.away_why <> '',
        b.status, b.waiting_for, b.queue
   FROM sources_assignment a
   JOIN sources_source s ON s.id = a.source_id
   JOIN sources_policy p ON p.id = a.policy_id
+  JOIN sources_repository r ON r.id = p.repository_id
   JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
   JOIN jobs_origin origin ON origin.id = p.schedule_id
   LEFT JOIN sources_checkround c ON c.assignment_id = a.id

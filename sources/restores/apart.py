@@ -6,7 +6,7 @@ it lives, and at its end one with the answer. Without Django.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,25 @@ from sources.processes.programs import ProgramMissing
 from sources.restores import back, drilling
 from sources.restores.drilling import DATABASES, Drilled
 from sources.restores.scratch import Scratch
-from sources.storage import restoring, runs
+from sources.storage import identity, restoring, runs
 from sources.storage.directories import missing
 from sources.storage.location import Location
 from sources.storage.locks import Busy
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.places import Report, Step, TargetFailed, Wish
+from sources.storage.recovery import LOST
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.stores import store_of
 from sources.storage.trees import opened, versions_of
+
+
+def points(store: Store, folder: str, made: bool) -> list[str]:
+    """The points of an assignment. `made`: the repository has said whose it is before. Raises: StorageFailed, also for
+    a place that has nothing and says so no longer, as a mount point without its disk."""
+    found, outside = runs.points(store, folder), replace(store, location=store.location.bare)
+    if not found and made and store.location.keeps_files and identity.read(outside) is None:
+        raise StorageFailed(LOST.format(store.location.outside))
+    return found
 
 
 def index(store: Store, assignment: str, point: str, cache: Path) -> None:
@@ -67,7 +77,7 @@ def drill(
 
 
 FOUND: tuple[Callable[..., Any], ...] = (
-    runs.points, index, versions_of, restore, fetch, put_back, create_database, drill,
+    points, index, versions_of, restore, fetch, put_back, create_database, drill,
 )  # fmt: skip
 ORDERS = {each.__name__: each for each in FOUND}
 

@@ -29,6 +29,10 @@ from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
 
 KIND, QUEUE = names.RESTORE, names.RESTORES
+NONE_THERE = (
+    "none of the {} points that repository {} has by our records is in {}: was it moved, or is another disk mounted "
+    "there?"
+)
 MAY_RESTORE = "sources.restore_source"
 
 
@@ -169,7 +173,13 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
         raise NotHeldThere(_why_not_there(assignment, only or ""))
     for repository in homes:
         try:
-            found = dict.fromkeys(process.points(repository, assignment.directory), repository) | found
+            there, recorded = (
+                process.points(repository, assignment.directory),
+                repositories.recorded(assignment, repository),
+            )
+            if recorded and not there:
+                raise StorageFailed(NONE_THERE.format(len(recorded), repository, repository.location))
+            found = dict.fromkeys(there, repository) | found
         except StorageFailed as error:
             failed.append(error)
             lost = dict.fromkeys(repositories.recorded(assignment, repository), repository) | lost

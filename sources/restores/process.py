@@ -56,7 +56,8 @@ def cache() -> Path:
 def points(repository: Repository, assignment: str) -> list[str]:
     """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
     location = repositories.location_of(repository)
-    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, folder=assignment)
+    facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
+    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, **facts)
     return found
 
 

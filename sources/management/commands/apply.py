@@ -36,6 +36,10 @@ class Command(TerminalCommand):
         parser.add_argument("file", metavar="FILE", help="the fleet file; - for standard input")
         parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
+        parser.add_argument(
+            "--force", action="store_true",
+            help="take repositories also where other files lie, or where their points do not (repositories set --help)",
+        )  # fmt: skip
         if self.prunes:
             parser.add_argument(
                 "--prune", action="store_true",
@@ -65,7 +69,7 @@ class Command(TerminalCommand):
         name = "standard input" if file == "-" else Path(file).name
         try:
             with without_its_log_lines():
-                return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune)
+                return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"])
         except FleetError as error:
             count = len(error.errors)
             lines = "\n".join(f"  {one_line(line)}" for line in error.errors)

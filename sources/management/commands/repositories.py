@@ -50,6 +50,10 @@ class Command(DeclaredCommand):
             each.add_argument(
                 "--take-over", action="store_true", help="use also what another installation, which is gone, has made"
             )
+            each.add_argument(
+                "--force", action="store_true",
+                help="also where other files lie, or where its points do not, whose sources are doubtful from then on",
+            )  # fmt: skip
         self.add_verb(verbs, "test", "write, read, change and delete there, and say what came of it")
         key = self.add_verb(verbs, "key", "print the key of an encrypted one, for paper", named=False)
         key.add_argument("what", choices=["export"])
@@ -61,7 +65,7 @@ class Command(DeclaredCommand):
     def facts(self, row: Any) -> dict[str, Any]:
         """In the list also whether its breaker is open."""
         breaker = {"breaker": "open" if row.open_breaker else "closed"} if hasattr(row, "open_breaker") else {}
-        seen = {"sees_changes": row.sees_changes, "identity": str(row.identity)}
+        seen = {"sees_changes": row.sees_changes, "identity": str(row.identity), "away": row.away_why}
         kind = {"id": row.pk, "kind": row.remote.get("type", "directory")}
         return kind | Repositories().values(row) | seen | breaker
 
@@ -71,7 +75,7 @@ class Command(DeclaredCommand):
 
     def made_service(self, options: dict[str, Any]) -> Repositories:
         made = Repositories()
-        made.take_over = options.get("take_over", False)
+        made.take_over, made.force = options.get("take_over", False), options.get("force", False)
         return made
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:

@@ -29,7 +29,8 @@ class Command(VerbCommand):
     help = (
         "Restore a source, or paths of it, as it was at a time, into a folder of this host. No worker is needed. It "
         "never writes over what is there unless that is asked for, and an interrupted restore goes on when it is "
-        "repeated. Exit codes: 0; 1 when something could not be restored; 2 for bad usage, with nothing written."
+        "repeated. Exit codes: 0; 1 when something could not be restored; 2 for bad usage, with nothing written, and "
+        "for a list of what does not answer or is not where it was."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -75,6 +76,8 @@ class Command(VerbCommand):
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
                 report = process.restore(points[point], wish, Event(), shown)
         except StorageFailed as error:
+            if options["list"]:
+                raise CommandError(one_line(error), returncode=2) from error
             raise CommandError(f"{one_line(error)}. The same command goes on where it was.", returncode=1) from error
         self._report(report, options)
 

@@ -105,6 +105,11 @@ def repository_of(restic: Restic) -> str | None:
     return next((each for each in named if each), None)
 
 
+def is_empty(restic: Restic) -> bool:
+    """Whether there is no snapshot, whoever made it."""
+    return not _rows(restic)
+
+
 def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
     lines: list[str] = []
     restic.run("snapshots", "--json", *only, on_line=lambda line: lines.append(line) if line.startswith("[") else None)

@@ -92,6 +92,10 @@ class ResticStore(Store):
             return []
         return super().names(path, folders=folders)
 
+    def present(self, paths: Collection[str]) -> set[str]:
+        """Manifests alone: restic lists all of its snapshots, however few are asked for."""
+        return {layout.manifest_path(each.assignment, each.point) for each in snapshots(self.restic)} & set(paths)
+
     def assignments(self) -> list[str]:
         return sorted({each.assignment for each in snapshots(self.restic)})
 
