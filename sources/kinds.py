@@ -15,6 +15,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
 
+MARKER = Option("marker", "A file below the path that is there only while the volume is mounted")
 CERTIFICATES = Option("sslrootcert", "The absolute path of a file of certificates, or: system")
 PLAIN_HTTP = Option("plain_http", "Send the password over http, without encryption", choices=(ALLOWED,))
 
@@ -48,7 +49,7 @@ RULES = {
         title="an SFTP host",
         address="a host name or IP address",
         path="a directory, as /home",
-        options=(Option("user", "The account on the host that reads the files", needed=True),),
+        options=(Option("user", "The account on the host that reads the files", needed=True), MARKER),
         has_port=True,
         has_host_key=True,
         secret_needed=True,
@@ -62,6 +63,7 @@ RULES = {
             Option("region", "As eu-central-1"),
             Option("provider", "As rclone names it: AWS, Minio, Wasabi, Other"),
             PLAIN_HTTP,
+            MARKER,
         ),
         address_is_url=True,
         secret_needed=True,
@@ -76,6 +78,7 @@ RULES = {
             Option("user", "The account that reads the files"),
             Option("vendor", "As rclone names it: nextcloud, owncloud, sharepoint, other"),
             PLAIN_HTTP,
+            MARKER,
         ),
         address_is_url=True,
     ),
@@ -83,7 +86,7 @@ RULES = {
         title="a local folder",
         address=None,
         path="the absolute path of a directory",
-        options=(Option("marker", "A file below the path that is there only while the volume is mounted"),),
+        options=(MARKER,),
         path_is_absolute=True,
     ),
     "postgresql": Rule(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from sources.availability import wake_networks
 from sources.availability.host_keys import check_host_key as check_key
 from sources.engines import cleartext, engine_for
-from sources.kinds import RULES, Rule
+from sources.kinds import MARKER, RULES, Rule
 from sources.network import contact
 from sources.processes.programs import ProgramMissing
 from sources.secrets_by_reference import FORMS, check_reference
@@ -137,7 +137,8 @@ def check_secrets_of_remote(remote: dict[str, Any], secrets: dict[str, str]) -> 
 
 def check_options(rule: Rule, options: dict[str, Any]) -> None:
     if rule.is_any_remote:
-        check_remote(options)
+        check_remote({name: value for name, value in options.items() if name != MARKER.name})
+        check_marker(options)
         return
     known = {option.name: option.choices for option in rule.options}
     for name, value in options.items():
@@ -150,8 +151,15 @@ def check_options(rule: Rule, options: dict[str, Any]) -> None:
     if missing := [each.name for each in rule.options if each.needed and each.name not in options]:
         raise ValueError(f"{missing[0]} is missing: {rule.title} needs it")
     cleartext.check_options(options)
-    if ".." in options.get("marker", "").split("/") or options.get("marker", "").startswith("/"):
-        raise ValueError(f"marker {options['marker']!r} must be a path below the source's path")
+    check_marker(options)
+
+
+def check_marker(options: dict[str, Any]) -> None:
+    marker = options.get(MARKER.name, "")
+    if not isinstance(marker, str) or ".." in marker.split("/") or marker.startswith("/"):
+        raise ValueError(f"marker {marker!r} must be a path below the source's path")
+    if CONTROL_CHARACTER.search(marker):
+        raise ValueError(f"marker {marker!r} holds a control character")
 
 
 def check_secret(rule: Rule, reference: str) -> None:

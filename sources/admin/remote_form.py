@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from sources.kinds import MARKER
 from sources.processes.programs import ProgramMissing
 from sources.secrets_by_reference import FORMS
 from sources.storage import providers
@@ -42,7 +43,8 @@ def fields_of(kind: str, options: Mapping[str, Any]) -> dict[str, forms.Field]:
         label="Plaintext", required=False, choices=[("", "no"), (ALLOWED, ALLOWED)], widget=UnfoldAdminSelectWidget,
         help_text="Whether its password may be sent in clear, as over FTP without TLS.",
     )  # fmt: skip
-    return {TYPE: types, **shown, f"{OPTION}{PLAINTEXT}": plaintext}
+    marker = forms.CharField(label="Marker", required=False, max_length=500, help_text=MARKER.means)
+    return {TYPE: types, **shown, f"{OPTION}{PLAINTEXT}": plaintext, f"{OPTION}{MARKER.name}": marker}
 
 
 def sent(typed: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,9 +34,9 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[Kept]:
     retired source, when; by default the database's clock."""
     rows = assignment.backups.order_by()
     points = [
-        Point(name, started_at, not warnings, repository)
-        for place, started_at, warnings, repository in rows.values_list(
-            "snapshot", "started_at", "warnings", "repository"
+        Point(name, started_at, _is_full(*facts), repository)
+        for place, started_at, repository, *facts in rows.values_list(
+            "snapshot", "started_at", "repository", "warnings", "files", "rows"
         )
         if (name := layout.point_of(place))
     ]
@@ -47,10 +47,16 @@ def decide_of_copy(
     assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None
 ) -> list[Kept]:
     """The same of the points that a copy in a repository has, whatever became of those that it was made of."""
-    rows = assignment.backups.order_by().values_list("snapshot", "warnings")
-    incomplete = {layout.point_of(place) for place, warnings in rows if warnings}
+    rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
+    incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}
     points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
     return _decide(assignment, points, now)
+
+
+def _is_full(warnings: list[str], files: int, rows: int | None) -> bool:
+    """Whether a backup left nothing out and holds anything. A source that was emptied, and accepted by mistake, does
+    not cost the last point that has it."""
+    return not warnings and files > 0 and rows != 0
 
 
 def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -> list[Kept]:

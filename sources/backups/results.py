@@ -40,7 +40,7 @@ WRITTEN = (
     "to_copy_since", "room_lacked",
 )  # fmt: skip
 
-NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room")
+NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "doubt")
 """Fields of a result that its row has otherwise, or not."""
 
 
@@ -189,7 +189,8 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
 def _hold_back_what_looks_wrong(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
     names = Counts._fields
     before = [Counts(*row) for row in assignment.backups.values_list(*names)[:LAST_RUNS]]
-    why = suspicion(Counts(*(getattr(result, name) for name in names)), before)
+    found = suspicion(Counts(*(getattr(result, name) for name in names)), before)
+    why = "; ".join(each for each in (found, result.doubt) if each)
     if not why or assignment.held_back_since:
         return
     assignment.held_back_since, assignment.held_back_why = now, why

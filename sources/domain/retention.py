@@ -43,8 +43,8 @@ def usual() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Point:
-    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it; `repository`:
-    where it lies."""
+    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it, and it holds
+    something; `repository`: where it lies."""
 
     name: str
     started_at: datetime

@@ -109,6 +109,7 @@ class EngineResult:
 
     `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
+    `tables`, `rows`: of a database. `doubt`: why the engine itself finds that the source may have lost something.
     `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`). `repository`: the id of the one that it
     went into, `engine`: the name of the one that ran, both as its handler adds. `room`: bytes that are free in the
     repository then, and that it has in all.
@@ -123,6 +124,9 @@ class EngineResult:
     removed: int | None = None
     read: int | None = None
     added: int | None = None
+    tables: int | None = None
+    rows: int | None = None
+    doubt: str = ""
     snapshot: str = ""
     warnings: tuple[str, ...] = ()
     error: str = ""

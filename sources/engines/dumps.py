@@ -47,7 +47,8 @@ class DumpEngine(Engine):
 
     @abstractmethod
     def write(self, dump: "Dump") -> tuple[str, tuple[str, ...]]:
-        """Write the files, and read back what was written. Returns the version of its program, and warnings.
+        """Write the files, and read back what was written, with its `tables` and `rows`. Returns the version of its
+        program, and warnings.
 
         Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.
         """
@@ -79,6 +80,8 @@ class Dump(Run):
         if task.directory is None:
             self.space = Space(Path(tempfile.gettempdir()), task.reserve)
         self.files: dict[str, Path] = {}
+        self.tables: int | None = None
+        self.rows: int | None = None
 
     def make(self) -> EngineResult:
         folder, started_at = self.task.folder, self.task.started_at
@@ -148,6 +151,8 @@ class Dump(Run):
             size=totals.size,
             files=totals.files,
             added=totals.size,
+            tables=self.tables,
+            rows=self.rows,
             snapshot=self.name,
             warnings=warnings,
         )

@@ -18,6 +18,7 @@ from sources.engines.cleartext import libpq_parameters
 from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from sources.engines.engine import Run
 from sources.engines.pg_catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
+from sources.engines.pg_counting import counting
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended, StopSignal
 
@@ -92,10 +93,13 @@ class PgDumpEngine(DumpEngine):
         file = dump.new_file(DATABASE)
         arguments = (*dump_arguments(file, task.source), *catalogue.left_out)
         judge_dump(dumped := _start(dump, "pg_dump", *arguments, alive=dump.grows), task)
-        read = _start(dump, "pg_restore", "--format=custom", "--file=/dev/null", str(file))
+        with counting() as (descriptor, counter):
+            where = ("--section=data", f"--file=/dev/fd/{descriptor}")
+            read = _start(dump, "pg_restore", "--format=custom", *where, str(file), inherited=(descriptor,))
         if read.exit_code:
             text = f"the dump was written but cannot be read back, so it was removed: {errors_of(read)}"
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+        dump.tables, dump.rows = counter.tables, counter.rows
         left_out = [f"not in the dump: {each}" for each in catalogue.lacking]
         warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read), *_dump_globals(dump))
         judge_dump(version := _start(dump, "pg_dump", "--version"), task)
@@ -155,11 +159,17 @@ def _dump_globals(dump: Dump) -> tuple[str, ...]:
     return (f"{WITHOUT_GLOBALS} ({message})",)
 
 
-def _start(run: Run, program: str, *arguments: str, alive: Callable[[], int] | None = None) -> Ended:
+def _start(
+    run: Run,
+    program: str,
+    *arguments: str,
+    alive: Callable[[], int] | None = None,
+    inherited: tuple[int, ...] = (),
+) -> Ended:
     """`alive`: its sign of life; None: it shows no progress to watch."""
     environment = connection_environment(run.task.source, run.task.connect_timeout)
     argv = (find_postgresql_program(program), *arguments)
-    return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None)
+    return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None, inherited=inherited)
 
 
 def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:

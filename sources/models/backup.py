@@ -29,6 +29,8 @@ class Backup(models.Model):
     removed = models.BigIntegerField(null=True, help_text="Files of the last backup that are gone.")
     read = models.BigIntegerField(null=True, help_text="Bytes read from the source.")
     added = models.BigIntegerField(null=True, help_text="Bytes added to the repository.")
+    tables = models.BigIntegerField(null=True, help_text="Of a database.")
+    rows = models.BigIntegerField(null=True, help_text="Of all tables of a database.")
     snapshot = models.CharField(max_length=500, help_text="The name of the point that it made, in the repository.")
     warnings = models.JSONField(blank=True, default=list, help_text="The first 20.")
 

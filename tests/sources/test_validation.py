@@ -101,6 +101,7 @@ def test_a_good_source_passes(kind: str) -> None:
         ("local", "path", "files", "is not an absolute path"),
         ("local", "options", {"marker": "../../etc/passwd"}, "must be a path below"),
         ("local", "options", {"marker": "/etc/passwd"}, "must be a path below"),
+        ("rclone", "options", {"type": "smb", "host": "nas", "user": "ann", "marker": "../x"}, "must be a path below"),
         ("postgresql", "address", "", "is missing"),
         ("postgresql", "path", "dbname=shop host=evil", "is not the name of a database"),
         ("postgresql", "path", "postgresql://evil/shop", "is not the name of a database"),

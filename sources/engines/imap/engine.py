@@ -22,6 +22,8 @@ from sources.processes.runner import StopSignal
 
 ROOT = Path(__file__).parents[3]
 MAIN = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.imap.fetching import main; main()"
+LEAST_LOST = 10
+DOUBT = "its server no longer lists folders that had {}"
 
 
 class ImapEngine(RcloneEngine):
@@ -41,7 +43,9 @@ class ImapEngine(RcloneEngine):
             found = _ask(run, str(directory))
             folder = replace(task.source, kind="local", path=str(directory), options={}, secret=None)
             of_copy = replace(task, source=folder, source_kind=task.source.kind, left_out=tuple(found["warnings"]))
-            return replace(super().copy(of_copy, stop, on_progress), read=found["size"])
+            lost = found.get("lost", 0)
+            doubt = DOUBT.format(several(lost, "message")) if lost >= LEAST_LOST else ""
+            return replace(super().copy(of_copy, stop, on_progress), read=found["size"], doubt=doubt)
 
 
 def _ask(run: Run, directory: str) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobs.formatting import several
 from sources.engines.base import RunEnded, SourceSpec, Verdict
 from sources.engines.imap import folders
 from sources.engines.imap.folders import Folder
-from sources.engines.imap.maildir import Key, Maildir, letters_of, remove_others
+from sources.engines.imap.maildir import Key, Maildir, letters_of, messages_by_directory, remove_others
 from sources.engines.imap.session import Refused, Session, session_with
 from sources.engines.results import WARNING_LENGTH, WARNINGS
 from sources.processes.orders import say
@@ -56,12 +57,14 @@ class Mail:
 @dataclass
 class Fetched:
     """What came of it so far: messages and their bytes. `received`: bytes, of all answers. `warnings`: the first ones,
-    and `warned`: how many there were."""
+    and `warned`: how many there were. `lost`: messages of folders that are no longer listed, and came under no other
+    name."""
 
     received: int = 0
     messages: int = 0
     size: int = 0
     warned: int = 0
+    lost: int = 0
     warnings: list[str] = field(default_factory=list)
     said_at: float = 0.0
 
@@ -85,16 +88,18 @@ def main() -> None:
         with session_with(source, order["connect"], order["idle"], found.receive) as session:
             if directory := order["directory"]:
                 bring_up_to_date(session, source, Path(directory), found)
-                say({"size": found.size, "warned": found.warned})
+                say({"size": found.size, "warned": found.warned, "lost": found.lost})
             else:
-                say({"folders": len(wanted_folders(session, source))})
+                say({"folders": len(wanted_of(listed_folders(session), source))})
     except RunEnded as error:
         say({"verdict": error.verdict, "error": str(error)})
 
 
 def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
     """Let `root` hold a copy of the mailbox. Raises: RunEnded."""
-    wanted = wanted_folders(session, source)
+    listed = listed_folders(session)
+    wanted = wanted_of(listed, source)
+    had = messages_by_directory(root)
     directories, refused = folders.directories(wanted), dict[bytes, str]()
     for folder in wanted:
         copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
@@ -102,22 +107,37 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fe
             copy.update()
         except Refused as error:
             refused[folder.raw] = f"{folder.title}: the folder was not read: {error}"
-    there = {each.raw for each in wanted_folders(session, source)} if refused else set()
+    there = {each.raw for each in wanted_of(listed_folders(session), source)} if refused else set()
     for raw, text in refused.items():
         if raw in there:
             found.warn(text)
         else:
             del directories[raw]
+    new = sum(number for each, number in messages_by_directory(root).items() if each not in had)
+    gone = {
+        each: number for each, number in had.items() if number and each not in folders.every_directory(listed, wanted)
+    }
+    for each, number in gone.items():
+        found.warn(
+            f"the server no longer lists the folder {each}, with {several(number, 'message')}, so it leaves the copy"
+        )
     remove_others(root, set(directories.values()))
+    # what was renamed comes again under another name
+    found.lost = sum(gone.values()) if sum(gone.values()) > new else 0
 
 
-def wanted_folders(session: Session, source: SourceSpec) -> list[Folder]:
-    """The folders with messages that a source is about. Raises: RunEnded where there are none."""
+def listed_folders(session: Session) -> list[Folder]:
+    """All folders with messages. Raises: RunEnded where there are none."""
     found = folders.parse(session.folders())
     if len(found) > MOST_FOLDERS:
         raise RunEnded(Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} may be")
     if not found:
         raise RunEnded(Verdict.SOURCE_FAILED, "the server lists no folder: a mailbox without any is not believed")
+    return found
+
+
+def wanted_of(found: list[Folder], source: SourceSpec) -> list[Folder]:
+    """Those that a source is about. Raises: RunEnded where its path is none of them."""
     left_out = [each.strip() for each in str(source.options.get("leave_out", "")).split(",") if each.strip()]
     if source.path:
         found = [each for each in found if each.is_below(source.path)]

@@ -76,6 +76,12 @@ def directories(folders: Collection[Folder]) -> dict[bytes, str]:
     return {folder.raw: _path(folder.levels, clashing) for folder in folders}
 
 
+def every_directory(listed: Collection[Folder], wanted: Collection[Folder]) -> set[str]:
+    """The directories that folders which a server lists have, among all of them or among those wanted: which ones are
+    left out is a decision of people."""
+    return {*directories(listed).values(), *directories(wanted).values()}
+
+
 def _path(levels: tuple[bytes, ...], clashing: Collection[tuple[bytes, ...]]) -> str:
     names = [_safe(above[-1]) + (_digest(above) if above in clashing else "") for above in _above(levels)]
     path = "/".join(names)

@@ -110,6 +110,15 @@ def remove_others(root: Path, directories: Collection[str]) -> None:
                 os.rmdir(here)
 
 
+def messages_by_directory(root: Path) -> dict[str, int]:
+    """How many messages the copy of each folder has, by its path below `root`."""
+    return {
+        os.path.relpath(here, root): len(os.listdir(os.path.join(here, CUR)))
+        for here, below, _ in os.walk(root)
+        if CUR in below
+    }
+
+
 @contextmanager
 def written() -> Iterator[None]:
     try:

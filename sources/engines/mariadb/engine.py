@@ -118,7 +118,9 @@ class MariadbDumpEngine(DumpEngine):
             except Stalled as error:
                 raise RunEnded(error.verdict, f"{error}{WAITS}") from None
             warnings = (*catalogue.warnings(with_history=bool(history)), *said)
-            warnings += _compare(catalogue, _read(file, dump), said)
+            contents = _read(file, dump)
+            dump.tables, dump.rows = len(contents.rows), sum(contents.rows.values())
+            warnings += _compare(catalogue, contents, said)
             warnings += _dump_globals(dump, start)
             judge_dump(version := dump.start((program, "--version")), task)
         return version.last_lines[-1], warnings

@@ -15,10 +15,8 @@ taken for an empty source it would push everything out of `current`.
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from delivery.redaction import redacted
@@ -35,6 +33,7 @@ from sources.engines.rclone.options import (
     sync_arguments,
 )
 from sources.engines.rclone.point import make_point
+from sources.engines.rclone.presence import check_folder, check_marker
 from sources.engines.rclone.remotes import is_bucket, remote_path, way_to
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import failure
@@ -62,6 +61,7 @@ class RcloneEngine(Engine):
         with way_to(task.source, task.location, task.connect_timeout) as way:
             run = _Run(task, stop, way=way)
             try:
+                check_marker(task.source, run.ask)
                 entries = run.count_top()
             except RunEnded as error:
                 if error.verdict is not Verdict.STOPPED and not isinstance(error, Stalled):
@@ -99,12 +99,17 @@ class _Run(Run):
 
     def copy_source(self) -> EngineResult:
         self._refuse_empty_prefix()
+        check_marker(self.task.source, self.ask)
         if self.space.lack():  # what a killed run left may be what fills the disk
             runs.remove_pieces(self.store, self.task.folder)
         self.space.check_before()
         self.begun = self._begin()
         with earlier(self.store, self.task.folder, self.begun.newest) as before:
             return self._make(before)
+
+    def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
+        """Let rclone list something of the source. Raises: RunEnded, when it was ended."""
+        return self._run(arguments, on_line=lambda line: self._take(line) if line.startswith("{") else on_line(line))
 
     def count_top(self) -> int:
         """The entries of the topmost folder. Raises: RunEnded."""
@@ -274,27 +279,3 @@ class _Run(Run):
     def _take(self, line: str) -> None:
         if progress := self.log.take(line):
             self.on_progress(progress)
-
-
-def check_folder(task: BackupTask) -> None:
-    """Raises: RunEnded for a local folder whose volume is absent, or that overlaps the repository."""
-    source = task.source
-    if source.kind != "local":
-        return
-    folder = Path(source.path)
-    marker = source.options.get("marker")
-    if marker and not (folder / str(marker)).exists():
-        text = f"{folder} lacks its marker {marker}: its volume does not seem to be mounted"
-        raise RunEnded(Verdict.UNAVAILABLE, text)
-    if not folder.is_dir():
-        raise RunEnded(Verdict.SOURCE_FAILED, f"there is no directory {folder} here")
-    copies = task.directory or task.location.directory
-    if copies is None:
-        return
-    real_folder, real_copies = os.path.realpath(folder), os.path.realpath(copies)
-    if os.path.commonpath([real_folder, real_copies]) in (real_folder, real_copies):
-        raise RunEnded(
-            Verdict.SOURCE_FAILED,
-            f"{folder} and the repository's directory {copies} lie one in the other; a copy of the source would "
-            "contain itself: move one of them",
-        )

@@ -61,7 +61,7 @@ def _settings(source: SourceSpec) -> dict[str, str]:
             # a link is read as a file `NAME.rclonelink` that holds its target; none is followed
             return {"type": "local", "links": "true"}
         case "rclone":
-            settings = settings_of(source.options, source.secrets)
+            settings = settings_of({k: v for k, v in source.options.items() if k != "marker"}, source.secrets)
             return settings | ({"vendor": _vendor(settings)} if settings["type"] == "webdav" else {})
     raise ValueError(f"rclone does not copy sources of kind {source.kind!r}")
 

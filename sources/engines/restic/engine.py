@@ -19,7 +19,7 @@ from typing import Any
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.engine import Engine, OnProgress, Run
-from sources.engines.rclone.engine import check_folder
+from sources.engines.rclone.presence import check_folder
 from sources.engines.restic.options import options_of
 from sources.engines.results import WARNINGS, without_secrets
 from sources.engines.staging import staged

@@ -57,13 +57,23 @@ class SqliteEngine(DumpEngine):
 
         copy = (*PROGRAM, "copy", task.source.path, str(file), f"{task.connect_timeout:g}")
         judge(dump.start(copy, sign_of_life=alive, on_line=keep), task.source.path)
-        judge(dump.start((*PROGRAM, "check", str(file))), task.source.path)
+        rows = list[int]()
+        check = (*PROGRAM, "check", str(file))
+        found = judge(dump.start(check, on_line=lambda line: rows.extend(rows_in(line))), task.source.path)
+        dump.tables, dump.rows = len(rows) + len(found["unread"]), sum(rows)
         return f"SQLite {sqlite3.sqlite_version}", ()
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
         argv = (*PROGRAM, "look", task.source.path, f"{task.connect_timeout:g}")
         tables = judge(Run(task, stop).start(argv), task.source.path)["tables"]
         return f"the database may be read: it has {tables:,} tables"
+
+
+def rows_in(line: str) -> list[int]:
+    """The rows of a table, of which a line of the program's speaks; empty: it speaks of something else."""
+    with suppress(ValueError, KeyError, TypeError):
+        return [int(json.loads(line)["rows"])]
+    return []
 
 
 def judge(ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -293,6 +294,20 @@ def test_nothing_goes_while_it_is_held_back_and_the_log_says_why(assignment: Ass
     assert "9 of 10 files changed" in logged("cancelled")
     assert len(played.points()) == 5
     assert retention.plan(Assignment.objects.all(), NOW) == 0
+
+
+@pytest.mark.parametrize(("full", "emptied"), [({"files": 60}, {"files": 0}), ({"rows": 9}, {"rows": 0})])
+def test_an_emptied_source_that_was_accepted_does_not_cost_the_last_full_point(full: Any, emptied: Any) -> None:
+    assignment = make_assignment(make_policy(keep={"last": 3}))
+    for hour in range(6):
+        started_at = NOW + timedelta(hours=hour)
+        facts = {"files": 1, "size": 9, "repository": assignment.policy.repository} | (emptied if hour > 2 else full)
+        snapshot = layout.name_of(started_at)
+        Backup.objects.create(
+            assignment=assignment, attempt=1, started_at=started_at, ended_at=started_at, snapshot=snapshot, **facts
+        )
+    reasons = [each.reasons for each in deciding.decide(assignment, NOW + timedelta(days=1))]
+    assert reasons == [("last",), ("last",), ("last",), ("newest complete",), (), ()]
 
 
 @pytest.mark.slow

@@ -23,7 +23,20 @@ USUAL = Counts(1000, 100 * MIB, 10, 990, 0)
         (Counts(1000, 100 * MIB, 0, 0, 1000), [USUAL], "1,000 of 1,000 files were changed or removed"),
         (Counts(1000, 100 * MIB, 1000, 0, 0), [Counts(1000, 100 * MIB, 900, 100, 0), USUAL], ""),
         (Counts(1000, 100 * MIB, None, None, None), [USUAL], ""),
-        (Counts(1, 1, 0, 1, 98), [Counts(99, 9 * MIB, 0, 99, 0)], ""),
+        (Counts(5, 1, 0, 5, 4), [Counts(9, 9 * MIB, 0, 9, 0)], ""),
+        (Counts(4, 1), [Counts(10, 9 * MIB)], "it has 4 files, and each run before had 10 or more"),
+        (Counts(2, 9, tables=9, rows=99), [Counts(2, 9, tables=9, rows=198)], ""),
+        (
+            Counts(2, 9, tables=9, rows=0),
+            [Counts(2, 9, tables=9, rows=3)],
+            "it has 0 rows, and each run before had 3 or more",
+        ),
+        (
+            Counts(2, 9, tables=4, rows=9),
+            [Counts(2, 9), Counts(2, 9, tables=10, rows=9)],
+            "it has 4 tables, and each run before had 10 or more",
+        ),
+        (Counts(2, 9), [Counts(2, 9, tables=10, rows=9)], ""),
         (
             Counts(0, 0),
             [Counts(40, 5)] * 3,

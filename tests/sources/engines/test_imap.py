@@ -76,7 +76,11 @@ def test_a_mailbox_comes_back_byte_for_byte_as_of_each_point(mailbox: Mailbox, t
         client.store("1:3", "+FLAGS", "(\\Seen $Label1)")
         client.delete("&AOQ-")
     second = copies.run(mailbox, secret=access_token(timedelta(hours=1)), auth="xoauth2", tls="starttls")
-    assert (second.verdict, second.files, second.read) == (Verdict.SUCCEEDED, 122, len(message(999))), second.error
+    assert (second.verdict, second.files, second.read) == (Verdict.WARNINGS, 122, len(message(999))), second.error
+    assert (second.warnings, second.doubt) == (
+        ("the server no longer lists the folder ä, with 1 message, so it leaves the copy",),
+        "",
+    )
     assert (second.new, second.unchanged, second.removed) == (1 + 3, 118, 2 + 3 + 1)  # a flag is in the name
 
     with mailbox.client() as client:  # another folder of the same name: its UIDs mean other messages
@@ -97,3 +101,23 @@ def test_a_mailbox_comes_back_byte_for_byte_as_of_each_point(mailbox: Mailbox, t
 
     copies.restored(second.snapshot)
     assert sum(name.endswith(":2,S") for name in os.listdir(tmp_path / second.snapshot / "INBOX/cur")) == 3
+
+
+def test_a_folder_that_is_no_longer_listed_is_doubtful_unless_it_came_under_another_name(tmp_path: Path) -> None:
+    copies = Copies(tmp_path)
+    with dovecot() as mailbox:
+        mailbox.deliver("INBOX", *map(message, range(30)))
+        mailbox.deliver("Archive", *map(message, range(12)))
+        assert copies.run(mailbox).files == 42
+        with mailbox.client() as client:
+            client.rename("Archive", "Kept")
+        renamed = copies.run(mailbox)
+        assert (renamed.files, "no longer lists the folder Archive" in renamed.warnings[-1]) == (42, True), renamed
+        assert renamed.doubt == ""
+        left_out = copies.run(mailbox, leave_out="Kept")
+        assert (left_out.warnings, left_out.doubt) == ((), ""), "that is a decision of people"
+        assert copies.run(mailbox).files == 42
+        with mailbox.client() as client:
+            client.delete("Kept")
+        lost = copies.run(mailbox)
+        assert lost.doubt == "its server no longer lists folders that had 12 messages", lost

@@ -98,6 +98,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
         assert (asked.present, asked.text.endswith(" answered")) == (True, True), asked.text
     result = dump(source, copy)
     assert result.verdict is Verdict.WARNINGS, result.error
+    assert (result.tables, result.rows) == (len(ROWS), sum(ROWS.values()))
     assert [each.partition(": ")[2][:12] for each in result.warnings] == ["old (MyISAM)", "the server l"]
     files = copy / "points" / POINT
     assert sorted(os.listdir(files)) == ["database.sql", "globals.sql"]

@@ -73,6 +73,10 @@ def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path
     assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 2, size, size)
     assert file.stat().st_size <= seen[-1].bytes_done <= size
     assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        counted = [cursor.execute(f'SELECT count(*) FROM "{each}"').fetchone()[0] for each in tables]
+    assert (result.tables, result.rows) == (len(tables), sum(counted))
     pg_restore = find_postgresql_program("pg_restore")
     sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
     assert sql.stdout.count(b"x" * 100) == 1000

@@ -100,6 +100,7 @@ def test_the_copy_has_the_tables_of_the_source_row_by_row(shop: Path, tmp_path: 
     copy = tmp_path / f"copy/points/{POINT}/database.sqlite"
     assert rows_of(copy) == rows_of(shop)
     assert (result.files, result.size) == (1, copy.stat().st_size)
+    assert (result.tables, result.rows) == (3, sum(map(len, rows_of(shop).values())))
     assert dumps_in(tmp_path / "copy") == [POINT]
     assert os.listdir(copy.parent) == ["database.sqlite"], "no journal lies beside it"
     assert not [*(tmp_path / "staging").rglob("database*")]
