@@ -95,11 +95,12 @@ def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
     return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
 
 
-def check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
-    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other."""
+def check_folder(account: Any, field: str, folder: str, roots: Collection[Path], real: Path | None = None) -> None:
+    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other. `real`: where
+    links lead, if that was looked at already."""
     if account.has_perm(ANY_FOLDER):
         return
-    for path in (Path(os.path.normpath(folder)), Path(folder).resolve()):  # where links lead as well
+    for path in (Path(os.path.normpath(folder)), real or Path(folder).resolve()):  # where links lead as well
         if not any(root == path or root in path.parents for root in roots):
             allowed = ", ".join(map(str, roots))
             raise ValidationError(

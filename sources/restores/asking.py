@@ -44,6 +44,8 @@ class Restores(Service[Restore]):
     """A restore is asked for, and then runs; it is not edited."""
 
     model, declaration = Restore, declarations.Restore
+    place = ""
+    """Where on this host the row that was checked last is restored to, as `_check_target` has it."""
 
     def values(self, row: Restore) -> dict[str, Any]:
         return {
@@ -64,7 +66,7 @@ class Restores(Service[Restore]):
             raise ValidationError({"source": str(error)}) from None
         for name in ("paths", "to", "target", "overwrite"):
             setattr(row, name, wish[name])
-        self._check_target(row)
+        self.place = self._check_target(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
             row.point, points = choose(row.assignment, wish["at"], row.asked_at, wish["repository"])
@@ -80,11 +82,8 @@ class Restores(Service[Restore]):
     def write(self, row: Restore, changed: set[str] | None) -> list[str]:
         row.save()
         title = f"{row} to {describe_target(row)}"
-        backlog.enqueue(
-            KIND,
-            [(str(row.pk), {"restore": row.pk, "source": row.assignment.source_id, "title": title})],
-            now=row.asked_at,
-        )
+        facts = {"restore": row.pk, "source": row.assignment.source_id, "title": title, "place": self.place}
+        backlog.enqueue(KIND, [(str(row.pk), facts)], now=row.asked_at)
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)
         row.record_id = record.first()
         row.save(update_fields=["record_id"])
@@ -100,8 +99,10 @@ class Restores(Service[Restore]):
             )
         return source
 
-    def _check_target(self, row: Restore) -> None:
-        """Raises: ValidationError for what this account, or any restore, may not write to."""
+    def _check_target(self, row: Restore) -> str:
+        """Returns where that is on this host, as links lead now: the folder; of a source its path; of a new database
+        file the folder that gets it; empty: not here. Raises: ValidationError for what this account, or any restore,
+        may not write to."""
         source = row.assignment.source
         is_database, is_file = RULES[source.kind].is_database, source.kind == SourceKind.SQLITE
         if (row.to == To.DATABASE) is not is_database and row.to != To.FOLDER:
@@ -115,10 +116,11 @@ class Restores(Service[Restore]):
             raise ValidationError({"target": "a database is never restored over the old one; name a new one"})
         folder = row.target if row.to == To.FOLDER else source.path if source.kind in ON_THIS_HOST else ""
         if not folder:
-            return
-        if row.to == To.DATABASE:
-            folder = str(Path(folder).with_name(row.target))
-        for form in (Path(folder), Path(folder).resolve()):
+            return ""
+        within = Path(folder).parent if row.to == To.DATABASE else Path(folder)
+        place, below = within.resolve(), "" if row.to == To.FOLDER else row.target
+        folder = str(within / below)
+        for form in (Path(folder), place / below):
             ours = [
                 settings.VAR_DIR,
                 *(Path(each) for each in Repository.objects.filter(remote={}).values_list("location", flat=True)),
@@ -126,7 +128,8 @@ class Restores(Service[Restore]):
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
-            reach.check_folder(self.account, "target", folder, settings.FOLDERS)
+            reach.check_folder(self.account, "target", folder, settings.FOLDERS, place / below)
+        return str(place)
 
 
 def end_cancelled() -> int:

@@ -40,7 +40,7 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
     Raises: what `restoring.restore` does.
     """
     if source.kind == "local":
-        folder = Path(source.path) / wish.target
+        folder = Path(source.path) / wish.target  # whose path has no link in it, or the restore is refused
         if not Path(source.path).is_dir():
             raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
         return restoring.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)

@@ -131,4 +131,4 @@ def _fetch(repository: Repository, wish: Wish) -> Report:
 
 def _scratch() -> "tempfile.TemporaryDirectory[str]":
     Path(settings.VAR_DIR).mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(dir=settings.VAR_DIR, prefix="download-")
+    return tempfile.TemporaryDirectory(dir=Path(settings.VAR_DIR).resolve(), prefix="download-")

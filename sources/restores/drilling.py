@@ -21,6 +21,7 @@ from sources.engines.limits import Space
 from sources.restores import loading, mariadb, postgresql, sqlite
 from sources.restores.scratch import Database, Scratch
 from sources.storage import restoring, runs
+from sources.storage.beneath import Beneath
 from sources.storage.checking import GONE
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
@@ -122,13 +123,14 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
 def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: Drilled) -> list[str]:
     """Count what came back. Returns what did not, or otherwise."""
     wrong = []
-    for entry in entries:
-        if entry.kind == "folder":
-            continue
-        done.files, done.size = done.files + 1, done.size + entry.size
-        found = differs(entry, folder, thorough=True, alive=store.go_on)
-        if found in (Kept.MISSING, Kept.OTHER):
-            wrong.append(f"{entry.path}: {found.value} came back")
+    with Beneath.opened(folder) as opened_folder:
+        for entry in entries:
+            if entry.kind == "folder":
+                continue
+            done.files, done.size = done.files + 1, done.size + entry.size
+            found = differs(entry, opened_folder, thorough=True, alive=store.go_on)
+            if found in (Kept.MISSING, Kept.OTHER):
+                wrong.append(f"{entry.path}: {found.value} came back")
     return wrong
 
 
@@ -140,7 +142,7 @@ def _folder(parent: Path) -> Iterator[Path]:
         for left in parent.iterdir():
             with suppress(BlockingIOError, FileNotFoundError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 _remove(left)
-        folder = Path(tempfile.mkdtemp(dir=parent))
+        folder = Path(tempfile.mkdtemp(dir=parent.resolve()))
         lock = os.open(folder, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
     folder.chmod(0o711)  # the account of the scratch server passes through it

@@ -1,6 +1,6 @@
 """Queue `restores`: runs what was asked for, and notes what came of it. What was interrupted goes on."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,18 @@ def run_restore(run: Run) -> Outcome:
         writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
 
     decisions.doing("began", f"restoring {row} to {asking.describe_target(row)}", record=run.record)
-    wish = Wish(row.assignment.directory, row.point, Path(row.target), tuple(row.paths), overwrite=row.overwrite)
+    place = run.record.payload.get("place", "")
+    target = Path(place if place and row.to == To.FOLDER else row.target)
+    wish = Wish(row.assignment.directory, row.point, target, tuple(row.paths), overwrite=row.overwrite)
     source, repository = row.assignment.source, row.repository
     if repository is None:
         why = f"{REFUSED}the repository that held point {row.point} was deleted"
         return Cancelled(process.added(why, process.way_out(None, wish.assignment, row.point)))
     try:
         specification = None if row.to == To.FOLDER else specification_of(source)
+        if specification and place:
+            name = Path(source.path).name if row.to == To.DATABASE else ""
+            specification = replace(specification, path=str(Path(place) / name))
         loader = process.scratch_for(source.kind, needs_server=False) if row.to == To.DATABASE else None
         how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader}
         return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **how))

@@ -87,7 +87,7 @@ def create(
     )
     if exists != "0" and is_ours == "0":
         raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
-    with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
+    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             loading.files_in(tree, FILES)
         fetched = replace(wish, target=Path(scratch) / "dump", paths=FILES)

@@ -97,7 +97,7 @@ def create(
                 raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
             if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:
                 raise TargetFailed(f"another restore makes the database {name!r} at {source.name}")
-            with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
+            with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
                 fetched = replace(wish, target=Path(scratch) / "dump", paths=_files(wish, store, cache))
                 report = restoring.restore(fetched, store, cache, on_step)
                 if report.failed_files:

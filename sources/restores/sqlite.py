@@ -5,8 +5,8 @@ come from outside. Without Django.
 
 import json
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,7 +17,8 @@ from sources.engines.limits import Space
 from sources.engines.sqlite.engine import DATABASE, PROGRAM, judge
 from sources.restores import loading
 from sources.restores.scratch import Database, Scratch, ran
-from sources.storage import restoring
+from sources.storage import restoring, targets
+from sources.storage.beneath import PASS, Beneath, empty
 from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Store
 from sources.storage.trees import opened
@@ -44,30 +45,53 @@ def create(
     file = Path(source.path).with_name(wish.target.name)
     if not file.parent.is_dir():
         raise Refused(f"there is no directory {file.parent} here: is its volume mounted?")
-    if taken := next((name for end in BESIDE if os.path.lexists(name := f"{file}{end}")), None):
-        raise Refused(f"there is a file {taken} already; name one that is not there")
-    # the owner of that directory may put another one in the place of this, so its files are reached by its descriptor
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".restore-") as scratch, _opened(scratch) as directory:
-        with opened(store, wish.assignment, wish.point, cache) as tree:
-            loading.files_in(tree, FILES)
-        fetched = replace(wish, target=Path(scratch) / "dump", paths=FILES)
-        report = restoring.restore(fetched, store, cache, on_step)
-        if report.failed_files:
-            return report
-        whole = f"dump/{DATABASE}"
-        with _opened(whole, os.O_RDONLY | os.O_NONBLOCK, directory) as descriptor:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise TargetFailed(f"{DATABASE} did not come back as a file")
-            like = os.stat(source.path if os.path.exists(source.path) else file.parent)
-            if os.geteuid() == 0:
-                os.fchown(descriptor, like.st_uid, like.st_gid)
-            os.fchmod(descriptor, like.st_mode & 0o666)
-            os.fsync(descriptor)
-        try:
-            os.link(whole, file, src_dir_fd=directory, follow_symlinks=False)
-        except FileExistsError:
-            raise Refused(f"there is a file {file} already; name one that is not there") from None
+    with opened(store, wish.assignment, wish.point, cache) as tree:
+        loading.files_in(tree, FILES)
+    with targets.opened(file.parent) as home:
+        if taken := next((each for end in BESIDE if home.exists(os.fsencode(each := f"{file.name}{end}"))), None):
+            raise Refused(f"there is a file {file.with_name(taken)} already; name one that is not there")
+        with _scratch_in(home) as scratch:
+            fetched = replace(wish, target=scratch.path / "dump", paths=FILES)
+            report = restoring.restore(fetched, store, cache, on_step)
+            if report.failed_files:
+                return report
+            _put(scratch, home, file, Path(source.path).name)
     return replace(report, target=f"{source.name}: {file}")
+
+
+@contextmanager
+def _scratch_in(home: Beneath) -> Iterator[Beneath]:
+    """A folder that is closed to all others. The owner of `home` may put another one in its place, so what is in it is
+    reached by its descriptor."""
+    name = f".restore-{secrets.token_hex(8)}"
+    os.mkdir(name, 0o700, dir_fd=home.descriptor)
+    with Beneath(os.open(name, PASS, dir_fd=home.descriptor), home.path / name) as scratch:
+        try:
+            yield scratch
+        finally:
+            empty(scratch.descriptor)
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=home.descriptor)
+
+
+def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
+    """Make the database that was restored `file` in `home`, for the account of the source's file there."""
+    whole, directory = scratch.at(f"dump/{DATABASE}".encode())
+    with scratch.read(f"dump/{DATABASE}".encode()) as descriptor:
+        like = os.fstat(home.descriptor)
+        with suppress(FileNotFoundError):
+            found = home.stat(os.fsencode(source))
+            like = found if stat.S_ISREG(found.st_mode) else like
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise TargetFailed(f"{DATABASE} did not come back as a file")
+        if os.geteuid() == 0:
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+        os.fchmod(descriptor, like.st_mode & 0o666)
+        os.fsync(descriptor)
+    try:
+        os.link(whole, file.name, src_dir_fd=directory, dst_dir_fd=home.descriptor, follow_symlinks=False)
+    except FileExistsError:
+        raise Refused(f"there is a file {file} already; name one that is not there") from None
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
@@ -94,12 +118,3 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     except RunEnded as error:
         return Database(wrong=[str(error)])
     return Database(tables, notes=found["unread"])
-
-
-@contextmanager
-def _opened(path: str, flags: int = os.O_DIRECTORY, directory: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_NOFOLLOW, dir_fd=directory)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

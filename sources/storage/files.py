@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from sources.storage.beneath import READ, Beneath
 from sources.storage.manifests import Entry
 
 COARSE = 2 * 10**9
@@ -39,7 +40,12 @@ class Kept(Enum):
 
 def path_in(folder: Path, path: str) -> bytes:
     """Where rclone puts a path of a manifest below a folder of this host."""
-    return os.path.join(os.fsencode(folder), os.fsencode(raw(path)))
+    return os.path.join(os.fsencode(folder), relative(path))
+
+
+def relative(path: str) -> bytes:
+    """The same, from that folder on."""
+    return os.fsencode(raw(path))
 
 
 def raw(path: str) -> str:
@@ -52,57 +58,56 @@ def is_inside(path: str, folder: str) -> bool:
     return path != folder and (not folder or path.startswith(folder + "/"))
 
 
-def differs(entry: Entry, folder: Path, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
-    """What there is of a file or link below `folder`.
+def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
+    """What there is of a file or link below `folder`. What is behind a link is not there.
 
     A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case. `alive`
     is called now and then meanwhile.
     """
-    path = path_in(folder, entry.path)
     try:
-        found = os.lstat(path)
+        name, above = folder.at(relative(entry.path))
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return Kept.MISSING
     if entry.kind == "link":
-        return Kept.SAME if stat.S_ISLNK(found.st_mode) and os.readlink(path) == _target(entry) else Kept.OTHER
+        is_link = stat.S_ISLNK(found.st_mode)
+        return Kept.SAME if is_link and os.readlink(name, dir_fd=above) == target_of(entry) else Kept.OTHER
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
         return Kept.OTHER
     is_as_old = is_time_of(entry, found.st_mtime_ns)
     if entry.digest and (thorough or not is_as_old):
-        return Kept.SAME if digest_of(path, alive) == entry.digest else Kept.OTHER
+        return Kept.SAME if digest_of(name, alive, above) == entry.digest else Kept.OTHER
     return Kept.SAME if is_as_old else Kept.UNSURE
 
 
-def digest_of(path: bytes, alive: Callable[[], None] = lambda: None) -> str:
-    """SHA-256 in hex of a regular file. A link in its place is refused; a pipe is taken for empty, not waited for."""
+def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int | None = None) -> str:
+    """SHA-256 in hex of a regular file; `folder`: the descriptor of the one that holds it. A link in its place is
+    refused; a pipe is taken for empty, not waited for."""
     digest = hashlib.sha256()
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+    with open(os.open(path, READ, dir_fd=folder), "rb", buffering=0) as file:
         while chunk := file.read(READ_BYTES):
             digest.update(chunk)
             alive()
     return digest.hexdigest()
 
 
-def put_attributes(entry: Entry, path: bytes) -> list[str]:
-    """Set mode and time of a file or folder. Returns what could not be set, as sentences."""
+def put_attributes(entry: Entry, descriptor: int) -> list[str]:
+    """Set mode and time of an open file or folder. Returns what could not be set, as sentences."""
     not_set = []
     if entry.mode is not None:
         try:
-            os.chmod(path, entry.mode & PERMISSIONS)
+            os.fchmod(descriptor, entry.mode & PERMISSIONS)
         except OSError as error:
             not_set.append(f"{entry.path}: mode {entry.mode:o} was not set: {error.strerror}")
         if entry.mode & (stat.S_ISUID | stat.S_ISGID) and entry.kind == "file":
             not_set.append(f"{entry.path}: runs as its caller and not as its owner, since owners are not restored")
-    return not_set + _put_time(entry, path)
-
-
-def put_link(entry: Entry, path: bytes) -> list[str]:
-    """Make a link. Returns what could not be done, as sentences."""
-    try:
-        os.symlink(_target(entry), path)
-    except OSError as error:
-        return [f"{entry.path}: the link to {entry.target} was not made: {error.strerror}"]
-    return _put_time(entry, path)
+    if entry.modified:
+        try:
+            at = nanoseconds(entry.modified)
+            os.utime(descriptor, ns=(at, at))
+        except (OSError, ValueError, OverflowError) as error:
+            not_set.append(f"{entry.path}: time {entry.modified} was not set: {error}")
+    return not_set
 
 
 def is_same_time(found: int, wanted: int) -> bool:
@@ -127,17 +132,8 @@ def nanoseconds(written: str) -> int:
     return seconds * 10**9 + int(((fraction or "") + "0" * 9)[:9])
 
 
-def _put_time(entry: Entry, path: bytes) -> list[str]:
-    if entry.modified:
-        try:
-            at = nanoseconds(entry.modified)
-            os.utime(path, ns=(at, at), follow_symlinks=False)
-        except (OSError, ValueError, OverflowError, NotImplementedError) as error:
-            return [f"{entry.path}: time {entry.modified} was not set: {error}"]
-    return []
-
-
-def _target(entry: Entry) -> bytes:
+def target_of(entry: Entry) -> bytes:
+    """Where a link leads."""
     with suppress(UnicodeEncodeError):
         return os.fsencode(entry.target)
     return entry.target.encode("utf-8", "surrogatepass")

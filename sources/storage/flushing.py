@@ -59,7 +59,7 @@ def _flush(folder: Path, since: Collection[int]) -> None:
     if not (libc := _libc()):
         os.sync()
         return
-    opened = os.open(folder, os.O_RDONLY)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         device = os.fstat(opened).st_dev
         for each in (*(each for each in since if os.fstat(each).st_dev == device), opened):

@@ -207,7 +207,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
     """One into the target; several each into a folder of its own in there."""
     zone, now = local_zone(), datetime.now(UTC)
     assignments = assignments_in(store, options["source"])
-    failed, target = 0, options["to"].absolute()
+    failed, target = 0, options["to"].resolve()
     for folder, title in assignments.items():
         point, points = "", runs.points(store, folder)
         try:

@@ -1,23 +1,36 @@
 """Restores a point, or paths of it, into a folder of this host. Without Django: `recover` has no database.
 
-Files are copied by rclone into a folder of their own in the target, `.restore-<point>.unfinished`, compared with the
-manifest there, and only then renamed to their places. So a file that is there is whole, an interrupted restore goes on
-where it was, and what lay in the target is never written over unless that was asked for. Modes, times, links and
-folders come from the manifest.
+Files are copied by rclone into a folder of their own in the target, `.restore-<point>.<digits>.unfinished`, compared
+with the manifest there, and only then renamed to their places. So a file that is there is whole, an interrupted restore
+goes on where it was, and what lay in the target is never written over unless that was asked for. Modes, times, links
+and folders come from the manifest.
+
+The target is opened once, and no link is followed, neither in its path nor below it (`beneath.py`): its owner may
+change it meanwhile.
 
 It takes no lock. A run may replace a file between a look at the repository and the copy, retention may move it: a file
 that does not come out as the manifest says is looked for again after a fresh look, a bounded number of times.
 """
 
 import os
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from sources.storage import targets
-from sources.storage.files import PERMISSIONS, Kept, differs, path_in, put_attributes, put_link
+from sources.storage.beneath import LIST, Beneath, Staging
+from sources.storage.files import (
+    PERMISSIONS,
+    Kept,
+    differs,
+    nanoseconds,
+    put_attributes,
+    relative,
+    target_of,
+)
 from sources.storage.flushing import flush
 from sources.storage.manifests import Entry
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish, by_place, check_point
@@ -30,6 +43,8 @@ WAIT_SECONDS = 0.5
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
+CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
+"""What the system says of a place that is not as it was."""
 ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
@@ -59,39 +74,52 @@ def restore_to_stay(
 
 
 class _Restore(Restoring):
+    target: Beneath
+    staging: Staging
+
     def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
-        self.target = Path(os.path.abspath(wish.target))
-        super().__init__(wish, store, tree, str(self.target), on_step)
-        self.staging = self.target / f".restore-{wish.point}.unfinished"
+        self.path = Path(os.path.abspath(wish.target))
+        super().__init__(wish, store, tree, str(self.path), on_step)
         self._made = {""}
         self._say_at = float("-inf")
 
     def run(self) -> Report:
-        targets.check(self.target, self.store.location, self.tree)
-        self._compare()
+        targets.check(self.path, self.store.location, self.tree)
+        try:
+            with targets.opened(self.path) as self.target:
+                self._compare(self.target)
+        except FileNotFoundError:
+            self._compare(None)
         if self.wish.dry_run:
             return self.report
-        targets.check_room(self.target, self.size)
+        targets.check_room(self.path, self.size)
         self.report.files = self.report.size = self.report.replaced = 0
-        self.target.mkdir(parents=True, exist_ok=True)
-        self.staging.mkdir(mode=0o700, exist_ok=True)
+        with targets.opened(self.path, make=True) as self.target:
+            self.staging, is_done = Staging(self.target, f".restore-{self.wish.point}"), False
+            self.store = replace(self.store, inherited=(*self.store.inherited, *self.staging.inherited))
+            try:
+                self._restore()
+                is_done = True
+            finally:
+                self.staging.close(remove=is_done)
+        return self.report
+
+    def _restore(self) -> None:
         wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not Kept.SAME)
         while batch := list(islice(wanted, BATCH_FILES)):
             self._copy(batch)
         for entry in self.entries("link"):
             self._link(entry)
         self._finish_folders()
-        shutil.rmtree(self.staging)
-        return self.report
 
-    def _compare(self) -> None:
+    def _compare(self, target: Beneath | None) -> None:
         """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
         collisions, expected = 0, set()
-        is_empty = not self.target.is_dir() or not os.listdir(self.target)
+        is_empty = target is None or not target.names()
         for entry in self.entries("file", "link"):
             state = Kept.MISSING if is_empty else self._state_of(entry)
             if not is_empty and not self.wish.overwrite:
-                expected.add(path_in(self.target, entry.path))
+                expected.add(relative(entry.path))
             if state is Kept.SAME:
                 self.report.present += 1
                 continue
@@ -104,18 +132,18 @@ class _Restore(Restoring):
                 self.files, self.size = self.files + 1, self.size + entry.size
         self.report.folders = sum(1 for _ in self.entries("folder"))
         self.report.replaced = collisions
-        if is_empty or self.wish.overwrite or self.wish.dry_run:
+        if target is None or is_empty or self.wish.overwrite or self.wish.dry_run:
             return
         if collisions:
             names = ", ".join(self.report.collisions[:SHOWN]) + (", …" if collisions > SHOWN else "")
             files = "1 file that differs" if collisions == 1 else f"{collisions:,} files that differ"
             raise Refused(
-                f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
+                f"{self.path} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
                 "replace what differs"
             )
-        if not self.wish.among and (foreign := targets.foreign(self.target, self.staging, expected, self.ask)):
+        if not self.wish.among and (foreign := targets.foreign(target, expected, self.ask)):
             raise Refused(
-                f"{self.target} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
+                f"{self.path} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
             )
 
@@ -130,7 +158,7 @@ class _Restore(Restoring):
             failed_before, places = trouble, self.places(left)
             for place, paths in by_place(places).items():
                 try:
-                    self.fetch(place, str(self.staging), paths)
+                    self.fetch(place, self.staging.outside, paths)
                 except StorageFailed as error:
                     trouble = error
             doubtful = self._take(left, by_size=False)
@@ -158,37 +186,47 @@ class _Restore(Restoring):
         doubtful = False
         for entry in list(left.values()):
             self.ask()
-            staged = path_in(self.staging, entry.path)
-            match differs(entry, self.staging, thorough=True, alive=self.ask):
+            match differs(entry, self.staging.files, thorough=True, alive=self.ask):
                 case Kept.MISSING:
                     continue
                 case Kept.UNSURE if not by_size:
                     doubtful = True
                     continue
                 case Kept.OTHER:
-                    os.unlink(staged)
+                    self.staging.files.unlink(relative(entry.path))
                     continue
             del left[entry.path]
-            self._place(entry, staged)
+            self._place(entry)
             self.count(entry)
             self.say(self.done_files, self.done_size)
         return doubtful
 
-    def _place(self, entry: Entry, staged: bytes) -> None:
-        home = path_in(self.target, entry.path)
-        if self._make_room(entry, home):
-            self._note(put_attributes(entry, staged))
-            os.rename(staged, home)
-            self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+    def _place(self, entry: Entry) -> None:
+        home = relative(entry.path)
+        with self._unless_changed(entry):
+            if self._make_room(entry, home):
+                with self.staging.files.read(home) as staged:
+                    self.staging.give(staged, home)
+                    self._note(put_attributes(entry, staged))
+                self.staging.put(home, home)
+                self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+
+    @contextmanager
+    def _unless_changed(self, entry: Entry) -> Iterator[None]:
+        """An entry whose place another one has changed meanwhile is one that failed, and the rest goes on."""
+        try:
+            yield
+        except CHANGED as error:
+            self.fail(entry.path, f"another one has changed its folder meanwhile ({error.strerror})")
 
     def _make_room(self, entry: Entry, home: bytes) -> bool:
         """Make the folders above; clear what is to be replaced. Returns whether it can be put."""
         if not self._make_folder(entry, entry.path.rpartition("/")[0]):
             return False
-        if os.path.lexists(home):
+        if self.target.exists(home):
             if not self.wish.overwrite:
                 return self.fail(entry.path, "a file of that name appeared meanwhile")
-            if os.path.isdir(home) and not os.path.islink(home):
+            if self.target.is_folder(home):
                 return self.fail(entry.path, "there is a folder of that name")
             self.report.replaced += 1
         return True
@@ -199,32 +237,47 @@ class _Restore(Restoring):
             return True
         if not self._make_folder(entry, path.rpartition("/")[0]):
             return False
-        folder = path_in(self.target, path)
-        if os.path.islink(folder) or not os.path.isdir(folder):
-            if os.path.lexists(folder):
+        folder = relative(path)
+        if not self.target.is_folder(folder):
+            if self.target.exists(folder):
                 if not self.wish.overwrite:
-                    return self.fail(entry.path, f"{os.fsdecode(folder)} is no folder")
-                os.unlink(folder)
+                    return self.fail(entry.path, f"{self.path / os.fsdecode(folder)} is no folder")
+                self.target.unlink(folder)
             known = self.tree.entry(path)
             # for us until it is finished, and never for more than it is for in the end
-            os.mkdir(folder, 0o777 if known is None or known.mode is None else known.mode & PERMISSIONS | 0o700)
+            mode = 0o777 if known is None or known.mode is None else known.mode & PERMISSIONS | 0o700
+            self.staging.make_folder(folder, mode)
         self._made.add(path)
         return True
 
     def _link(self, entry: Entry) -> None:
-        home = path_in(self.target, entry.path)
-        if self._state_of(entry) is not Kept.SAME and self._make_room(entry, home):
-            if os.path.lexists(home):
-                os.unlink(home)
-            self._note(put_link(entry, home))
+        home, time = relative(entry.path), None
+        with suppress(ValueError, OverflowError):
+            time = nanoseconds(entry.modified) if entry.modified else None
+        with self._unless_changed(entry):
+            if self._state_of(entry) is Kept.SAME or not self._make_room(entry, home):
+                return
+            try:
+                self.staging.make_link(home, target_of(entry), time)
+            except OSError as error:
+                if isinstance(error, CHANGED):
+                    raise
+                self._note([f"{entry.path}: the link to {entry.target} was not made: {error.strerror}"])
             self.report.files += 1
 
     def _finish_folders(self) -> None:
         """Make those that hold nothing; the times of all, the innermost first."""
         folders = list(self.entries("folder"))
-        made = [entry for entry in folders if self._make_folder(entry, entry.path)]
+        made = list[Entry]()
+        for entry in folders:
+            with self._unless_changed(entry):
+                made += [entry] if self._make_folder(entry, entry.path) else []
         for entry in reversed(made):
-            self._note(put_attributes(entry, path_in(self.target, entry.path)))
+            try:
+                with self.target.read(relative(entry.path), LIST) as folder:
+                    self._note(put_attributes(entry, folder))
+            except OSError as error:
+                self._note([f"{entry.path}: mode and time were not set: {error.strerror}"])
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

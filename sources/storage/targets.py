@@ -2,46 +2,59 @@
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from sources.storage.beneath import STAGING, Beneath, LinkOnTheWay
 from sources.storage.location import Location
 from sources.storage.places import Refused
 from sources.storage.trees import Tree
 
 
+def opened(folder: Path, *, make: bool = False) -> Beneath:
+    """The target, open. `make` what is missing of it. Raises: Refused where a link is on the way to it; OSError."""
+    try:
+        return Beneath.opened(folder, make=make)
+    except LinkOnTheWay as error:
+        raise Refused(f"{error}; name a folder") from None
+
+
 def check(folder: Path, location: Location, tree: Tree) -> None:
-    """Raises: Refused for a folder that cannot be written, or in which the restore would write into its repository."""
-    directory, target = location.directory, os.path.realpath(folder)
+    """Raises: Refused for a folder that cannot be written, one that a link leads to, or one in which the restore would
+    write into its repository."""
+    directory = location.directory
     if directory is not None:
-        real = os.path.realpath(directory)
-        if Path(target).is_relative_to(real):
+        real = Path(os.path.realpath(directory))
+        if folder.is_relative_to(real):
             raise Refused(f"{folder} lies in the repository {directory}; name a folder outside of it")
-        if Path(real).is_relative_to(target):
-            inside = os.path.relpath(real, target)
+        if real.is_relative_to(folder):
+            inside = os.path.relpath(real, folder)
             if any(True for _ in tree.below(inside)):
                 raise Refused(f"this would write into the repository {directory}; name another folder")
-    existing = _existing(Path(target))
-    if not existing.is_dir():
-        raise Refused(f"{existing} is not a directory; name a folder")
+    existing = _existing(folder)
     try:
-        with tempfile.TemporaryFile(dir=existing):
+        with opened(existing) as there, tempfile.TemporaryFile(dir=there.outside):
             pass
     except OSError as error:
         raise Refused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
 
 
-def foreign(target: Path, staging: Path, expected: set[bytes], ask: Callable[[], None]) -> str | None:
+def foreign(target: Beneath, expected: set[bytes], ask: Callable[[], None]) -> str | None:
     """A file in the target that this restore would not put there."""
-    for folder, names, files in os.walk(os.fsencode(target)):
+    for folder, names, files, above in os.fwalk(b".", dir_fd=target.descriptor):
         ask()
-        if folder == os.fsencode(target):
-            names[:] = [each for each in names if each != os.fsencode(staging.name)]
-        for name in (*files, *(each for each in names if os.path.islink(os.path.join(folder, each)))):
-            if os.path.join(folder, name) not in expected:
-                return os.fsdecode(os.path.relpath(os.path.join(folder, name), os.fsencode(target)))
+        if folder == b".":
+            names[:] = [each for each in names if not STAGING.fullmatch(os.fsdecode(each))]
+        for name in (*files, *(each for each in names if _is_link(each, above))):
+            if (path := os.path.normpath(os.path.join(folder, name))) not in expected:
+                return os.fsdecode(path)
     return None
+
+
+def _is_link(name: bytes, above: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
 
 
 def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:

@@ -65,7 +65,7 @@ class Command(VerbCommand):
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return
             point, points = asking.choose(assignment, options["at"], now, options["repository"])
-            target = Path(options["to"]).absolute()
+            target = Path(options["to"]).resolve()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),
                 overwrite=options["overwrite"], dry_run=options["dry_run"],

@@ -96,13 +96,14 @@ class Patience:
 @dataclass(frozen=True)
 class Restic:
     """restic with a repository. `stall_timeout` and `grace` in seconds, as `Command` has them. `second`: another
-    repository, which it copies from."""
+    repository, which it copies from. `inherited`: descriptors that it keeps open."""
 
     location: Location = field(repr=False)
     stop: StopSignal
     stall_timeout: float = math.inf
     grace: float = 4.0
     second: Location | None = field(default=None, repr=False)
+    inherited: tuple[int, ...] = ()
 
     @property
     def _secrets(self) -> tuple[str, ...]:
@@ -182,6 +183,7 @@ class Restic:
             stall_timeout=self.stall_timeout,
             grace=self.grace,
             polite_signal=signal.SIGINT,
+            inherited=self.inherited,
             directory=directory,
             longest_line=LONGEST_LINE,
         )

@@ -42,7 +42,7 @@ class ResticStore(Store):
 
     @property
     def restic(self) -> Restic:
-        return Restic(self.location, self.stop, self.stall_timeout, self.grace)
+        return Restic(self.location, self.stop, self.stall_timeout, self.grace, inherited=self.inherited)
 
     def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
         """Make restic's repository where none of ours is yet: a place that says whose it is has one, or has lost it.
@@ -171,15 +171,16 @@ class ResticStore(Store):
 
 
 def _take_over(incoming: str, target: str) -> None:
-    """Put files and links where they belong, by names that manifests can have."""
-    for folder, names, files in os.walk(os.fsencode(incoming)):
-        links = [each for each in names if os.path.islink(os.path.join(folder, each))]
+    """Put files where they belong, by names that manifests can have. A link would have another folder of that name in
+    a manifest lead out of `target`; links are made of what manifests say."""
+    for folder, _, files in os.walk(os.fsencode(incoming)):
         relative = _named(os.path.relpath(folder, os.fsencode(incoming)))
         home = os.path.normpath(os.path.join(os.fsencode(target), relative))
         os.makedirs(home, mode=0o700, exist_ok=True)
         os.chmod(folder, 0o700)  # it may have come as read-only
-        for name in (*files, *links):
-            os.replace(os.path.join(folder, name), os.path.join(home, _named(name)))
+        for name in files:
+            if not os.path.islink(each := os.path.join(folder, name)):
+                os.replace(each, os.path.join(home, _named(name)))
 
 
 def _named(name: bytes) -> bytes:

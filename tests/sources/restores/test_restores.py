@@ -70,6 +70,32 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
     assert list(log) == ["asked for", "began", "succeeded"]
 
 
+def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path) -> None:
+    """Who may write to a folder above it puts a link there afterwards, or asks for a link in the source."""
+    allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
+    for each in (allowed / "real", elsewhere):
+        each.mkdir(parents=True)
+    (allowed / "link").symlink_to(allowed / "real")
+    assert ask(target=str(allowed / "link/to"), paths=["docs/a"]).status_code == 201
+    (allowed / "link").unlink()
+    (allowed / "link").symlink_to(elsewhere)
+    assert work().outcome == "succeeded"
+    assert (allowed / "real/to/docs/a").exists()
+
+    assert ask(target=str(allowed / "real/next"), paths=["docs/a"]).status_code == 201
+    (allowed / "real").rename(allowed / "kept")
+    (allowed / "real").symlink_to(elsewhere)
+    restore = work()
+    assert (restore.outcome, "real is a link" in restore.error) == ("failed", True)
+
+    Source.objects.update(kind="local", path=str(allowed / "kept"))
+    (allowed / "kept/in").symlink_to(elsewhere)
+    assert ask(to="source", target="in/it", paths=["docs/a"]).status_code == 201
+    restore = work()
+    assert (restore.outcome, "in is a link" in restore.error) == ("failed", True)
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_restore_that_is_cancelled_while_it_waits_is_under_way_no_more(built: Built, tmp_path: Path) -> None:
     for name in ("one", "two"):
         ask(target=str(tmp_path / "allowed" / name))
@@ -147,7 +173,7 @@ def test_a_killed_worker_leaves_a_restore_that_the_next_one_ends(built: Built, t
     point = built.back_up()
     assert ask(target=str(to)).status_code == 201
     with worker_process("restores", tmp_path, BACKUPSCHED_VAR=str(tmp_path / "var")):
-        eventually((to / f".restore-{point}.unfinished").exists)
+        eventually(lambda: list(to.glob(f".restore-{point}.*.unfinished")))
     assert picture(to) != picture(built.source)
 
     rescuing.rescue(now=database_clock() + timedelta(hours=1))
