@@ -23,6 +23,7 @@ from sources.models import Assignment, Repository
 from sources.processes import runner
 from sources.processes.orders import LONGEST_ANSWER
 from sources.processes.programs import ProgramMissing, rclone_version
+from sources.processes.rows import row_of
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import directories, layout, remotes
@@ -210,9 +211,7 @@ def give_order(
     answers = []
 
     def on_line(line: str) -> None:
-        try:
-            found = json.loads(line)
-        except ValueError:  # a warning, or the end of a traceback
+        if (found := row_of(line)) is None:  # a warning, or the end of a traceback
             return
         if "answer" in found:
             answers.append(found["answer"])

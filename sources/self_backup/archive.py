@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyrage
 
+from sources.processes.rows import row_of
 from sources.storage import layout
 
 FORMAT = 1
@@ -140,12 +141,15 @@ def opened(sealed: Path, identity: str) -> Iterator[tuple[About, tarfile.TarFile
 def _about(tar: tarfile.TarFile, sealed: Path) -> About:
     try:
         found = tar.extractfile(ABOUT)
-        row = json.loads(found.read()) if found else {}
-    except (KeyError, ValueError):
+        row = (row_of(found.read()) if found else None) or {}
+    except KeyError:
         row = {}
     if row.get("format") != FORMAT:
         raise ArchiveDamaged(
             f"{sealed.name} has format {row.get('format')}, and {FORMAT} is read here: use the version of the "
             "scheduler that wrote it, or a newer one"
         )
-    return About(**row)
+    try:
+        return About(**row)
+    except TypeError:
+        raise ArchiveDamaged(f"{sealed.name} does not say whose it is: it is damaged, or not ours") from None

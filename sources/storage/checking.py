@@ -16,13 +16,13 @@ What is damaged is mended as far as its content is to be had elsewhere:
   that copy stands in for it.
 """
 
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sources.processes import rows
 from sources.storage import layout, manifests, runs
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.store import Store
@@ -297,4 +297,4 @@ def _total(store: Store, folder: str) -> int:
     """Bytes of all that lies in a folder."""
     lines: list[str] = []
     store.run("size", "--json", store.location.at(folder), on_line=lines.append)
-    return int(json.loads("".join(lines))["bytes"])
+    return rows.number(rows.row_of("".join(lines)) or {}, "bytes")

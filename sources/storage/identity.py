@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sources.processes.rows import row_of
 from sources.storage import layout
 from sources.storage.location import RCLONE
 from sources.storage.store import Store
@@ -50,20 +51,19 @@ def read(store: Store) -> Identity | None:
         file = Path(scratch) / layout.REPOSITORY
         if not store.fetch(layout.REPOSITORY, file):
             return None
-        try:
-            found = json.loads(file.read_bytes())
-            version = found["layout"]
-        except (ValueError, TypeError, KeyError):
-            raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}") from None
+        found = row_of(file.read_bytes())
+    if found is None or "layout" not in found:
+        raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
+    version = found["layout"]
     if version != layout.VERSION:
         raise Refused(
-            f"it has layout version {version!r}, and {layout.VERSION} is read here: use the version of the scheduler "
-            "that wrote it, or a newer one, or name another place"
+            f"it has layout version {version!r:.50}, and {layout.VERSION} is read here: use the version of the "
+            "scheduler that wrote it, or a newer one, or name another place"
         )
-    try:
-        return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
-    except KeyError as error:
-        raise Unreadable(f"its {layout.REPOSITORY} lacks {error}: {DAMAGED}") from None
+    for name, sample in asdict(Identity("", "")).items():
+        if type(found.get(name)) is not type(sample):
+            raise Unreadable(f"its {layout.REPOSITORY} lacks {name!r}: {DAMAGED}")
+    return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:

@@ -256,20 +256,25 @@ def _entry(row: dict[str, Any], file: Path) -> Entry:
     """Of what each reader may trust: types, numbers that databases take, a path that stays in its folder."""
     try:
         entry = Entry(**row)
-        is_right = (
-            str is type(entry.path) is type(entry.modified) is type(entry.target) is type(entry.digest_from)
-            and (entry.digest is None or type(entry.digest) is str)
-            and entry.kind in KINDS
-            and type(entry.size) is int
-            and abs(entry.size) < LARGEST
-            and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
-            and not LEADS_ELSEWHERE.search(entry.path)
-        )
+        is_right = is_sound(entry)
     except TypeError:
         is_right = False
     if not is_right:
         raise ManifestDamaged(f"manifest {file.name} holds an entry that is none: {row!r:.200}")
     return entry
+
+
+def is_sound(entry: Entry) -> bool:
+    """Whether readers take an entry; so nothing else may be written."""
+    return (
+        str is type(entry.path) is type(entry.modified) is type(entry.target) is type(entry.digest_from)
+        and (entry.digest is None or type(entry.digest) is str)
+        and entry.kind in KINDS
+        and type(entry.size) is int
+        and abs(entry.size) < LARGEST
+        and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
+        and not LEADS_ELSEWHERE.search(entry.path)
+    )
 
 
 def _header(line: bytes, file: Path) -> Header:

@@ -1,6 +1,5 @@
 """rclone at work on a repository: started, watched, its errors in words."""
 
-import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 from delivery.redaction import redacted
 from sources.processes import runner
 from sources.processes.programs import find_rclone
+from sources.processes.rows import row_of, text
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 from sources.storage.servers import in_words, reached
@@ -150,8 +150,5 @@ def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool
 
 def _message(line: str) -> tuple[str, str]:
     """An error of rclone, and the path of the file that it is about; empty: none."""
-    try:
-        row = json.loads(line)
-        return in_words(str(row.get("msg", "")).strip()), str(row.get("object", ""))
-    except ValueError:
-        return line.strip(), ""
+    row = row_of(line)
+    return (line.strip(), "") if row is None else (in_words(text(row, "msg").strip()), text(row, "object"))

@@ -1,6 +1,5 @@
 """Reads and changes what lies in a repository, by rclone. Paths are relative to the folder of all assignments."""
 
-import json
 import os
 import re
 import secrets
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sources.processes.rows import number, row_of
 from sources.storage import layout
 from sources.storage.files import rows_below
 from sources.storage.flushing import flush
@@ -96,9 +96,8 @@ class Store(Rclone):
 
         def take(line: str) -> None:
             nonlocal activity
-            if STATS in line:
-                stats = json.loads(line)["stats"]
-                activity = tuple(int(stats.get(each, 0)) for each in ("bytes", "checks", "transfers"))
+            if stats := _stats(line):
+                activity = tuple(number(stats, each) for each in ("bytes", "checks", "transfers"))
             elif digest := DIGEST.match(line):
                 digests[line[digest.end() :]] = digest[1]
 
@@ -229,9 +228,8 @@ class Store(Rclone):
 
         def take(line: str) -> None:
             nonlocal done
-            if STATS in line:
-                stats = json.loads(line)["stats"]
-                done = tuple(int(stats.get(each, 0)) for each in ("transfers", "bytes", "checks", "listed"))
+            if stats := _stats(line):
+                done = tuple(number(stats, each) for each in ("transfers", "bytes", "checks", "listed"))
                 on_progress(*done[:2])
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
@@ -275,10 +273,20 @@ def remove_left_behind(new: Path) -> None:
 
 
 def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
-    """Takes lines of rclone's lsjson, and hands on what they list."""
+    """Takes lines of rclone's lsjson, and hands on what they list. Raises: StorageFailed for a row that is none."""
 
     def on_line(line: str) -> None:
         if line.startswith(ROW):
-            take(json.loads(line.rstrip(",")))
+            row = row_of(line.rstrip(","))
+            if row is None or not isinstance(row.get("Path"), str):
+                raise StorageFailed(f"rclone lists what is not an entry: {line:.200}")
+            take(row)
 
     return on_line
+
+
+def _stats(line: str) -> dict[str, Any] | None:
+    """How far rclone is, if this line of its log tells it. A file's name may look like one."""
+    row = row_of(line) if STATS in line else None
+    stats = row and row.get("stats")
+    return stats if isinstance(stats, dict) else None

@@ -20,6 +20,8 @@ MOST_BYTES = 32 * 2**20
 """Of the answer to one command. A server could send without end, and imaplib holds an answer whole."""
 PIECE = 2**16
 SYSTEM = "system"
+DIGITS = re.compile(rb"\d{1,10}")
+"""Of a number of 32 bits, as IMAP's are."""
 NOT_FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT)|too many|try again|temporar", re.IGNORECASE)
 """In an answer NO: response codes of RFC 5530, and what servers without them write."""
 LASTS = re.compile(r"unexpected (tagged )?response|(TLS not supported)")
@@ -109,7 +111,7 @@ class Session:
         name: Any = quoted  # imaplib takes bytes
         [number, *_] = self._ask(lambda: self._client.select(name, readonly=True))
         _, [validity, *_] = self._client.response("UIDVALIDITY")
-        if not validity or not validity.isdigit() or not number.isdigit():
+        if not all(isinstance(each, bytes) and DIGITS.fullmatch(each) for each in (validity, number)):
             raise Refused("its server gives it no UIDVALIDITY, without which its messages have no lasting numbers")
         return int(validity), int(number)
 
@@ -122,7 +124,7 @@ class Session:
 
     def _ask(self, command: Callable[[], tuple[str, list[Any]]]) -> list[Any]:
         self._client.left = MOST_BYTES
-        with _judged():
+        with _judged(), _in_ascii():
             try:
                 answer, lines = command()
             except imaplib.IMAP4.abort:
@@ -142,9 +144,11 @@ class Session:
 def session_with(source: SourceSpec, connect: float, idle: float, on_bytes: Callable[[int], None]) -> Iterator[Session]:
     """Connect and log in. `connect`, `idle`: seconds, for a connection and for each answer. Raises: RunEnded."""
     with _judged():
-        box = _MailBox(source, connect)
+        with _in_ascii():
+            box = _MailBox(source, connect)
         try:
-            _log_in(box, source)
+            with _in_ascii():
+                _log_in(box, source)
             box.client.sock.settimeout(idle)
             yield Session(box, on_bytes)
         finally:
@@ -184,6 +188,15 @@ def _log_in(box: _MailBox, source: SourceSpec) -> None:
             raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}") from None
         refused = OAUTH_REFUSED if by_token else REFUSED
         raise RunEnded(Verdict.SOURCE_FAILED, f"the source refused the {refused} ({text})") from None
+
+
+@contextmanager
+def _in_ascii() -> Iterator[None]:
+    """imaplib decodes tags and some answers as ASCII, whatever a server sends."""
+    try:
+        yield
+    except UnicodeError:
+        raise imaplib.IMAP4.error("it sends what is not ASCII") from None
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """Reads rclone's log (`--use-json-log`): how far it is, what went wrong with which file."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sources.engines.base import EngineProgress
+from sources.processes.rows import number, row_of
 from sources.storage.servers import in_words
 from sources.storage.store import PARTIAL_SUFFIX
 
@@ -96,17 +96,18 @@ class RcloneLog:
             del self.problems[MAX_PROBLEMS // 2]
 
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
-        numbers = {name: int(value) for name, value in stats.items() if isinstance(value, int | float)}
+        numbers = {name: number(stats, name) for name in stats}
         self.transferred = numbers.get("bytes", 0)
         self.growing = self._largest(stats.get("transferring"))
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
 
     def _largest(self, transferring: Any) -> str:
-        files = [each for each in transferring or [] if isinstance(each, dict)]
-        largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
+        listed = transferring if isinstance(transferring, list) else []
+        files = [each for each in listed if isinstance(each, dict)]
+        largest = max(files, key=lambda each: number(each, "bytes"), default={})
         name = self._shortened(str(largest.get("name", "")))
-        return f"{name} ({largest.get('bytes', 0):,} bytes so far)" if name else ""
+        return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""
 
     def _clean(self, text: str) -> str:
         return self._redacted(OF_A_STRANGER.sub(r"\1", text))
@@ -122,10 +123,5 @@ def cut(text: str) -> str:
 
 
 def _parse(line: str) -> dict[str, Any] | None:
-    if not line.startswith("{"):
-        return None
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and "level" in entry else None
+    entry = row_of(line) if line.startswith("{") else None
+    return entry if entry and "level" in entry else None

@@ -8,7 +8,6 @@ restic writes the snapshot last, in one file: a run that ends anywhere before le
 removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
 """
 
-import json
 import os
 import shutil
 import threading
@@ -24,6 +23,7 @@ from sources.engines.restic.options import options_of
 from sources.engines.results import WARNINGS, without_secrets
 from sources.engines.staging import staged
 from sources.processes.programs import find_restic
+from sources.processes.rows import number, row_of
 from sources.processes.runner import StopSignal
 from sources.storage import layout
 from sources.storage.location import RCLONE, RESTIC, of_directory
@@ -116,18 +116,18 @@ class ResticProgress:
         if line.startswith(STATUS):
             if (now := time.monotonic()) >= self._look_at:
                 self._look_at = now + LOOK_EVERY_SECONDS
-                self._take_status(_parsed(line))
+                self._take_status(row_of(line) or {})
         elif line.startswith(SUMMARY):
-            self.summary = _parsed(line)
+            self.summary = row_of(line) or {}
         elif problem := problem_of(line):
             self.problem_count += 1
             if len(self.problems) < KEPT:
                 self.problems.append(problem)
 
     def _take_status(self, row: dict[str, Any]) -> None:
-        names = ("bytes_done", "total_bytes", "files_done")
-        self.done = EngineProgress(*(int(row.get(name, 0)) for name in names))
-        self.growing = next(iter(row.get("current_files") or []), "")
+        self.done = EngineProgress(*(number(row, name) for name in ("bytes_done", "total_bytes", "files_done")))
+        files = row.get("current_files")
+        self.growing = str(files[0]) if isinstance(files, list) and files else ""
         self._on_progress(self.done)
 
 
@@ -210,26 +210,18 @@ def _result(task: BackupTask, name: str, seen: ResticProgress, *, is_partial: bo
     if not found.get("snapshot_id"):
         raise RunEnded(Verdict.REPOSITORY_FAILED, "restic ended without naming its snapshot")
     if is_partial:
-        number = max(1, seen.problem_count)
-        warnings = (f"{number:,} {'file was' if number == 1 else 'files were'} not read whole", *warnings)
-    unchanged, changed = int(found.get("files_unmodified", 0)), int(found.get("files_changed", 0))
+        count = max(1, seen.problem_count)
+        warnings = (f"{count:,} {'file was' if count == 1 else 'files were'} not read whole", *warnings)
+    unchanged, changed = number(found, "files_unmodified"), number(found, "files_changed")
     return EngineResult(
         Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
-        size=int(found.get("total_bytes_processed", 0)),
-        files=int(found.get("total_files_processed", 0)),
-        new=int(found.get("files_new", 0)),
+        size=number(found, "total_bytes_processed"),
+        files=number(found, "total_files_processed"),
+        new=number(found, "files_new"),
         changed=changed,
         unchanged=unchanged,
         removed=max(0, task.last_files - unchanged - changed) if task.last_files is not None else None,
-        added=int(found.get("data_added", 0)),
+        added=number(found, "data_added"),
         snapshot=f"{name}/{found['snapshot_id']}",
         warnings=warnings,
     )
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return {}
-    return row if isinstance(row, dict) else {}

@@ -7,7 +7,6 @@ the same then, the manifest has the first one, and says that it is incomplete. C
 them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,36 +14,40 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sources.processes.rows import number, row_of, text
 from sources.storage import manifests
 from sources.storage.location import RESTIC
 from sources.storage.manifests import Entry, Header
-from sources.storage.restic.program import Restic
+from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.snapshots import Snapshot
+from sources.storage.restic.verdicts import Trouble
 
 KINDS = {"file": "file", "dir": "folder", "symlink": "link"}
 CONTROL = re.compile("[\x01-\x1f\x7f]|[\u2400-\u241f\u2421]")
 LINK = re.compile(r"L[rwxstST-]{9} +\d+ +\d+ +\d+ \S+ \S+ /(.*)", re.DOTALL)
 ARROW = " -> "
+WRITTEN = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 PERMISSIONS = 0o777
 SET_BITS = ((1 << 23, 0o4000), (1 << 22, 0o2000), (1 << 20, 0o1000))
 """Go's bits of a mode → those of a file system."""
 
 
 def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
-    """Write the manifest of a snapshot. Raises: what `Restic.run` does."""
+    """Write the manifest of a snapshot. Raises: what `Restic.run` does; ResticFailed for an unsound listing."""
     found: dict[str, Entry] = {}
     is_whole = True
 
     def take(line: str) -> None:
         nonlocal is_whole
-        if line.startswith('{"name"') and (entry := _entry(json.loads(line))):
+        if line.startswith('{"name"') and (entry := _entry(row_of(line))):
             is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
 
     restic.run("ls", "--json", snapshot.id, on_line=take)
     if links := {path for path, entry in found.items() if entry.kind == "link"}:
         for path, target in _targets(restic, snapshot, links):
             entry = found[path]
-            found[path] = Entry(path, "link", len(target.encode()), entry.modified, entry.mode, target)
+            size = len(target.encode(errors="replace"))
+            found[path] = Entry(path, "link", size, entry.modified, entry.mode, target)
     header = header_of(snapshot)
     header = replace(header, complete=header.complete and is_whole)
     manifests.write(file, header, (found[path] for path in sorted(found)))
@@ -76,13 +79,18 @@ def _shown(found: re.Match[str]) -> str:
     return "\u2421" if character == "\x7f" else chr(ord(character) + 0x2400)
 
 
-def _entry(row: dict[str, Any]) -> Entry | None:
-    if not (kind := KINDS.get(row["type"])):
-        return None
-    mode = row.get("mode", 0)
-    bits = (mode & PERMISSIONS) | sum(bit for go, bit in SET_BITS if mode & go)
-    size = int(row.get("size", 0)) if kind == "file" else 0
-    return Entry(shown(row["path"].removeprefix("/")), kind, size, _utc(row["mtime"]), bits)
+def _entry(row: dict[str, Any] | None) -> Entry | None:
+    """None for what no manifest has, such as a pipe. Raises: ResticFailed for what no restic lists."""
+    if row and (sort := text(row, "type")):
+        if sort not in KINDS:
+            return None
+        kind, mode = KINDS[sort], number(row, "mode")
+        bits = (mode & PERMISSIONS) | sum(bit for go, bit in SET_BITS if mode & go)
+        size = number(row, "size") if kind == "file" else 0
+        entry = Entry(shown(text(row, "path").removeprefix("/")), kind, size, _utc(text(row, "mtime")), bits)
+        if manifests.is_sound(entry):
+            return entry
+    raise ResticFailed(Trouble.OTHER, f"its list of a snapshot holds what is not an entry: {row!r:.200}")
 
 
 def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tuple[str, str]]:
@@ -99,8 +107,13 @@ def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tu
 
 
 def _utc(written: str) -> str:
-    """A time with its nanoseconds, in UTC, as manifests have it."""
-    if written.endswith("Z"):
+    """A time with its nanoseconds, in UTC, as manifests have it; empty for what is not one."""
+    if not (found := WRITTEN.fullmatch(written)):
+        return ""
+    whole, fraction, zone = found.groups()
+    if zone == "Z":
         return written
-    whole, fraction, zone = re.fullmatch(r"([^.+]*?)(\.\d+)?([+-]\d\d:\d\d)", written).groups()  # type: ignore[union-attr]
-    return f"{datetime.fromisoformat(whole + zone).astimezone(UTC):%Y-%m-%dT%H:%M:%S}{fraction or ''}Z"
+    try:
+        return f"{datetime.fromisoformat(whole + zone).astimezone(UTC):%Y-%m-%dT%H:%M:%S}{fraction or ''}Z"
+    except (ValueError, OverflowError):
+        return ""

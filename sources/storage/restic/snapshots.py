@@ -6,6 +6,7 @@ second older than its point, so that restic's `latest` is none of these.
 """
 
 import json
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from sources.processes.rows import text
 from sources.storage import layout
 from sources.storage.restic import program
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.verdicts import Trouble
 
 INCOMPLETE = "incomplete"
+_IDS = re.compile("[0-9a-f]{64}")
 TOO_LONG = (
     f"its list of snapshots cannot be read: no more than {program.LONGEST_LINE >> 20} MiB of it are, of some 100,000. "
     "Let retention keep fewer, or let some sources go to another repository"
@@ -114,9 +117,12 @@ def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
     lines: list[str] = []
     restic.run("snapshots", "--json", *only, on_line=lambda line: lines.append(line) if line.startswith("[") else None)
     try:
-        return json.loads(lines[-1] if lines else "[]") or []
-    except ValueError:
+        rows = json.loads(lines[-1] if lines else "[]") or []
+    except (ValueError, RecursionError):
         raise ResticFailed(Trouble.OTHER, TOO_LONG) from None
+    if not all(isinstance(row, dict) and _IDS.fullmatch(text(row, "id")) and text(row, "time") for row in rows):
+        raise ResticFailed(Trouble.OTHER, "its list of snapshots holds what is not one: is the repository damaged?")
+    return list(rows)
 
 
 def _tags(row: Mapping[str, object]) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """What restic's exit codes and fatal texts mean, in one table. The texts were seen with restic 0.14, which ends with 1
 for all of them; the exit codes 10, 11 and 12 are those of 0.17 by its documentation."""
 
-import json
 import os
 import re
 from collections.abc import Iterable
 from enum import Enum
+
+from sources.processes.rows import row_of
 
 PARTIAL = 3
 """Some of the source could not be read; the snapshot is valid."""
@@ -79,9 +80,7 @@ def problem_of(line: str) -> str | None:
     """A line about a file that could not be read, as `path: why`; None: the line is about something else."""
     if not line.startswith('{"message_type":"error"'):
         return None
-    try:
-        row = json.loads(line)
-    except ValueError:
+    if (row := row_of(line)) is None:
         return None
     if row.get("during") == "scan":  # named once more when it is read
         return None
@@ -89,4 +88,6 @@ def problem_of(line: str) -> str | None:
     why = error.get("Err", error) if isinstance(error, dict) else error
     if isinstance(why, dict):  # later versions: {"message": …}
         why = why.get("message", why)
-    return f"{row.get('item', '')}: {os.strerror(why) if isinstance(why, int) else why or 'restic does not say why'}"
+    if isinstance(why, int):
+        why = os.strerror(why) if 0 < why < 2**31 else ""
+    return f"{row.get('item', '')}: {why or 'restic does not say why'}"

@@ -1,0 +1,34 @@
+"""What a program prints as JSON about things from outside: read without trust.
+
+A server chooses names, sizes and times, a file name may look like a line of a log, and a repository's content may be an
+attacker's. So a line that is not an object is None, and a field of an unexpected type is not used.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+LARGEST = 2**63 - 1
+"""Of a number: what a column of the database takes."""
+
+
+def row_of(line: str | bytes) -> dict[str, Any] | None:
+    """The JSON object of a line; None if it is anything else. Never raises."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def number(row: Mapping[str, Any], name: str) -> int:
+    """A count or size out of a row, at least 0 and at most LARGEST; 0 if it has none."""
+    found = row.get(name)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return int(min(max(found, 0), LARGEST)) if is_number and found == found else 0
+
+
+def text(row: Mapping[str, Any], name: str) -> str:
+    """A text out of a row; empty if it has none."""
+    found = row.get(name)
+    return found if isinstance(found, str) else ""
