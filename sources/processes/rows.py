@@ -5,6 +5,7 @@ attacker's. So a line that is not an object is None, and a field of an unexpecte
 """
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,8 +25,9 @@ def row_of(line: str | bytes) -> dict[str, Any] | None:
 def number(row: Mapping[str, Any], name: str) -> int:
     """A count or size out of a row, at least 0 and at most LARGEST; 0 if it has none."""
     found = row.get(name)
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return int(min(max(found, 0), LARGEST)) if is_number and found == found else 0
+    if not isinstance(found, int | float) or isinstance(found, bool) or math.isnan(found):
+        return 0
+    return int(min(max(found, 0), LARGEST))
 
 
 def text(row: Mapping[str, Any], name: str) -> str:
