@@ -45,7 +45,9 @@ WIDTH_OF_A_FILE = 110
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the backlog beside its peers.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m bench", description="Measure the backlog beside its peers."
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--repeats", type=positive, help="of everything, contestants in turn (default 3)")

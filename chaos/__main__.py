@@ -84,7 +84,7 @@ def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace,
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m chaos", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=2.0, help="how long the storm blows (2)")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")
     parser.add_argument("--workers", type=int, default=3, help="worker processes at a time (3)")

@@ -132,7 +132,9 @@ def _text(report: dict[str, Any]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos.protocol", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m chaos.protocol", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds are played (1000)")
     parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
     parser.add_argument("--seed", type=int, help="play this one again")

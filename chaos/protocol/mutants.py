@@ -146,7 +146,9 @@ def _simulate(place: Path, seeds: int, environment: dict[str, str]) -> dict[str,
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos.protocol.mutants", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m chaos.protocol.mutants", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--seeds", type=int, default=150, help="how many seeds a mutant is played for (150)")
     parser.add_argument("--only", default="", help="only mutants in whose name this stands")
     parser.add_argument("--json", action="store_true", help="the results as JSON")

@@ -84,7 +84,9 @@ def _text(report: dict[str, Any]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos.storage", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m chaos.storage", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--kind", choices=KINDS, default="remote", help="of the repositories (remote)")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows (60)")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")

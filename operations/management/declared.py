@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandParser
 from django.db import transaction
 
 from declarations.service import Edit, InUse, Service, article
@@ -56,7 +55,7 @@ class DeclaredCommand(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.formatter_class = Examples
         parser.add_argument("--json", action="store_true", help="print JSON")
-        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=CommandParser)
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
         title, declaration = self.service().title, self.service.declaration
         self.add_verb(verbs, "list", "list them all, as without a verb", named=False)
         self.add_verb(verbs, "show", f"show one {title}")

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Of its arguments."""
-    made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
+    made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT, allow_abbrev=False)
     add_repository(made)
     made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
     made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")

@@ -4,7 +4,7 @@ from argparse import SUPPRESS, ArgumentParser
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from declarations.problems import lines_of
@@ -42,7 +42,7 @@ class Command(VerbCommand):
         parser.formatter_class = Examples
         parser.epilog = f"examples:\n  {PROGRAM} secrets set nas\n  {PROGRAM} secrets set laptop-key < id_ed25519"
         parser.add_argument("--json", action="store_true", help="print JSON")
-        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=CommandParser)
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
         made = {name: verbs.add_parser(name, help=what, description=f"{what}.") for name, what in VERBS.items()}
         for name in ("set", "delete"):
             made[name].add_argument("name", metavar="NAME")

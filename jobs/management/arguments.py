@@ -1,0 +1,73 @@
+"""How commands read what is typed: options by their whole names, and a refusal that says what to type instead.
+
+argparse takes any beginning of an option for it, so that `pause NAME --for 7d` was read as `--force-color`.
+"""
+
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+
+class ExactParser(CommandParser):
+    """Of a command, and of each of its verbs. What it does not know it refuses itself: its help lists what it does."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**{"allow_abbrev": False} | how)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Namespace, list[str]]:  # type: ignore[override]
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
+    def error(self, message: str) -> Any:
+        super().error(in_words(message, self._option_string_actions))
+
+
+def in_words(message: str, options: Iterable[str]) -> str:
+    """What argparse says, as people say it. `options`: those that there are."""
+    for pattern, words in SAID:
+        if said := re.fullmatch(pattern, message, re.DOTALL):
+            return words(said, options) if callable(words) else said.expand(words)
+    return message
+
+
+def _unknown(said: re.Match[str], options: Iterable[str]) -> str:
+    option = next((each for each in said[1].split() if each.startswith("-")), "")
+    if not option:
+        return f"{said[1]!r} is one argument too many; names with spaces are put in quotes"
+    name = option.partition("=")[0]
+    if close := get_close_matches(name, [each for each in options if each.startswith("--")], n=2):
+        return f"there is no option {name}; did you mean {' or '.join(close)}?"
+    return f"there is no option {name} here; --help lists those that there are"
+
+
+def _choice(said: re.Match[str], options: Iterable[str]) -> str:
+    choices = [each.strip().strip("'\"") for each in said[3].split(",")]
+    close = get_close_matches(said[2].strip("'\""), choices, n=2)
+    there = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(choices)}"
+    return f"{said[1]}: {said[2]} is none of what it takes; {there}"
+
+
+NUMBERS = {"int": "a whole number", "float": "a number"}
+SAID: tuple[tuple[str, str | Callable[[re.Match[str], Iterable[str]], str]], ...] = (
+    (r"unrecognized arguments: (.*)", _unknown),
+    (r"argument ([^ :]+): invalid choice: (.+?) \(choose from (.*)\)", _choice),
+    (
+        r"argument ([^ :]+): invalid (\w+) value: (.*)",
+        lambda said, _: f"{said[1]}: {said[3]} is not {NUMBERS.get(said[2], 'what it takes')}",
+    ),
+    (r"argument ([^ :]+): expected one argument", r"\1 needs a value behind it"),
+    (r"argument ([^ :]+): expected at least one argument", r"\1 needs one value or more behind it"),
+    (r"argument ([^ :]+): ignored explicit argument .*", r"\1 takes no value"),
+    (r"argument ([^ :]+): not allowed with argument (.*)", r"\1 and \2 exclude each other: leave one out"),
+    (r"the following arguments are required: ([^,]*)", r"\1 is missing"),
+    (r"the following arguments are required: (.*)", r"these are missing: \1"),
+    (r"argument ([^ :]+): (.*)", r"\1: \2"),
+    (r"one of the arguments (.*) is required", r"one of these is needed: \1"),
+)
+"""What argparse says (a regular expression) → our words."""
