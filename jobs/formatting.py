@@ -1,5 +1,6 @@
 """How instants, numbers and errors are shown to people."""
 
+import errno
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -23,3 +24,21 @@ def some_of(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
 def first_line(text: str) -> str:
     """Of an error, as a sentence quotes it."""
     return next(iter(text.strip().splitlines()), "no reason was given")
+
+
+WHY = {
+    errno.ENOENT: "it is not there",
+    errno.ENOTDIR: "a part of its path is a file",
+    errno.EISDIR: "it is a folder",
+    errno.EACCES: "this account may not",
+    errno.EPERM: "this account may not",
+    errno.ENOSPC: "its disk is full",
+    errno.EDQUOT: "this account has no room left there",
+    errno.EROFS: "its disk is read-only",
+}
+"""The system's number of an error → our words."""
+
+
+def reason_of(error: OSError) -> str:
+    """Why a file cannot be read or written, without its name."""
+    return WHY.get(error.errno or 0, error.strerror or str(error))

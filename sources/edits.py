@@ -17,7 +17,7 @@ from jobs.conf import PROGRAM
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import declarations, ledger, planning, policy_declaration, removing, retiring
+from sources import declarations, ledger, likeness, planning, policy_declaration, removing, retiring
 from sources.backups import overlaps, reach
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
@@ -33,6 +33,8 @@ PLANNED_FROM = frozenset({
     "repository", "copy_to",
 })  # fmt: skip
 """A change of these moves next-backup dates or records on the backlog."""
+MOST_ALIKE = 20
+"""Sources of a fleet file that are named as the same place as others."""
 
 
 class Policies(Service[Policy]):
@@ -146,7 +148,7 @@ class Sources(Service[Source]):
         super().write(row, changed and changed - {"retired"})
         if changed is not None:
             emit_after_commit(row.assignments.values_list("pk", flat=True))
-        return self.notices
+        return [*self.notices, *self._alike([(row, changed)]).values()]
 
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
         """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
@@ -155,7 +157,14 @@ class Sources(Service[Source]):
         fields = set[str]().union(*(changed for _, changed in edits if changed)) - {"retired"}
         if fields:
             Source.objects.bulk_update([row for row, changed in edits if changed], sorted(fields), batch_size=500)
-        return []
+        twice, names = self._alike(edits), {row.pk: row.name for row, _ in edits}
+        return [f"source {names[pk]}: {text}" for pk, text in list(twice.items())[:MOST_ALIKE]]
+
+    def _alike(self, edits: Sequence[tuple[Source, set[str] | None]]) -> dict[int, str]:
+        """Of those that are new, or in another place than before."""
+        return likeness.alike(
+            [row for row, changed in edits if changed is None or not changed.isdisjoint(likeness.PLACE)]
+        )
 
     def _retire(self, edits: Sequence[tuple[Source, set[str] | None]]) -> None:
         """Do what follows from being retired, or from not being so any more."""

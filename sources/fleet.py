@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.utils.module_loading import import_string
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, Field, create_model
 from pydantic_core import to_jsonable_python
 
 from declarations import fleet_sections
@@ -31,11 +31,22 @@ SECTIONS: dict[str, type[Service[Any]]] = {
 }
 """In an order in which each refers to those before it only."""
 
+RENAMED_FROM = "renamed_from"
+"""In a row: the name that it had before. It is renamed where that is there; where it is not, this says nothing."""
+
+
+def _row_of(declaration: type[BaseModel]) -> type[BaseModel]:
+    """As it stands in a fleet file."""
+    described = Field(None, description="The name that it had before: it is renamed, and keeps all that it has")
+    fields: Any = {RENAMED_FROM: (str | None, described)}
+    return create_model(f"{declaration.__name__}InAFile", __base__=declaration, **fields)
+
+
 Fleet: type[BaseModel] = create_model(
     "Fleet",
     __config__=STRICT,
     __doc__="A fleet file: lists of what is declared. A section that is left out is left alone.",
-    **cast(Any, {section: (list[service.declaration], []) for section, service in SECTIONS.items()}),  # type: ignore[name-defined]
+    **cast(Any, {section: (list[_row_of(service.declaration)], []) for section, service in SECTIONS.items()}),  # type: ignore[misc]
 )
 
 

@@ -13,6 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import Node
 
+from jobs.formatting import reason_of
 from operations.printable import printable
 
 LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
@@ -31,7 +32,7 @@ def read(file: str) -> Any:
         with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as opened:
             content = opened.read(max(LARGEST.values()) + 1)
     except OSError as error:
-        raise Unreadable(f"cannot read {file}: {error.strerror}") from error
+        raise Unreadable(f"cannot read {file}: {reason_of(error)}") from error
     name = "standard input" if file == "-" else Path(file).name
     form = "JSON" if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else "YAML"
     if len(content) > LARGEST[form]:

@@ -17,9 +17,10 @@ from django.db.models import ProtectedError
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
 from sources import planning
-from sources.fleet import SECTIONS, Change, FleetError, FleetReport
+from sources.fleet import RENAMED_FROM, SECTIONS, Change, FleetError, FleetReport
 from sources.models import Assignment
 from sources.repository_edits import Repositories
+from sources.validation import not_a_folder
 
 
 def import_fleet(
@@ -48,6 +49,9 @@ def import_fleet(
         reason = str(error).strip().splitlines()[0]
         raise FleetError([f"{origin}: the same rows were changed meanwhile ({reason}); apply it again"]) from error
     return report
+
+
+RENAMED = f"; if it was renamed, its new row says `{RENAMED_FROM}`"
 
 
 class _Import:
@@ -89,7 +93,8 @@ class _Import:
         if not isinstance(rows, list):
             self._add(section, "must be a list")
             return []
-        existing = service.existing([name for name in map(_name_of, rows) if name and "\0" not in name])
+        wanted = [name for field in ("name", RENAMED_FROM) for name in (_name_of(each, field) for each in rows)]
+        existing = service.existing([name for name in wanted if name and "\0" not in name])
         service.remembered("broken", lambda: self.broken)
         first: dict[Any, int] = {}
         found: list[tuple[Any, set[str] | None]] = []
@@ -100,7 +105,16 @@ class _Import:
             if (name := _name_of(sent)) and first.setdefault(name, number) != number:
                 self._add(section, f"name: stands twice in the file, first in {section}[{first[name]}]", number, name)
                 continue
-            if (edit := self._edit(section, number, service, existing.get(name) or service.new(), sent)) is not None:
+            row, sent = existing.get(name), dict(sent)
+            if (old := sent.pop(RENAMED_FROM, None)) and old != name:
+                if old in existing and (row or first.setdefault(old, number) != number):
+                    text = (
+                        f"{RENAMED_FROM}: {old!r} is there beside {name!r}: give one of them another name, or delete it"
+                    )
+                    self._add(section, text, number, name)
+                    continue
+                row = row or existing.get(old)
+            if (edit := self._edit(section, number, service, row or service.new(), sent)) is not None:
                 found.append(edit)
         self.report.warnings += service.write_all([edit for edit in found if edit[1] or edit[1] is None])
         return [row for row, _ in found]
@@ -110,7 +124,7 @@ class _Import:
     ) -> tuple[Any, set[str] | None] | None:
         """Give a row what the file says, and note what changes. None: it cannot be so."""
         is_folder = section == "repositories" and not sent.get("remote", row.remote)
-        if is_folder and isinstance(sent.get("location"), str):
+        if is_folder and isinstance(sent.get("location"), str) and not not_a_folder(sent["location"]):
             sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
         before = service.values(row) if row.pk else {}
         try:
@@ -136,7 +150,7 @@ class _Import:
                 service.remove([row])
             except (InUse, ProtectedError) as error:
                 why = error if isinstance(error, InUse) else "it is in use"
-                self._add(section, f"is not in the file, and cannot be deleted: {why}", name=name)
+                self._add(section, f"is not in the file, and cannot be deleted: {why}{RENAMED}", name=name)
             self.report.changes.append(Change("delete", section, service.title, name))
 
     def _finish(self, section: str, service: Service[Any], rows: list[Any]) -> None:
@@ -153,6 +167,6 @@ class _Import:
         self.errors.append(f"{self.origin}: {section}{row}{label}: {problem}")
 
 
-def _name_of(sent: object) -> str:
-    name = sent.get("name") if isinstance(sent, dict) else None
+def _name_of(sent: object, field: str = "name") -> str:
+    name = sent.get(field) if isinstance(sent, dict) else None
     return name if isinstance(name, str) else ""

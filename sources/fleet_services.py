@@ -62,14 +62,14 @@ class SourcesOfFleet(edits.Sources):
 
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
         own: list[Any] = [(row, None if changed is None else changed - {"policies"}) for row, changed in edits]
-        super().write_all(own)
+        warnings = super().write_all(own)
         rows = [row for row, _ in own if hasattr(row, "wanted")]
         Assignment.objects.filter(pk__in=[each.pk for row in rows for each in row.surplus]).delete()
         ids = self._policies()
         wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
         created = [Assignment(source=row, policy_id=ids[name]) for row, name in wanted]
         Assignment.objects.bulk_create(created, batch_size=1000)
-        return []
+        return warnings
 
     def _put(self, row: Any, values: Row) -> dict[str, str]:
         """What the file says of its policies is kept beside the row until it is written."""

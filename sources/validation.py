@@ -23,6 +23,8 @@ HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
 LONGEST_DATABASE_NAME = 63
 """Bytes: PostgreSQL cuts what is longer."""
+ELSEWHERE = re.compile(r"(?P<kind>[A-Za-z][\w+.-]*):|[\w.-]+@[\w.-]+:(?P<path>)")
+"""A URL, a remote of rclone, a drive, a host of scp."""
 HIGHEST_PORT = 65_535
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -95,6 +97,8 @@ def check_path(rule: Rule, path: str) -> None:
         raise ValueError(f"is missing: {rule.title} needs {rule.path}")
     if CONTROL_CHARACTER.search(path):
         raise ValueError(f"{path!r} holds a control character")
+    if rule.path_is_absolute and path.startswith(("~", "$")):
+        raise ValueError(f"{path!r} is not an absolute path: only a shell reads ~ and variables: write the whole path")
     if rule.path_is_absolute and not path.startswith("/"):
         raise ValueError(f"{path!r} is not an absolute path, as /home")
     if rule.path_is_a_name and (path.startswith("-") or "=" in path or "/" in path):
@@ -227,9 +231,30 @@ def _check_rest_server(remote: dict[str, Any], format: str) -> None:
         raise ValueError(text)
 
 
+def not_a_folder(location: str) -> str:
+    """Why what looks like a path of this host means something else, as `s3://bucket`; empty: it may be a path."""
+    if location.startswith("file:"):
+        return "write the path alone, as /srv/backups"
+    if found := ELSEWHERE.match(location):
+        kind, path = (found["kind"] or "sftp").lower(), location[found.end() :].lstrip("/") or "bucket/backups"
+        if len(kind) == 1 or not kind.isalnum():
+            return "it is no path of this host, where backups are written; name a directory, as /srv/backups"
+        return (
+            f'it names another host: give its settings in `remote`, as {{"type": "{kind}", …}}, and as location '
+            f"the path there, as {path}"
+        )
+    if location.startswith(("~", "$", "%")):
+        return "only a shell reads ~ and variables: write the whole path"
+    return ""
+
+
 def check_repository_location(location: str, before: dict[str, Any]) -> None:
     if CONTROL_CHARACTER.search(location):
         raise ValueError(f"{location!r} holds a control character")
+    if not before["remote"] and (why := not_a_folder(location)):
+        raise ValueError(f"{location!r} is not a directory: {why}")
+    if before["remote"] and "://" in location:
+        raise ValueError(f"{location!r} is a URL; the host stands in `remote`: give the path there, as bucket/backups")
     if not before["remote"] and not Path(location).is_absolute():
         raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
     if before["remote"] and ".." in location.split("/"):

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from declarations.shapes import Shape, shapes_of
 from jobs import durations
+from jobs.formatting import reason_of
 
 LONGEST_JSON = 1_000_000
 NOTHING = ("none", "")
@@ -89,7 +90,7 @@ def _field_as_json(written: str) -> tuple[str, Any]:
             text = Path(text[1:]).read_text()[:LONGEST_JSON]
         return field.replace("-", "_"), json.loads(text)
     except OSError as error:
-        raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {error.strerror}") from error
+        raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {reason_of(error)}") from error
     except (ValueError, RecursionError) as error:
         message = f"{field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE"
         raise ArgumentTypeError(message) from error

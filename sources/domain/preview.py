@@ -42,13 +42,14 @@ def check_period_meets_window(period: Period, window: Window, now: datetime) -> 
     coming = coming_periods(period, window, now, CHECKED_PERIODS)
     closed = [previewed for previewed in coming if not previewed.openings]
     if not closed:
-        return []
+        return window.doubts
     verb = "has" if len(closed) == 1 else "have"
     begins = f"{local(closed[0].begins_at, period.zone)} {period.zone}"
     example = "the one that begins" if len(closed) == 1 else "as the one that begins"
     return [
+        *window.doubts,
         f"{len(closed)} of the next {len(coming)} periods {verb} no opening, {example} {begins}: "
-        "backups will be rarer than the cron says"
+        "backups will be rarer than the cron says",
     ]
 
 

@@ -75,6 +75,16 @@ class Window:
         """Whether it never closes."""
         return not self.excluded and (not self.ranges or _covers_the_week(self.ranges))
 
+    @property
+    def doubts(self) -> list[str]:
+        """What may not be meant: a range that ends when it begins, but for one from midnight, which is a whole day."""
+        found = [each for each in self.ranges if each.start == each.end != time(0)]
+        return [
+            f"its range {each.start:%H:%M}–{each.end:%H:%M} lasts 24 hours; write another end if it is to close, or "
+            "00:00 twice for whole days"
+            for each in found
+        ]
+
     def current_or_next(self, now: datetime) -> Opening | None:
         """The opening that `now` lies in, else the next one; None when always open.
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jobs import retries
 from jobs.durations import duration
+from jobs.formatting import reason_of
 from jobs.models import RetryPolicy
 from operations.backoff import FORMATS, LIMITS, SCALES, THEMES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
@@ -176,4 +177,4 @@ def _write(path: Path, picture: bytes, *, force: bool) -> None:
     except FileExistsError as error:
         raise ValueError(f"--output {path} is there already; add --force to overwrite it") from error
     except OSError as error:
-        raise ValueError(f"--output {path} cannot be written: {error.strerror}") from error
+        raise ValueError(f"--output {path} cannot be written: {reason_of(error)}") from error

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from jobs.formatting import reason_of
 from operations.management.base import TerminalCommand
 from sources import fleet_files
 from sources.fleet import Fleet, export_fleet
@@ -34,5 +35,5 @@ class Command(TerminalCommand):
         try:
             Path(file).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise CommandError(f"cannot write {file}: {error.strerror}", returncode=2) from error
+            raise CommandError(f"cannot write {file}: {reason_of(error)}", returncode=2) from error
         self.stdout.write(f"{file} is written")

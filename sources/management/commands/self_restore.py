@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from jobs.formatting import reason_of
 from sources.processes.programs import ProgramMissing
 from sources.self_backup import archive, restoring
 from sources.storage import recovering
@@ -46,7 +47,7 @@ class Command(BaseCommand):
         ) as error:  # fmt: skip
             raise CommandError(str(error), returncode=2) from None
         except OSError as error:
-            raise CommandError(f"{error.filename}: {error.strerror}") from None
+            raise CommandError(f"{error.filename}: {reason_of(error)}") from None
         call_command("migrate", verbosity=0)
         self._say(restored, as_json=options["json"])
 
