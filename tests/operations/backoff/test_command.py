@@ -121,6 +121,6 @@ def test_a_file_that_cannot_be_is_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux's")
 def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "plot.svg").symlink_to("/dev/full")
-    with pytest.raises(ValueError, match="cannot be written: No space left on device"):
+    with pytest.raises(ValueError, match="cannot be written: its disk is full"):
         _write(tmp_path / "plot.svg", b"x", force=True)
     assert list(tmp_path.iterdir()) == []
