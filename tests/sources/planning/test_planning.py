@@ -99,6 +99,13 @@ class TestEmission:
             for assignment, due in found.items():
                 zone = assignment.policy.schedule.zone
                 assert record_of(assignment).due_day == due.astimezone(ZoneInfo(zone)).date(), (zone, due)
+            for policy in Policy.objects.all():
+                planning.replan(policy, NINE)
+            for assignment in found:
+                assignment.refresh_from_db()
+                due = min(assignment.next_backup_at or NINE, NINE)
+                zone = ZoneInfo(assignment.policy.schedule.zone)
+                assert record_of(assignment).due_day == due.astimezone(zone).date(), "nor does an edit ask the server"
         finally:
             look_for_zones_again()
 
