@@ -24,6 +24,7 @@ from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.planning import names
 from sources.processes.programs import ProgramMissing
 from sources.restores import process
+from sources.restores.pg import leftover
 from sources.storage import layout, moments
 from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
@@ -141,6 +142,7 @@ def end_cancelled() -> int:
 
 def prune(before: datetime) -> int:
     """Delete restores that ended before that instant, as their records are. Returns how many."""
+    leftover.prune(Path(settings.VAR_DIR), before)
     return Restore.objects.filter(ended_at__lt=before).delete()[0]
 
 

@@ -72,7 +72,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
             found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
             found["error"] = report.elsewhere
-            lost = several(report.failed_files, "file")
+            lost = several(report.failed_files, report.what)
             text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
             text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}

@@ -1,55 +1,81 @@
 r"""Plays a dump of PostgreSQL as SQL: a program of its own, which can be killed. Standard library only.
 
-    python -I -S playing.py PG_RESTORE ARGUMENT… -- PSQL ARGUMENT…
+    python -I -S playing.py ACCOUNT PG_RESTORE ARGUMENT… -- PSQL ARGUMENT…
 
-pg_restore writes SQL, psql runs it. The settings at its head that servers below that pg_restore do not know are left
-out: one of them would end a transaction before it began. Where the dump cannot be read to its end, psql is killed
-before it commits what it got.
+pg_restore writes SQL, psql runs it, both as ACCOUNT, `uid:gid`, or empty: that of this program, which the other one
+need not reach. Settings that servers of another version do not know are left out: one of them would end the
+transaction. pg_restore writes that transaction, too: where it does not come to its end, or this is killed, psql gets no
+COMMIT.
 """
 
+import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from shutil import copyfileobj
+from typing import IO, Any
 
-NEW_SETTINGS = (b"transaction_timeout",)
+NEW_SETTINGS = ("transaction_timeout",)
 """Which pg_restore sets, and servers below 17 do not know."""
-HEAD_BYTES = 2_000
+UNKNOWN = re.compile(
+    rf"SET (?:{'|'.join(NEW_SETTINGS)}) = .*;\n|ALTER (?:FOREIGN )?TABLE ONLY .* SET \(pg_attver=\d+\);\n".encode()
+)
+"""Lines of settings that some versions have for themselves, and servers of others do not know."""
+COPY, END = re.compile(rb"COPY .* FROM stdin;\n"), b"\\.\n"
 PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__)))
 
 
-def command(pg_restore: tuple[str, ...], psql: tuple[str, ...], *options: str) -> tuple[str, ...]:
+def command(
+    pg_restore: tuple[str, ...], psql: tuple[str, ...], *options: str, account: tuple[int, int] | None = None
+) -> tuple[str, ...]:
     r"""The argv that plays it, up to its first error. `options`: more of psql.
 
     psql takes no command of its own from a dump (`\!` runs programs): the key that ends this is known to nobody.
     """
-    key = f"--restrict-key={secrets.token_hex(16)}"
-    usual = ("--no-psqlrc", "--quiet", "--no-password", "--output=/dev/null", "--set=ON_ERROR_STOP=1")
-    return (*PROGRAM, *pg_restore, "--file=-", key, "--", *psql, *usual, *options, "--single-transaction", "--file=-")
+    read = ("--single-transaction", "--file=-", f"--restrict-key={new_key()}")
+    usual = ("--no-psqlrc", "--quiet", "--no-password", "--output=/dev/null", "--set=ON_ERROR_STOP=1", "--file=-")
+    user = ":".join(map(str, account or ()))
+    return (*PROGRAM, user, *pg_restore, *read, "--", *psql, *usual, *options)
 
 
-def without_new_settings(head: bytes) -> bytes:
-    """The beginning of what pg_restore writes, with its new settings as comments."""
-    for each in NEW_SETTINGS:
-        head = head.replace(b"\nSET " + each, b"\n-- SET " + each, 1)
-    return head
+def new_key() -> str:
+    return secrets.token_hex(16)
+
+
+def is_new_setting(statement: str) -> bool:
+    return statement.startswith(tuple(f"SET {each} " for each in NEW_SETTINGS))
+
+
+def without_unknown(sql: IO[bytes]) -> Iterator[bytes]:
+    """The lines of SQL without these settings. Rows stay as they are."""
+    in_rows = False
+    for line in sql:
+        if in_rows:
+            in_rows = line != END
+        elif UNKNOWN.fullmatch(line):
+            continue
+        else:
+            in_rows = COPY.fullmatch(line) is not None
+        yield line
 
 
 def main(arguments: list[str]) -> int:
+    account, *arguments = arguments
     cut = arguments.index("--")
+    as_account: dict[str, Any] = {"close_fds": False}
+    if account:
+        user, _, group = account.partition(":")
+        as_account |= {"user": int(user), "group": int(group), "extra_groups": []}
     with (
-        subprocess.Popen(arguments[:cut], stdout=subprocess.PIPE) as reading,
-        subprocess.Popen(arguments[cut + 1 :], stdin=subprocess.PIPE) as playing,
+        subprocess.Popen(arguments[:cut], stdout=subprocess.PIPE, **as_account) as reading,
+        subprocess.Popen(arguments[cut + 1 :], stdin=subprocess.PIPE, **as_account) as playing,
     ):
         assert reading.stdout  # noqa: S101
         assert playing.stdin  # noqa: S101
         with suppress(BrokenPipeError):  # psql has ended, at an error
-            playing.stdin.write(without_new_settings(reading.stdout.read(HEAD_BYTES)))
-            copyfileobj(reading.stdout, playing.stdin, 2**16)
-            if reading.wait():
-                playing.kill()
+            playing.stdin.writelines(without_unknown(reading.stdout))
         reading.stdout.close()
         with suppress(BrokenPipeError):
             playing.stdin.close()

@@ -24,28 +24,25 @@ from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
-from sources.engines.pg_dump import errors_of as message_of
 from sources.processes.runner import Ended
 from sources.restores import loading
-from sources.restores.scratch import NAME, Database, Scratch, Server, ran
+from sources.restores.pg import leftover
+from sources.restores.pg.contents import IDENTIFIER, read
+from sources.restores.pg.loader import Loader
+from sources.restores.pg.steps import Loaded, load
+from sources.restores.scratch import KEPT, NAME, Database, Scratch, Server, ran
 from sources.storage import restoring
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Store
 from sources.storage.trees import opened
 
 FILES = (DATABASE, GLOBALS)
-READ = "--format=custom"
-"""pg_restore reads no other: a folder as a dump names files that it would open."""
 CONNECT_SECONDS = 30
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63
 FIRST_WITH_FORCE = 130000
-LACKS_A_ROLE = re.compile(r'role ("(?:[^"]|"")+") does not exist')
-MAKE_IT = (
-    "the role that restores may not make {0}: let one with CREATEROLE run `CREATE ROLE {0}` there (globals.sql of the "
-    "point says with which rights), and restore again"
-)
-IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
+AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
+"""Classes of SQLSTATEs of a server that is away, full or busy."""
 CREATED = re.compile(rf"(?:CREATE|ALTER) ROLE ({IDENTIFIER})(?: .*)?;")
 GRANTED = re.compile(rf"GRANT {IDENTIFIER} TO ({IDENTIFIER})(?: .*)?;")
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
@@ -63,15 +60,10 @@ LEFT_OUT = (
     "--no-security-labels",
     "--no-subscriptions",
 )
-COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")
 CREATE_ROLE = re.compile(rf"CREATE ROLE ({IDENTIFIER});")
-ENCODING = re.compile(r"SET client_encoding = '(\w+)';")
-ERROR = "pg_restore: error: "
-NEW_SETTING = "Command was: SET transaction_timeout = 0;"
-"""Of pg_restore 17 and later: servers below do not know it, and need it for nothing."""
-NOT_HERE = re.compile(
-    "permission denied|must be superuser|must be owner of extension|is not available|extension .* does not exist"
-)
+NOT_HERE = frozenset({"42501", "0A000", "58P01"})
+"""SQLSTATEs: rights, extensions and their files that a scratch server does not have."""
+UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 
 
 def create(
@@ -90,7 +82,6 @@ def create(
     import psycopg
 
     name = str(wish.target)
-    program, account = loading.loader_of("pg_restore", source, loader)
     try:
         with _connected(source) as server:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
@@ -104,12 +95,37 @@ def create(
                     return report
                 made = _make_roles(server, fetched.target, report)
                 with loading.opened(fetched.target, DATABASE) as dump:
-                    load = {"reads": dump, **loading.apart_from(program, account)}
-                    _fill(server, program, load, name, store, source)
+                    loaded = _fill(server, dump, name, store, source, loader)
     except psycopg.Error as error:
-        raise TargetFailed(f"{source.name}: {str(error).strip()}") from None
+        if _is_final(error):
+            raise Refused(f"{source.name}: {first_line(error)}") from None
+        raise TargetFailed(f"{source.name}: {first_line(error)}") from None
     more = f", with the roles that were missing: {', '.join(made)}" if made else ""
+    _note(report, loaded, cache, f"{wish.point}-{name}")
     return replace(report, target=f"{source.name}: database {name}{more}")
+
+
+def _note(report: Report, loaded: Loaded, cache: Path, name: str) -> None:
+    """What is not as in the dump."""
+    report.what = "object"
+    report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
+    report.failed_files = len(loaded.failures) + len(loaded.lacking)
+    if loaded.failures:
+        file = leftover.write(cache.parent, name, loaded.failures, f"What is not in the database of {name}, and why")
+        report.elsewhere = (
+            f"All else is there. {file} on the worker's host has the statements that failed, with their errors: make "
+            "what they lack, and run them in that database"
+        )
+
+
+def _is_final(error: Any) -> bool:
+    """Whether the server answered, and would answer the same again: it is not away, full or busy."""
+    state = error.sqlstate or ""
+    return bool(state) and state[:2] not in AGAIN_LATER and state != "25006"
+
+
+def first_line(error: object) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _files(wish: Wish, store: Store, cache: Path) -> tuple[str, ...]:
@@ -157,7 +173,7 @@ def _quoted(name: str) -> str:
     return name if name.startswith('"') else f'"{name}"'
 
 
-def _fill(server: Any, program: str, load: dict[str, Any], name: str, store: Store, source: SourceSpec) -> None:
+def _fill(server: Any, dump: int, name: str, store: Store, source: SourceSpec, loader: Scratch | None) -> Loaded:
     import psycopg
     from psycopg import sql
 
@@ -170,36 +186,44 @@ def _fill(server: Any, program: str, load: dict[str, Any], name: str, store: Sto
     how = sql.SQL("ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(*map(sql.Literal, like)) if like else sql.SQL("")
     server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ").format(sql.Identifier(unfinished)) + how)
     try:
-        _restore_into(unfinished, program, load, store, source)
+        loaded = _load(unfinished, dump, store, source, loader)
         server.execute(
             sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
         )
+        return loaded
     except BaseException:
         with suppress(psycopg.Error):  # a server that went away: the first error says so
             server.execute(drop)
         raise
 
 
-def _restore_into(database: str, program: str, load: dict[str, Any], store: Store, source: SourceSpec) -> None:
+def _load(database: str, dump: int, store: Store, source: SourceSpec, apart: Scratch | None) -> Loaded:
+    """Raises: Refused when nothing could be loaded; TargetFailed when the server went away."""
     from psycopg.conninfo import make_conninfo
 
-    errors = harmless = 0
-
-    def take(line: str) -> None:
-        nonlocal errors, harmless
-        errors += line.startswith(ERROR)
-        harmless += line.startswith(NEW_SETTING)
-
+    environment = connection_environment(source, CONNECT_SECONDS)
     parameters = libpq_parameters(source.secret, source.options)
     with loading.handed_over(parameters.get("sslrootcert", "")) as (certificates, inherited):
+
+        def run(
+            argv: tuple[str, ...],
+            on_line: Callable[[str], None] = lambda line: None,
+            more: tuple[int, ...] = (),
+            **how: Any,
+        ) -> Ended:
+            return ran(store, argv, environment, on_line, inherited=(*inherited, *more), **how)
+
+        def program(name: str) -> str:
+            return loading.loader_of(name, source, apart)[0]
+
         parameters |= {"sslrootcert": certificates} if certificates else {}
-        argv = (program, READ, "--no-password", f"--dbname={make_conninfo(dbname=database, **parameters)}")
-        ended = ran(store, argv, connection_environment(source, CONNECT_SECONDS), take, inherited=inherited, **load)
-    if ended.exit_code and (not errors or errors > harmless):
-        message = message_of(ended) or f"code {ended.exit_code}"
-        missing = LACKS_A_ROLE.search("\n".join(ended.last_lines))
-        what_to_do = f"; {MAKE_IT.format(missing[1])}" if missing else ""
-        raise TargetFailed(f"pg_restore at {source.name}: {message}{what_to_do}")
+        to = (f"--dbname={make_conninfo(dbname=database, **parameters)}",)
+        loader = Loader(run, program, to, account=loading.loader_of("pg_restore", source, apart)[1])
+        contents = read(loader, dump)
+        loaded = load(loader, dump, contents)
+    if loaded.failures and contents.rows and not loaded.tables:
+        raise Refused(f"{source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+    return loaded
 
 
 def _connected(source: SourceSpec) -> Any:
@@ -219,51 +243,28 @@ def _connected(source: SourceSpec) -> Any:
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
-    with loading.opened(files, DATABASE) as dump:
-        encoding, expected = server.look_into(dump)
     roles = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    with loading.opened(files, DATABASE) as dump:
+        contents = read(server.loader(), dump)
     with server.running(server.made(), signal.SIGINT):
         server.psql("postgres", [f"CREATE ROLE {each};" for each in roles])
         ended = server.psql("postgres", [
             "\\set ON_ERROR_STOP 1",
             f"CREATE ROLE {NAME} LOGIN BYPASSRLS;",
-            f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0;",
+            f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{contents.encoding}' LOCALE 'C' TEMPLATE template0;",
         ])  # fmt: skip
         if ended.exit_code:
             raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
         with loading.opened(files, DATABASE) as dump:
-            return server.count(server.load(dump), expected)
+            return server.judged(load(server.loader(), dump, contents))
 
 
 class _Scratch(Server):
-    count_rows = "SELECT {}, count(*) FROM ONLY {};"
-
     def environment(self) -> dict[str, str]:
         return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
 
     def is_up(self) -> bool:
         return self.psql("postgres", ["SELECT;"]).exit_code == 0
-
-    def look_into(self, dump: int) -> tuple[str, dict[str, int]]:
-        """The encoding of a dump, and how many rows it holds of each table."""
-        encoding, table, rows = ["UTF8"], [""], dict[str, int]()
-
-        def take(line: str) -> None:
-            if table[0]:
-                if line == "\\.":
-                    table[0] = ""
-                else:
-                    rows[table[0]] += 1
-            elif found := COPY.fullmatch(line):
-                table[0] = found[1]
-                rows.setdefault(found[1], 0)
-            elif found := ENCODING.fullmatch(line):
-                encoding[0] = found[1]
-
-        ended = self._read((READ, "--section=data", "--file=-"), dump, take)
-        if ended.exit_code:
-            raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
-        return encoding[0], rows
 
     def program(self, name: str) -> str:
         return str(Path(self.scratch.programs) / name)
@@ -277,19 +278,21 @@ class _Scratch(Server):
         settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
         return self.program("postgres"), f"-D{self.data}", *settings
 
-    def load(self, dump: int) -> Database:
-        errors = list[str]()
+    def loader(self) -> Loader:
+        to = (f"--dbname={NAME}", f"--username={NAME}")
+        return Loader(self.run, self.program, to, LEFT_OUT, self.scratch.account)
 
-        def take(line: str) -> None:
-            if line.startswith(ERROR):
-                errors.append(line.removeprefix(ERROR).removeprefix("could not execute query: "))
-
-        ended = self._read((READ, *LEFT_OUT, f"--dbname={NAME}", f"--username={NAME}"), dump, take)
-        return self.judge(ended, errors, lambda error: NOT_HERE.search(error) is not None)
-
-    def _read(self, how: tuple[str, ...], dump: int, take: Callable[[str], None]) -> Ended:
-        program = self.program("pg_restore")
-        return self.run((program, *how), take, reads=dump, **loading.apart_from(program, self.scratch.account))
+    def judged(self, loaded: Loaded) -> Database:
+        """Failures that a scratch server makes of a sound dump, too, are notes, and so is what needed these objects."""
+        done = Database(loaded.tables)
+        lacks = [each for each in loaded.failures if each.state in NOT_HERE]
+        wrong = list[str]()
+        for each in loaded.failures:
+            is_note = each in lacks or (lacks and each.statement and each.state in UNDEFINED)
+            (done.notes if is_note else wrong).append(str(each))
+        done.wrong = [*wrong, *loaded.lacking]
+        done.notes = done.notes[:KEPT]
+        return done
 
     def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
         return self.psql(NAME, statements, on_line)

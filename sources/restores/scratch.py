@@ -159,9 +159,15 @@ class Server:
                 done.wrong.append(f"table {name} {there}, and the dump holds {number:,}")
         return done
 
-    def run(self, argv: tuple[str, ...], on_line: Callable[[str], None] = lambda line: None, **given: Any) -> Ended:
-        """`given`: more of its `Command`, as its standard input."""
-        own = {"inherited": self.inherited, "account": self.scratch.account}
+    def run(
+        self,
+        argv: tuple[str, ...],
+        on_line: Callable[[str], None] = lambda line: None,
+        more: tuple[int, ...] = (),
+        **given: Any,
+    ) -> Ended:
+        """`more`: file descriptors that stay open in it; `given`: more of its `Command`, as its standard input."""
+        own = {"inherited": (*self.inherited, *more), "account": self.scratch.account}
         return ran(self.store, argv, self.environment(), on_line, self._check_room, **own | given)
 
     def _check_room(self) -> None:

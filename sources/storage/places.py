@@ -54,7 +54,8 @@ class Report:
 
     `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
     `complete`: nothing was left out of the point. `lost`: how many of those that failed the
-    repository did not give; `elsewhere`: where else the point lies then, in a sentence.
+    repository did not give; `elsewhere`: where else the point lies then, or what to do about the rest, in a sentence.
+    `what`: what failed, one of them.
     """
 
     point: str
@@ -71,6 +72,7 @@ class Report:
     lost: int = 0
     complete: bool = True
     elsewhere: str = ""
+    what: str = "file"
 
 
 class Restoring:

@@ -30,7 +30,11 @@ class PostgresqlServer:
 
     version: int
     folder: Path
-    environment: dict[str, str]
+
+    @property
+    def reached(self) -> dict[str, str]:
+        """The environment of a program that connects."""
+        return {"PGHOST": str(self.folder), "PGUSER": ADMIN, "PGPASSWORD": PASSWORD, "LC_ALL": "C"}
 
     def connect(self, database: str = "postgres", **other: Any) -> psycopg.Connection[Any]:
         given = {"host": str(self.folder), "user": ADMIN, "password": PASSWORD, "dbname": database} | other
@@ -80,7 +84,7 @@ def postgresql_server(version: int, *, initdb: tuple[str, ...] = ()) -> Iterator
         run("pg_ctl", f"--pgdata={data}", "--wait", f"--log={folder / 'log'}", f"--options={options}", "start")
         folder.chmod(0o711)
         try:
-            yield PostgresqlServer(version, folder, environment)
+            yield PostgresqlServer(version, folder)
         finally:
             run("pg_ctl", f"--pgdata={data}", "--mode=immediate", "stop")
     finally:

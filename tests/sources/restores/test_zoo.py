@@ -1,0 +1,103 @@
+"""The zoo: databases of PostgreSQL are backed up, drilled and restored over all servers; what differs was named."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from backupsched.embedded.binaries import scratch_server
+from sources.restores import drilling, postgresql
+from sources.restores.drilling import Drilled
+from sources.restores.scratch import Scratch
+from sources.storage.places import Wish
+from tests.sources.engines.peers import back_up
+from tests.sources.engines.postgresql_peer import DEBIAN, EMBEDDED, PostgresqlServer, postgresql_server
+from tests.sources.restores.zoo import ANIMALS, Animal, rows, schema
+from tests.sources.storage.building import ASSIGNMENT, Built
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class BackedUp:
+    """An animal at one server, backed up and drilled."""
+
+    animal: Animal
+    source: PostgresqlServer
+    database: str
+    built: Built
+    point: str
+    drilled: Drilled
+
+
+@dataclass
+class Zoo:
+    folder: Path
+    servers: dict[int, PostgresqlServer]
+    kept: dict[tuple[str, int], BackedUp] = field(default_factory=dict)
+
+    def backed_up(self, name: str, of: int) -> BackedUp:
+        if (name, of) not in self.kept:
+            animal, source = Animal(name), self.servers[of]
+            database = animal.make(source)
+            built = Built(self.folder / f"{name} of {of}")
+            result = back_up(source.source(path=database), built.folder / "repository" / ASSIGNMENT)
+            assert result.snapshot, result.error
+            with drills_folder() as var:
+                scratch = Scratch(**scratch_server(var, with_programs=True), reserve=0)
+                drilled = drilling.drill(
+                    built.store, ASSIGNMENT, built.folder / "cache", scratch, source_kind="postgresql"
+                )
+            self.kept[name, of] = BackedUp(animal, source, database, built, result.snapshot, drilled)
+        return self.kept[name, of]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoo]:
+    with ExitStack() as stack:
+        servers = {each: stack.enter_context(postgresql_server(each)) for each in (EMBEDDED, DEBIAN)}
+        yield Zoo(tmp_path_factory.mktemp("zoo"), servers)
+
+
+@contextmanager
+def drills_folder() -> Iterator[Path]:
+    """Which an account without rights may pass through: the scratch server runs as one."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+@pytest.mark.parametrize("name", ANIMALS)
+def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: Zoo) -> None:
+    found = zoo.backed_up(name, of)
+    assert "hunter" not in f"{found.drilled}"
+    wrong = found.animal.said("doubtful") or found.animal.said("named")
+    assert {each for each in wrong if each not in found.drilled.error} == set(), found.drilled
+    assert bool(found.drilled.error) is bool(wrong), found.drilled
+
+
+@pytest.mark.parametrize("to", [EMBEDDED, DEBIAN], ids="to {}".format)
+@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+@pytest.mark.parametrize("name", ANIMALS)
+def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
+    found, target = zoo.backed_up(name, of), zoo.servers[to]
+    back = f"back_{name}_{of}"
+    wish = Wish(ASSIGNMENT, found.point, Path(back))
+    there = target.source(path=found.database)
+
+    report = postgresql.create(wish, found.built.store, there, found.built.folder / "cache", lambda step: None)
+
+    assert "hunter" not in f"{report}"
+    named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
+    assert named == set(found.animal.said("named")), report.failed
+    before, after = schema(found.source, found.database), schema(target, back)
+    assert differing(before, after) <= named, {each: (before.get(each), after.get(each)) for each in before}
+    assert differing(rows(found.source, found.database), rows(target, back)) == set(found.animal.said("rows"))
+
+
+def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
