@@ -183,6 +183,9 @@ class Restore(BaseModel):
         "name of the new database",
     )
     overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
+    foreign: bool = Field(
+        False, description="Also a foreign point: one that no backup of ours has written so, which may hold anything"
+    )
 
     @checks("paths")
     @classmethod

@@ -33,7 +33,7 @@ from sources import planning, retiring
 from sources.availability.check import database_away
 from sources.backups import deciding, repositories, upkeep
 from sources.backups.handler import ProgressWriter, busy
-from sources.models import Assignment, Backup, CheckRound, Copy, Progress, Repository, Restore, Source
+from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Progress, Repository, Restore, Source
 from sources.repository_breaker import guarded_by
 from sources.storage.locks import Busy
 from sources.storage.store import Stopped, StorageFailed
@@ -208,6 +208,7 @@ def _remove(run: Run) -> Outcome:
             _remove_folder(run, assignment, repository)
         _remove_rows(run, Backup.objects.filter(assignment=assignment, repository=repository))
         Copy.objects.filter(assignment=assignment, repository=repository).delete()
+        ManifestDigest.objects.filter(assignment=assignment, repository=repository).delete()
     guarded = guarded_by(row) if isinstance(row, Repository) else None  # while it has its id
     row.delete()
     if guarded:

@@ -22,9 +22,11 @@ from tests.jobs.worker_processes import programs, workers
 from tests.orders_run_here import orders_run_here
 from tests.pooler import pooled_url
 from tests.programs import hide_programs, pytest_runtest_logreport, pytest_runtest_protocol, pytest_runtest_setup
+from tests.sources.made_by_hand import made_by_hand
 
 __all__ = [
     "django_db_modify_db_settings",
+    "made_by_hand",
     "orders_run_here",
     "pooled_url",
     "programs",

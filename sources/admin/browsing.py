@@ -56,6 +56,11 @@ class RestoreForm(forms.Form):
         help_text="Without it, nothing is written when a file there differs from the backup.",
     )  # fmt: skip
 
+    foreign = forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, label="Although it is foreign",
+        help_text="Only for a point that no backup of ours has written so: it may hold anything.",
+    )  # fmt: skip
+
     def __init__(self, source: Source, *args: Any) -> None:
         super().__init__(*args)
         is_database = RULES[source.kind].is_database

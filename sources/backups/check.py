@@ -27,7 +27,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from jobs.states import Status
 from sources import planning, repository_breaker
-from sources.backups import deciding, repositories, snapshots, upkeep
+from sources.backups import deciding, known, repositories, snapshots, upkeep
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout
@@ -208,6 +208,8 @@ def _read(work: upkeep.Work, row: CheckRound, repository: Repository, share: flo
         share=share,
         known=[each for each in row.damage if each.get("repository") == repository.pk],
         recorded=deciding.to_be_there(work.assignment, repository),
+        known_points=known.of(work.assignment, repository),
+        keep=known.keeping(work.assignment, repository),
         others=snapshots.recorded_of_others(work.assignment, repository) if share else {},
     )
     beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}
@@ -244,6 +246,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 _move_on(row, read, record.started_at, now)
             new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
             row.save()
+            for each, what in ({read.repository: done} | read.again).items():
+                known.replace(row.pk, each, what.digests)
             rounds.share(read.lost)
             upkeep.record_points(row.pk, read.repository, read.unrecorded)
             _log(record, read, [each for found in new for each in found], now)

@@ -29,7 +29,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import deciding, repositories, retention, snapshots, upkeep
+from sources.backups import deciding, known, repositories, retention, snapshots, upkeep
 from sources.backups.handler import not_writable, note_made, note_room
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
@@ -173,6 +173,9 @@ def _bring(work: upkeep.Work, repository: Repository, target: Repository, newest
         bandwidth=policy.copy_bandwidth,
         zone=policy.schedule.zone,
         reserve=settings.RESERVE_PERCENT,
+        known=known.of(work.assignment, repository),
+        known_there=known.of(work.assignment, target),
+        keep=known.keeping(work.assignment, target),
     )
     note_room(target, answer.pop("room"))
     if problem := answer.get("problem"):
@@ -222,18 +225,19 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             # locked first, as wherever an assignment and what hangs on it are written
             if (assignment := rows.select_for_update(no_key=True).first()) is None:
                 return
-            known = ""
+            before = ""
             if row := assignment.copies.select_related("repository").filter(repository=found.repository).first():
-                known, lost = row.error, _lost(assignment, row, found.done.points)
+                before, lost = row.error, _lost(assignment, row, found.done.points)
                 retention.note_manifests(row.assignment_id, row.repository_id, lost, found.done.points, now)
                 row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
                 row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
                 row.save(update_fields=["points", "copied_at", "as_of", "size", "error"])
+            known.replace(assignment.pk, found.repository, found.done.digests)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)
             upkeep.log(record, "copied", in_words(found), now, size=found.done.size, points=found.done.new[:100])
-            if (problem := problem_of(found)) and problem != known:
+            if (problem := problem_of(found)) and problem != before:
                 upkeep.log(record, "damaged", problem, now)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             copies = Copy.objects.filter(assignment__in=rows, assignment__policy__copy_to=F("repository"))

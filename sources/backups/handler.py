@@ -27,7 +27,7 @@ from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.backups import not_for_now, overlaps, repositories, snapshots, staging
+from sources.backups import known, overlaps, repositories, snapshots, staging
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.hooks import running as hooks
@@ -104,6 +104,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
         zone=policy.schedule.zone,
         staging=str(staging.root()),
         record=str(run.record.id),
+        known=known.of(assignment, policy.repository),
         **_last(assignment),
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind, location.format).name)
@@ -117,6 +118,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
             ours=ours,
             made=policy.repository.made_at is not None,
             newest=repositories.newest_in(policy.repository, assignment),
+            keep=known.keeping(assignment, policy.repository),
         )
         result = hooks.around(run, assignment, task, copy, monitor)
     if not isinstance(result, EngineResult):
@@ -124,7 +126,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     _write_room(assignment, result)
     if result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS):
         note_made(policy.repository)
-    return _outcome(result, assignment, monitor, run.record)
+    return _outcome(result, assignment, monitor)
 
 
 def _write_room(assignment: Assignment, result: EngineResult) -> None:
@@ -217,7 +219,7 @@ def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None
     decisions.doing("began", text, record=record, facts=facts)
 
 
-def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, record: Claimed) -> Outcome:
+def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor) -> Outcome:
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
@@ -233,8 +235,6 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Released()
         case Verdict.UNAVAILABLE:
             return _lost(policy, result.error)
-        case Verdict.NOT_FOR_NOW:
-            return not_for_now.put_off(record, result.error, policy.recheck_after)
         case Verdict.BUSY:
             return busy(result.error)
         case Verdict.REPOSITORY_FAILED:

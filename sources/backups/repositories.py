@@ -6,6 +6,8 @@ share is back; until then backups to that destination find it busy.
 """
 
 import json
+import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -20,8 +22,7 @@ from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secrets
 from sources.models import Assignment, Repository
-from sources.processes import runner
-from sources.processes.orders import LONGEST_ANSWER
+from sources.processes import orders, runner
 from sources.processes.programs import ProgramMissing, rclone_version
 from sources.processes.rows import row_of
 from sources.processes.runner import Command, Ended, Ending, StopSignal
@@ -32,6 +33,8 @@ from sources.storage.location import Location
 from sources.storage.locks import Busy
 from sources.storage.places import Refused, TargetFailed
 from sources.storage.store import Stopped, StorageFailed
+
+log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -58,13 +61,15 @@ def back_up(
     ours: Identity | None = None,
     made: bool = False,
     newest: str = "",
+    keep: Callable[[str, str], object] | None = None,
 ) -> EngineResult:
     """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
-    of itself; None: anything. `made`: an earlier backup has let it say so; `newest`: the point that it left."""
+    of itself; None: anything. `made`: an earlier backup has let it say so; `newest`: the point that it left;
+    `keep`: keeps the digest of the new one."""
     try:
         whole = asdict(replace(task, engine_version=_version_of_engine(task)))
         order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
-        ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
+        ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress), keep)
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
@@ -92,14 +97,16 @@ def work(
     *,
     grace: float,
     on_progress: Callable[[EngineProgress], None],
+    keep: Callable[[str, str], object] | None = None,
     **facts: object,
 ) -> dict[str, Any]:
     """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
-    has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
+    has ended, and returns its answer. `keep`: keeps digests of manifests that it writes. Raises: StorageFailed,
+    Stopped, Busy."""
     try:
         location = location_of(repository)
         order = {"do": do, "location": location.as_json()} | facts
-        answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+        answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress), keep)
     except ProgramMissing as error:
         raise StorageFailed(str(error)) from error
     except OSError as error:
@@ -205,9 +212,11 @@ def give_order(
     silent_for: float,
     grace: float,
     take: Callable[[dict[str, Any]], object],
+    keep: Callable[[str, str], object] | None = None,
 ) -> tuple[Ended, list[Any]]:
     """Let a process that can be killed, the `main` of the module `program`, do something. `take` gets each line of it
-    but the answer, as JSON. Returns the answer as a list, which is empty when it ended without one. Raises: OSError."""
+    but the answer, as JSON. `keep` keeps a point and its digest before the process goes on, or raises. Returns the
+    answer as a list, which is empty when it ended without one. Raises: OSError."""
     answers = []
 
     def on_line(line: str) -> None:
@@ -215,19 +224,37 @@ def give_order(
             return
         if "answer" in found:
             answers.append(found["answer"])
+        elif "keep" in found:
+            os.write(said, _kept(keep, found["keep"]))
         else:
             take(found)
 
-    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
+    heard, said = os.pipe()
+    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20, "heard_at": heard}
     main = f"import sys; sys.path.insert(0, sys.argv[1]); from {program} import main; main()"
     command = Command(
         (sys.executable, "-I", "-c", main, str(ROOT)),
         stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),
-        longest_line=LONGEST_ANSWER,
+        inherited=(heard,),
+        longest_line=orders.LONGEST_ANSWER,
     )
-    return runner.run(command, stop=stop, on_line=on_line), answers
+    try:
+        return runner.run(command, stop=stop, on_line=on_line), answers
+    finally:
+        os.close(heard)
+        os.close(said)
+
+
+def _kept(keep: Callable[[str, str], object] | None, facts: dict[str, str]) -> bytes:
+    try:
+        if keep:
+            keep(facts["point"], facts["digest"])
+            return orders.KEPT
+    except Exception:
+        log.warning("the digest of point %s could not be kept; the work goes on", facts["point"], exc_info=True)
+    return orders.NOT_KEPT
 
 
 def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for: float) -> Any:
@@ -256,10 +283,11 @@ def _engine(
     silent_for: float,
     grace: float,
     on_progress: Callable[[EngineProgress], None],
+    keep: Callable[[str, str], object] | None = None,
 ) -> tuple[Ended, list[Any]]:
     def take(found: dict[str, Any]) -> None:
         if "progress" in found:
             on_progress(EngineProgress(**found["progress"]))
 
     program = "sources.storage.directories" if order["do"] in directories.ORDERS else "sources.engines.apart"
-    return give_order(program, order, stop, silent_for, grace, take)
+    return give_order(program, order, stop, silent_for, grace, take, keep)

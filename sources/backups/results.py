@@ -27,12 +27,13 @@ from jobs.prepared import storable
 from jobs.states import Status, WaitingFor
 from operations.silences import SILENT
 from sources import engines, outcomes, planning
-from sources.backups import retention
+from sources.backups import known, retention
 from sources.domain.alerts import thresholds
 from sources.domain.due import next_backup_at
 from sources.domain.suspicion import LAST_RUNS, Counts, suspicion
 from sources.engines.base import EngineResult
 from sources.models import Assignment, Backup, Progress, Source
+from sources.storage import layout
 
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
@@ -40,7 +41,7 @@ WRITTEN = (
     "to_copy_since", "room_lacked",
 )  # fmt: skip
 
-NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "doubt")
+NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "doubt", "manifest")
 """Fields of a result that its row has otherwise, or not."""
 
 
@@ -164,10 +165,13 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         assignment.overdue_since = None
     _hold_back_what_looks_wrong(assignment, record, result, now)
     assignment.save(update_fields=WRITTEN)
+    # the policy may have been given another one meanwhile
+    repository_id = result.repository or assignment.policy.repository_id
+    if result.manifest and (point := layout.point_of(result.snapshot)):
+        known.replace(assignment.pk, repository_id, {point: result.manifest})
     Backup.objects.create(
         assignment=assignment,
-        # the policy may have been given another one meanwhile
-        repository_id=result.repository or assignment.policy.repository_id,
+        repository_id=repository_id,
         record_id=record.id,
         attempt=record.attempt,
         engine=result.engine or engines.engine_for(assignment.source.kind).name,

@@ -26,7 +26,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from sources import planning
 from sources.availability.check import not_wanted
-from sources.backups import repositories, upkeep
+from sources.backups import known, repositories, upkeep
 from sources.backups.deciding import copies_of, decide, decide_of_copy, has_more, known_to_be_lost
 from sources.domain.retention import MISSING, Kept
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
@@ -154,10 +154,13 @@ def thin(work: upkeep.Work, repository: Repository, decided: list[Kept]) -> dict
     if not goes:
         return None
     if work.assignment.source.retired and len(goes) == len(decided):
-        answer = repositories.remove_folder(repository, work, **_at(work))
+        ours = known.of(work.assignment, repository)
+        answer = repositories.remove_folder(repository, work, **_at(work), known=ours)
         _note_pruned(repository)
     else:
-        answer = repositories.work("remove_points", repository, work, **_at(work), points=goes, stay=stays, lost=lost)
+        which: dict[str, Any] = {"points": goes, "stay": stays, "lost": lost}
+        which["known"] = known.of(work.assignment, repository)
+        answer = repositories.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
     return answer
 
@@ -196,6 +199,7 @@ def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -
     if pks := [pk for pk, place in rows if layout.point_of(place) in gone]:
         Backup.objects.filter(pk__in=pks).delete()
         upkeep.count_what_is_left(assignment, assignment.backups.all())
+    known.forget(assignment.pk, repository.pk, gone)
     for copy in assignment.copies.filter(repository=repository):
         copy.points = [each for each in copy.points if each not in gone]
         copy.save(update_fields=["points"])

@@ -45,7 +45,9 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
 _KEEPING, _QUESTIONS = "sources.engines.keeping", "sources.engines.questions"
 ORDERS = {
     "back_up": __name__,
-    **dict.fromkeys(("remove_points", "prune", "remove_folder", "check_files", "copy_points"), _KEEPING),
+    **dict.fromkeys(
+        ("remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points"), _KEEPING
+    ),
     **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
     "look_for": "sources.engines.sightings",
 }

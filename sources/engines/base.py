@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from sources.storage.known import Known
 from sources.storage.location import Location
 
 
@@ -46,7 +47,7 @@ class BackupTask:
     of this host for what has to lie there as files first (`staging.py`). Of a source that was copied there, the kind is
     `source_kind`, and `left_out` says what is not in that copy. `last_snapshot`: the `snapshot` of the
     newest point in a restic repository, of `last_files` files, as far as they are known. `record`: its id, to be found
-    by.
+    by. `known`: the points of this assignment there that are ours; None: all are.
     """
 
     source: SourceSpec
@@ -68,6 +69,7 @@ class BackupTask:
     record: str = ""
     source_kind: str = ""
     left_out: tuple[str, ...] = ()
+    known: Known | None = None
 
     @property
     def directory(self) -> Path | None:
@@ -99,7 +101,6 @@ class Verdict(Enum):
     REPOSITORY_FAILED = "the repository failed"
     BUSY = "another run writes there"
     UNAVAILABLE = "the source did not answer"
-    NOT_FOR_NOW = "the source answers, and cannot be read for now"
     STOPPED = "stopped on request"
 
 
@@ -107,7 +108,8 @@ class Verdict(Enum):
 class EngineResult:
     """How a run ended. `snapshot` names the point; `error` is one bounded message for people.
 
-    `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
+    `manifest`: the digest of the point's manifest; empty of one of restic. `size` and `files`: bytes and files that the
+    backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
     `tables`, `rows`: of a database. `doubt`: why the engine itself finds that the source may have lost something.
     `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`). `repository`: the id of the one that it
@@ -128,6 +130,7 @@ class EngineResult:
     rows: int | None = None
     doubt: str = ""
     snapshot: str = ""
+    manifest: str = ""
     warnings: tuple[str, ...] = ()
     error: str = ""
     repository: int | None = None

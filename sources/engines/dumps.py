@@ -145,7 +145,7 @@ class Dump(Run):
             patient = dataclasses.replace(self.store, stall_timeout=math.inf)
             for name, file in self.files.items():
                 patient.put(file, f"{self.point}/{name}")
-        totals = self.write_point(self.name, self.engine.name, version, entries, complete=not warnings)
+        totals, digest = self.write_point(self.name, self.engine.name, version, entries, complete=not warnings)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
@@ -154,6 +154,7 @@ class Dump(Run):
             tables=self.tables,
             rows=self.rows,
             snapshot=self.name,
+            manifest=digest,
             warnings=warnings,
         )
 

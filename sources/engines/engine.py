@@ -36,7 +36,7 @@ class Run:
         lock: tuple[int, ...] = (),
     ) -> None:
         self.task, self.stop, self.on_progress, self.inherited = task, stop, on_progress, lock
-        self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
+        self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock, known=task.known)
         self.space = Space(task.location.directory, task.reserve, Verdict.FILLED)
         self.least_rate = LeastRate(task.least_rate)
 
@@ -75,9 +75,12 @@ class Run:
             raise RunEnded(Verdict.STOPPED, STOPPED)
         return ended
 
-    def write_point(self, name: str, engine: str, version: str, entries: Iterable[Entry], *, complete: bool) -> Totals:
+    def write_point(
+        self, name: str, engine: str, version: str, entries: Iterable[Entry], *, complete: bool
+    ) -> tuple[Totals, str]:
         """Write the manifest of a point, and so make it. `engine`, `version`: who wrote its files; `complete`: none was
-        left out. Raises: StorageFailed, too, where another run has taken over meanwhile."""
+        left out. Returns its totals and its digest. Raises: StorageFailed, too, where another run has taken over
+        meanwhile."""
         task = self.task
         runs.check_it_goes_on(self.store, task.folder, name)
         header = Header(

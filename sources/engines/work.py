@@ -13,6 +13,7 @@ from sources.engines.base import EngineProgress
 from sources.processes.orders import say
 from sources.processes.programs import ProgramMissing
 from sources.storage.directories import missing
+from sources.storage.known import Known
 from sources.storage.location import Location
 from sources.storage.locks import Busy, locked
 from sources.storage.manifests import ManifestDamaged
@@ -47,14 +48,17 @@ class Stop:
         return self._stopped
 
 
-def at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
-    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+def at_work(
+    location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]], known: Known | None = None
+) -> dict[str, Any]:
+    """Work in the folder of an assignment, whose `known` points are ours. Returns what `work` does, or `failed`, `busy`
+    or `stopped`."""
     where = Location.of_json(location)
     if where.directory and (reason := missing(str(where.directory))):
         return {"failed": reason}
     try:
         with locked(where, folder) as lock:
-            return work(store_of(where, Stop(where.directory), inherited=lock))
+            return work(store_of(where, Stop(where.directory), lock, known))
     except Stopped:
         return {"stopped": True}
     except Busy as error:

@@ -5,6 +5,7 @@ from sources.models.backup import (
     Backup,
     CheckRound,
     Copy,
+    ManifestDigest,
     Progress,
     RecoveryKey,
     Restore,

@@ -49,6 +49,24 @@ class Backup(models.Model):
         return f"{self.assignment.source} at {self.started_at:%Y-%m-%d %H:%M:%S %Z}"
 
 
+class ManifestDigest(models.Model):
+    """The SHA-256 of a manifest that we wrote, kept before it was. A point with another one, or none here, is foreign
+    (`sources.storage.known`). Two of one point: its manifest is being written again."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="manifest_digests")
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="+")
+    point = models.CharField(max_length=30)
+    sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("assignment", "repository", "point", "sha256", name="a_digest_is_kept_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.point} of {self.assignment}"
+
+
 class Progress(models.Model):
     """How far a running backup is. Overwritten a few times a second, gone when the attempt is settled."""
 
@@ -150,6 +168,7 @@ class Restore(models.Model):
         max_length=500, blank=True, help_text="The folder, in the source or on the worker's host; the new database."
     )
     overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
+    foreign = models.BooleanField(default=False, help_text="Whether the point may be foreign.")
     asked_by = models.CharField(max_length=150)
     asked_at = models.DateTimeField()
     record_id = models.BigIntegerField(null=True, help_text="The backlog record it runs as; it may have been pruned.")

@@ -5,12 +5,17 @@ order is a JSON object on standard input; a line of JSON with the answer comes o
 import json
 import os
 import resource
+import select
 import sys
+import time
 from collections.abc import Mapping
 from enum import Enum
 from importlib import import_module
 from typing import Any
 
+KEPT, NOT_KEPT = b"+", b"-"
+KEEP_SECONDS = 30.0
+"""For the answer whether it was kept. A database that is away does not end a backup."""
 LONGEST_ANSWER = 2**26
 """Bytes of its line: the tables of a database, the points of years, a hundred damaged files by their whole names."""
 
@@ -28,7 +33,27 @@ def received() -> dict[str, Any]:
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):
         bound_memory(memory)
+    global _heard_at
+    _heard_at = order.pop("heard_at", None)
     return order
+
+
+_heard_at: int | None = None
+"""The descriptor at which whoever gave the order says that something was kept."""
+
+
+def keep(facts: dict[str, str]) -> bool:
+    """Have whoever gave the order keep something before this goes on. Returns whether it was kept; True where there is
+    no such process, as in a test."""
+    if _heard_at is None:
+        return True
+    say({"keep": facts})
+    until = time.monotonic() + KEEP_SECONDS
+    while time.monotonic() < until:
+        if select.select([_heard_at], [], [], 1.0)[0]:
+            return os.read(_heard_at, 1) == KEPT
+        say({})
+    return False
 
 
 def say(line: dict[str, Any]) -> None:

@@ -30,11 +30,15 @@ from sources.storage.stores import store_of
 from sources.storage.trees import opened, versions_of
 
 
-def points(store: Store, folder: str, made: bool) -> list[str]:
-    """The points of an assignment. `made`: the repository has said whose it is before. Raises: StorageFailed, also for
-    a place that has nothing and says so no longer, as a mount point without its disk."""
-    found, outside = runs.points(store, folder), replace(store, location=store.location.bare)
-    if not found and made and store.location.keeps_files and identity.read(outside) is None:
+def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
+    """The points of an assignment that are ours, and foreign ones. `made`: the repository has said whose it is before.
+    Raises: StorageFailed, also for a place that has nothing and says so no longer, as a mount point without its
+    disk."""
+    there = runs.all_points(store, folder)
+    ours = store.ours(there)
+    found = {"ours": ours, "foreign": [each for each in there if each not in {*ours}]}
+    outside = replace(store, location=store.location.bare)
+    if not found["ours"] and made and store.location.keeps_files and identity.read(outside) is None:
         raise StorageFailed(LOST.format(store.location.outside))
     return found
 
@@ -69,11 +73,9 @@ def create_database(
     return report
 
 
-def drill(
-    store: Store, assignment: str, cache: Path, scratch: dict[str, Any], newest: str, source_kind: str
-) -> Drilled:
+def drill(store: Store, assignment: str, scratch: dict[str, Any], newest: str, source_kind: str) -> Drilled:
     """Restore the newest point into scratch space, and compare."""
-    return drilling.drill(store, assignment, cache, Scratch(**scratch), _say_step, newest, source_kind)
+    return drilling.drill(store, assignment, Scratch(**scratch), _say_step, newest, source_kind)
 
 
 FOUND: tuple[Callable[..., Any], ...] = (
@@ -88,7 +90,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
     location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
     if location.directory and (reason := missing(str(location.directory))):
         return {"failed": reason}
-    store = store_of(location, Stop(location.directory))
+    store = store_of(location, Stop(location.directory), known=order.pop("known"))
     order |= {"cache": Path(order["cache"])} if "cache" in order else {}
     if wish := order.get("wish"):
         order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})

@@ -26,6 +26,7 @@ from sources.processes.programs import ProgramMissing
 from sources.restores import process
 from sources.restores.pg import leftover
 from sources.storage import layout, moments
+from sources.storage.known import FOREIGN
 from sources.storage.store import StorageFailed
 from sources.storage.trees import NotThere
 
@@ -52,7 +53,7 @@ class Restores(Service[Restore]):
         return {
             "source": row.assignment.source.name, "policy": row.assignment.policy.schedule.name, "at": row.point,
             "repository": row.repository and row.repository.name, "paths": row.paths, "to": row.to,
-            "target": row.target, "overwrite": row.overwrite,
+            "target": row.target, "overwrite": row.overwrite, "foreign": row.foreign,
         }  # fmt: skip
 
     def ids(self, row: Restore) -> dict[str, int | None]:
@@ -65,12 +66,13 @@ class Restores(Service[Restore]):
             row.assignment = assignment_of(self._source(wish["source"]), wish["policy"])
         except ValueError as error:
             raise ValidationError({"source": str(error)}) from None
-        for name in ("paths", "to", "target", "overwrite"):
+        for name in ("paths", "to", "target", "overwrite", "foreign"):
             setattr(row, name, wish[name])
         self.place = self._check_target(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
-            row.point, points = choose(row.assignment, wish["at"], row.asked_at, wish["repository"])
+            how = {"only": wish["repository"], "foreign": wish["foreign"]}
+            row.point, points = choose(row.assignment, wish["at"], row.asked_at, **how)
             row.repository = points[row.point]
         except NotHeldThere as error:
             raise ValidationError({"repository": str(error)}) from None
@@ -163,9 +165,9 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
     )
 
 
-def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repository]:
+def points_of(assignment: Assignment, only: str | None = None, foreign: str | None = None) -> dict[str, Repository]:
     """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
-    copy. `only`: the name of the one that is to be asked.
+    copy. `only`: the name of the one that is to be asked; `foreign`: that of a foreign point that is meant, too.
 
     Of a repository that does not answer, those that its backups name and no other has, so that no older point stands in
     for one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing of it.
@@ -178,13 +180,11 @@ def points_of(assignment: Assignment, only: str | None = None) -> dict[str, Repo
         raise NotHeldThere(_why_not_there(assignment, only or ""))
     for repository in homes:
         try:
-            there, recorded = (
-                process.points(repository, assignment.directory),
-                repositories.recorded(assignment, repository),
-            )
-            if recorded and not there:
+            ours, others = process.points_and_foreign(repository, assignment.directory)
+            recorded = repositories.recorded(assignment, repository)
+            if recorded and not ours:
                 raise StorageFailed(NONE_THERE.format(len(recorded), repository, repository.location))
-            found = dict.fromkeys(there, repository) | found
+            found = dict.fromkeys([*ours, *(each for each in others if each == foreign)], repository) | found
         except StorageFailed as error:
             failed.append(error)
             lost = dict.fromkeys(repositories.recorded(assignment, repository), repository) | lost
@@ -211,15 +211,18 @@ def _why_not_there(assignment: Assignment, name: str) -> str:
 
 
 def choose(
-    assignment: Assignment, at: str | None, now: datetime, only: str | None = None
+    assignment: Assignment, at: str | None, now: datetime, only: str | None = None, *, foreign: bool = False
 ) -> tuple[str, dict[str, Repository]]:
-    """The point that `at` means, and all, as `points_of` has them. Where `only` does not answer, or lacks the point of
-    that name, which other repository has it is said. Raises: ValueError, StorageFailed."""
+    """The point that `at` means, and all, as `points_of` has them; a `foreign` one by its very name. Where `only` does
+    not answer, or lacks the point of that name, which other repository has it is said. Raises: ValueError,
+    StorageFailed."""
     zone = assignment.policy.schedule.period.tzinfo
     try:
-        points = points_of(assignment, only)
+        points = points_of(assignment, only, at if foreign else None)
         return moments.choose(list(points), at, now, zone), points
     except (StorageFailed, NotThere) as error:
+        if isinstance(error, NotThere) and at in points_of(assignment, only, at):
+            raise ValueError(f"point {at} is foreign: {FOREIGN}. {process.CONFIRM}") from None
         asked = next((each for each in repositories.homes(assignment) if each.name == only), None)
         if asked is None:
             raise

@@ -60,7 +60,6 @@ class Drilled:
 def drill(
     store: Store,
     assignment: str,
-    cache: Path,
     scratch: Scratch,
     on_step: Callable[[Step], None] = lambda step: None,
     newest: str = "",
@@ -77,7 +76,8 @@ def drill(
     if newest and newest not in points:
         return Drilled(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
-    with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], cache) as tree:
+    # what was read of a manifest once proves nothing of the one that is there now: a cache of its own
+    with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], folder / "trees") as tree:
         kind, files = DATABASES.get(source_kind), folder / "files"
         sample = _sample(tree, space.room(), is_whole=kind is not None)
         if kind is not None:
@@ -87,7 +87,7 @@ def drill(
                 return Drilled(points[-1], tree.total()[0], error=str(error))
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
-        report = restoring.restore(Wish(assignment, points[-1], files, paths), store, cache, on_step)
+        report = restoring.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
         done = Drilled(points[-1], tree.total()[0])
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:

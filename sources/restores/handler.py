@@ -52,7 +52,7 @@ def run_restore(run: Run) -> Outcome:
             name = Path(source.path).name if row.to == To.DATABASE else ""
             specification = replace(specification, path=str(Path(place) / name))
         loader = process.scratch_for(source.kind, needs_server=False) if row.to == To.DATABASE else None
-        how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader}
+        how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader, "foreign": row.foreign}
         return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **how))
     except Refused as error:
         return Cancelled(f"{REFUSED}{error}")

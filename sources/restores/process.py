@@ -17,7 +17,7 @@ from django.db.utils import Error
 from django.utils.module_loading import import_string
 
 from jobs.conf import PROGRAM
-from sources.backups import repositories
+from sources.backups import known, repositories
 from sources.engines.base import SourceSpec
 from sources.models import Assignment, CheckRound, Repository
 from sources.models.source import SourceKind
@@ -27,12 +27,14 @@ from sources.processes.runner import StopSignal
 from sources.restores.drilling import Drilled
 from sources.restores.scratch import Scratch
 from sources.storage import layout, trees
+from sources.storage.known import FOREIGN, Known
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Report, Step, TargetFailed, Wish
 from sources.storage.store import StorageFailed
 from sources.storage.stores import store_of
 from sources.storage.trees import Tree
 
+CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
 PATIENCE_SECONDS = 5.0
 """Of a page, for what may take longer: it goes on behind it."""
 READING = (
@@ -54,11 +56,16 @@ def cache() -> Path:
 
 
 def points(repository: Repository, assignment: str) -> list[str]:
-    """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
-    location = repositories.location_of(repository)
+    """The points of an assignment, by its folder, the oldest first, without foreign ones. Raises: StorageFailed."""
+    return points_and_foreign(repository, assignment)[0]
+
+
+def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[str], list[str]]:
+    """The same, and the names of points that are none of ours. Raises: StorageFailed."""
+    location, ours = repositories.location_of(repository), known.of_folder(assignment, repository)
     facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
-    found: list[str] = _order("points", location, Event(), repositories.ANSWER_SECONDS, **facts)
-    return found
+    found = _order("points", location, Event(), repositories.ANSWER_SECONDS, ours, **facts)
+    return found["ours"], found["foreign"]
 
 
 def versions(repository: Repository, assignment: str, points: list[str], path: str) -> list[dict[str, Any]]:
@@ -73,22 +80,22 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
 @contextmanager
 def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
     """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
-    location = repositories.location_of(repository)
-    if not trees.is_cached(location, assignment, point, cache()):
+    location, ours = repositories.location_of(repository), known.of_folder(assignment, repository)
+    if not trees.is_cached(location, assignment, point, cache(), ours):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
         _looked_up("index", repository, patience, **facts)
-    with trees.opened(store_of(location, Event()), assignment, point, cache()) as tree:
+    with trees.opened(store_of(location, Event(), known=ours), assignment, point, cache()) as tree:
         yield tree
 
 
 def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
     """The answer to an order that may take long. What it has found so far is there for the next call."""
     with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
-        location = repositories.location_of(repository)
-        key = json.dumps([do, location.outside, facts], default=str)
+        location, ours = repositories.location_of(repository), known.of_folder(facts["assignment"], repository)
+        key = json.dumps([do, location.outside, ours, facts], default=str)
         try:
             return looks.call_now(
-                key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, **facts), patience
+                key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, ours, **facts), patience
             )
         except TimeoutError:
             raise Unfinished(READING) from None
@@ -104,9 +111,10 @@ def restore(
     do: str = "restore",
     source: SourceSpec | None = None,
     loader: Scratch | None = None,
+    foreign: bool = False,
 ) -> Report:
     """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: as whom a dump
-    is loaded.
+    is loaded. `foreign`: a person has confirmed that the point may be foreign.
 
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
@@ -114,7 +122,8 @@ def restore(
     facts |= {"loader": asdict(loader)} if loader else {}
     with _naming_others(repository, wish.assignment, wish.point):
         location = repositories.location_of(repository)
-        report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
+        ours = None if foreign else known.of_folder(wish.assignment, repository)
+        report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, ours, on_step, grace, **facts))
     if report.lost:
         report.elsewhere = way_out(repository, wish.assignment, wish.point)
     return report
@@ -134,11 +143,12 @@ def drill(
     """
     folder = assignment.directory
     newest = repositories.newest_in(repository, assignment)
-    facts = {"assignment": folder, "cache": cache(), "scratch": asdict(scratch), "newest": newest}
+    facts = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
     facts |= {"source_kind": assignment.source.kind}
     with _naming_others(repository, folder, newest):
         location = repositories.location_of(repository)
-        done = Drilled(**_order("drill", location, stop, repositories.SILENT_SECONDS, on_step, grace, **facts))
+        ours, silent_for = known.of(assignment, repository), repositories.SILENT_SECONDS
+        done = Drilled(**_order("drill", location, stop, silent_for, ours, on_step, grace, **facts))
     if done.lost:
         done.error = added(done.error, way_out(repository, folder, done.point))
     return done
@@ -149,17 +159,19 @@ def _order(
     location: Location,
     stop: StopSignal,
     silent_for: float,
+    ours: Known | None,
     on_step: Callable[[Step], None] = lambda step: None,
     grace: float = 0.0,
     **facts: Any,
 ) -> Any:
-    """Give an order. Raises: Refused, StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
+    """Give an order. `ours`: the points that it may take; None: any. Raises: Refused, StorageFailed, Stopped;
+    ValueError, ProgramMissing for what cannot be reached."""
 
     def take(found: dict[str, Any]) -> None:
         if "step" in found:
             on_step(Step(**found["step"]))
 
-    order = {"do": do, "location": location.as_json(), **facts}
+    order = {"do": do, "location": location.as_json(), "known": ours, **facts}
     answered = repositories.give_order("sources.restores.apart", order, stop, silent_for, grace, take)
     return repositories.answer_of(answered, location, silent_for)["done"]
 
@@ -183,7 +195,8 @@ def _naming_others(repository: Repository, folder: str, point: str) -> Iterator[
     except TargetFailed:
         raise
     except StorageFailed as error:
-        raise StorageFailed(added(str(error), way_out(repository, folder, point))) from error
+        text = added(str(error), CONFIRM) if FOREIGN in str(error) else str(error)
+        raise StorageFailed(added(text, way_out(repository, folder, point))) from error
 
 
 def added(text: str, sentence: str) -> str:

@@ -19,10 +19,10 @@ What is damaged is mended as far as its content is to be had elsewhere:
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sources.processes import rows
 from sources.storage import layout, manifests, runs
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.store import Store
@@ -60,7 +60,8 @@ def of_manifest(point: str, why: str, repository: int | None = None) -> Damage:
 class Checked:
     """What a run has read, and where the next one begins: both empty: with a new round. `total`: bytes of the round.
 
-    `damaged`: all that is known to be, also from earlier runs. `mended`: paths.
+    `damaged`: all that is known to be, also from earlier runs. `mended`: paths. `digests`: point → that of its
+    manifest, which this run has written again.
     """
 
     part: str
@@ -71,6 +72,7 @@ class Checked:
     filled: int = 0
     damaged: list[Damage] = field(default_factory=list)
     mended: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 def check(
@@ -89,7 +91,7 @@ def check(
     Raises: StorageFailed, Stopped, ProgramMissing, OSError.
     """
     if share and not part:
-        total = _total(store, folder)
+        total = store.size(folder)
     work = _Check(store, folder, max(LEAST_BYTES, int(total * share)), Checked(part, after, total), on_progress)
     with tempfile.TemporaryDirectory() as scratch:
         work.scratch = Path(scratch)
@@ -115,11 +117,13 @@ class _Check:
         points = runs.points(self.store, self.folder)
         self.newest = points[-1] if points else None
         for damage in known:
-            if damage.point in points and (manifest := self._manifest(damage.point)):
+            if damage.point in points:
                 try:
-                    found = [each for each in manifests.read(manifest) if each.path == damage.path]
+                    manifest = self._manifest(damage.point)
+                    entries = manifests.read(manifest) if manifest else ()
+                    found = [each for each in entries if each.path == damage.path]
                 except ManifestDamaged as error:
-                    self._note(damage.point, f"{layout.MANIFESTS}/{damage.point}", layout.MANIFESTS, str(error))
+                    self._note_manifest(damage.point, error)
                     continue
                 for entry in found:
                     place, digest, problem = self._find(damage.point, entry)
@@ -131,7 +135,7 @@ class _Check:
         points = runs.points(self.store, self.folder)[::-1]
         for number, point in enumerate(points):
             name = point if number else layout.CURRENT
-            started = self.done.part in ("", layout.CURRENT) or (number and not _is_later(point, self.done.part))
+            started = self.done.part in ("", layout.CURRENT) or (number and not layout.is_later(point, self.done.part))
             if not started:
                 continue
             after = self.done.after if name == self.done.part else ""
@@ -142,11 +146,11 @@ class _Check:
 
     def _read_part(self, name: str, point: str, later: str | None, after: str) -> bool:
         """Returns whether it was read to its end."""
-        if (manifest := self._manifest(point)) is None:  # retention has removed it
-            return True
         filled: dict[str, str] = {}
         is_whole = True
         try:
+            if (manifest := self._manifest(point)) is None:  # retention has removed it
+                return True
             for batch in self._batches(manifest, point, later, after):
                 self._read(point, batch, filled)
                 self.done.part, self.done.after = name, batch[-1][0].path
@@ -156,8 +160,8 @@ class _Check:
             if filled:
                 self._fill(point, manifest, filled)
         except ManifestDamaged as error:
-            self._note(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, str(error))
-        manifest.unlink()
+            self._note_manifest(point, error)
+        (self.scratch / point).unlink(missing_ok=True)
         return is_whole
 
     def _batches(self, manifest: Path, point: str, later: str | None, after: str) -> Iterator[list[tuple[Entry, str]]]:
@@ -181,7 +185,7 @@ class _Check:
         if manifests.read_header(manifest).engine != RCLONE:
             return lambda path: f"{layout.POINTS}/{point}"
         found = self._runs_after(point)
-        between = [run for run in found if later is None or not _is_later(run, later)]
+        between = [run for run in found if later is None or not layout.is_later(run, later)]
         held = {run: self.store.sizes(f"{self.folder}/{layout.VERSIONS}/{run}").keys() for run in between}
         otherwise = layout.CURRENT if later is None else None
 
@@ -257,8 +261,10 @@ class _Check:
 
     def _find(self, point: str, entry: Entry) -> tuple[str, str | None, str | None]:
         """Where a file of a point (or as of a run) lies, with the digest that is read, or why it cannot be read."""
-        manifest = self._manifest(point)
-        if manifest and manifests.read_header(manifest).engine != RCLONE:
+        engine = RCLONE
+        with suppress(ManifestDamaged):  # of a run that is none of ours
+            engine = manifests.read_header(found).engine if (found := self._manifest(point)) else RCLONE
+        if engine != RCLONE:
             places = [f"{layout.POINTS}/{point}"]
         else:
             places = [*(f"{layout.VERSIONS}/{run}" for run in self._runs_after(point)), layout.CURRENT]
@@ -275,26 +281,20 @@ class _Check:
             each.with_digest(filled[each.path], "check") if each.path in filled else each
             for each in manifests.read(manifest)
         )
-        runs.write_point(self.store, self.folder, point, manifests.read_header(manifest), entries)
-        self.done.filled += len(filled)
+        header = manifests.read_header(manifest)
+        if digest := runs.write_point(self.store, self.folder, point, header, entries, again=True)[1]:
+            self.done.filled += len(filled)
+            self.done.digests[point] = digest
 
     def _manifest(self, point: str) -> Path | None:
         file = self.scratch / point
-        if not file.exists() and not self.store.fetch(layout.manifest_path(self.folder, point), file):
+        if not file.exists() and not self.store.manifest(self.folder, point, file):
             return None
         return file
+
+    def _note_manifest(self, point: str, error: ManifestDamaged) -> None:
+        self._note(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, str(error))
 
     def _note(self, point: str, path: str, place: str, why: str) -> None:
         found = [each for each in self.done.damaged if (each.point, each.path) != (point, path)]
         self.done.damaged = [*found, Damage(point, path, place, why)][:MOST_DAMAGED]
-
-
-def _is_later(name: str, other: str) -> bool:
-    return layout.order_of(name) > layout.order_of(other)
-
-
-def _total(store: Store, folder: str) -> int:
-    """Bytes of all that lies in a folder."""
-    lines: list[str] = []
-    store.run("size", "--json", store.location.at(folder), on_line=lines.append)
-    return rows.number(rows.row_of("".join(lines)) or {}, "bytes")

@@ -20,7 +20,7 @@ class Copied:
 
     `wrong_files`: files that are not what their manifest says, in the first repository and so in the copy, and points
     that are left out; `wrong`: the first of them, in words. `untried`: points that are not there either, since so many
-    others were damaged.
+    others were damaged. `digests`: new point → that of the manifest which was written.
     """
 
     points: list[str] = field(default_factory=list)
@@ -31,6 +31,7 @@ class Copied:
     wrong_files: int = 0
     wrong: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Keep what is wrong."""

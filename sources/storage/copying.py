@@ -22,11 +22,11 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from sources.storage import layout, manifests, runs
+from sources.storage import known, layout, manifests, runs
 from sources.storage.copies import Copied, Left, check_is_there, differing, files_of, is_long, later_than, unaccounted
 from sources.storage.digests import digests_of_copy
 from sources.storage.manifests import Entry, ManifestDamaged
@@ -64,7 +64,7 @@ def copy(
         except StorageFailed as error:
             if not TOO_LONG.search(str(error)):
                 raise
-        work.done = Copied(new=work.done.new, files=work.done.files, size=work.done.size)
+        work.done = replace(work.done, points=[], wrong_files=0, wrong=[], untried=[])
         work.long_there = {each for each in target.sizes(f"{folder}/{layout.CURRENT}") if is_long(each)}
         return work.do(newest, set(again))
 
@@ -100,7 +100,7 @@ class _Copying:
         found = runs.points(self.source, self.folder)
         check_is_there(newest, found, self.folder)
         files = self.target.names(f"{self.folder}/{layout.MANIFESTS}")
-        points = self.done.points = runs.points_among(files)
+        points = self.done.points = self.target.ours(runs.points_among(files))
         marks = [each for each in files if each.endswith(runs.UNFINISHED)]
         manifest = self._newest(points, found)
         if wanted := later_than(points, found):
@@ -122,8 +122,8 @@ class _Copying:
     def _newest(self, points: list[str], found: list[str]) -> Path | None:
         """The manifest of the point as of which `current` is in the copy. One that is damaged is brought once more."""
         for point in points[::-1]:
-            manifest = self._fetched(self.target, point)
             try:
+                manifest = self._fetched(self.target, point)
                 if manifests.read_header(manifest).engine != RCLONE:
                     continue
                 for _ in manifests.read(manifest):
@@ -264,13 +264,15 @@ class _Copying:
 
     def _fetched(self, store: Store, point: str) -> Path:
         file = self.scratch / f"{'source' if store is self.source else 'target'}-{point}"
-        if not file.exists() and not store.fetch(layout.manifest_path(self.folder, point), file):
+        if not file.exists() and not store.manifest(self.folder, point, file):
             raise StorageFailed(f"point {point} of {self.folder} went while it was copied; it is tried again")
         return file
 
     def _write_last(self, manifest: Path, point: str, to: str, came: list[Entry]) -> None:
         """Make the point. What its disk did not take of the files that `came` is whole in memory alone, where the next
         copy would take it for copied: they go again."""
+        self.done.digests[point] = digest = known.digest_of(manifest)
+        known.keep(self.target.known, point, digest)
         try:
             self._write(manifest, f"{point}{layout.MANIFEST_ENDING}")
         except OSError:

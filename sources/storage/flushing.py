@@ -6,11 +6,14 @@ import os
 import re
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from sources.processes.runner import POLL_SECONDS, StopSignal
 from sources.storage.rclone import Stopped
 
+LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
+DAY = 86_400
 REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL)
 """By which a sandbox, an old kernel or a file system says no to syncfs(2); of a disk that failed it says another."""
 TELLS_SINCE = (5, 8)
@@ -78,3 +81,12 @@ def _libc() -> ctypes.CDLL | None:
     """None: it has no syncfs, as that of macOS."""
     libc = ctypes.CDLL(None, use_errno=True)
     return libc if hasattr(libc, "syncfs") else None
+
+
+def remove_left_behind(new: Path) -> None:
+    """What `put` was killed at, beside a `new` file: last written a day before that, by the clock of its disk."""
+    old = new.stat().st_mtime - DAY
+    for each in new.parent.glob(".*.new"):
+        with suppress(OSError):  # another one does the same
+            if LEFT_BEHIND.fullmatch(each.name) and each.stat().st_mtime < old:
+                each.unlink()

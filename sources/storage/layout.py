@@ -23,6 +23,7 @@ it because the run failed or because its point was removed, belongs to the next 
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 VERSION = 1
@@ -65,6 +66,11 @@ def order_of(name: str) -> tuple[str, int]:
     return found[1], int(found[2] or 1)
 
 
+def is_later(name: str, other: str) -> bool:
+    """Whether a point or run came after another one. Raises: ValueError for what is no such name."""
+    return order_of(name) > order_of(other)
+
+
 def point_of(snapshot: str) -> str | None:
     """The name of the point in what a backup says of it; None: it has none."""
     return next((part for part in reversed(snapshot.split("/")) if NAME.fullmatch(part)), None)
@@ -76,8 +82,15 @@ def manifest_path(assignment: str, point: str) -> str:
 
 
 def by_time(names: Iterable[str]) -> list[str]:
-    """Those that are names of points and runs, the first one first. Others are none of ours, and left alone."""
-    return sorted(filter(NAME.fullmatch, names), key=order_of)
+    """Those that are names of points and runs, the first one first. Others are none of ours, and left alone, also one
+    of a day that no calendar has."""
+    return sorted(filter(_is_name, names), key=order_of)
+
+
+def _is_name(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(instant_of(name))
+    return False
 
 
 def later_runs(point: str, names: Iterable[str]) -> list[str]:

@@ -17,6 +17,9 @@ Folders of runs up to the oldest kept point, and dumps without a manifest, are d
 What is there says what is to do, so a removal that was killed anywhere is finished by the next one; so are folders of
 runs that failed. Runs after the newest point are left alone: one may be under way. Listed are folders that are to be
 merged, and never `current`.
+
+A foreign point (`known.py`) counts for nothing: it does not stay for another one, and none goes for it. What it may
+name is left alone: between the points around it nothing is merged.
 """
 
 import tempfile
@@ -62,11 +65,11 @@ def remove(
     `on_progress` gets how many files were moved or deleted, and the bytes of the deleted ones. Raises: StorageFailed,
     also before anything when no point would stay; Stopped; ProgramMissing.
     """
-    found = runs.points(store, assignment)
+    found, foreign = runs.points(store, assignment), runs.foreign(store, assignment)
     points = points if found and set(stay) <= set(found) else ()
     if not set(found) - set(points):
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
-    work = _Merging(store, assignment, on_progress, {*stay, *lost}.difference(found))
+    work = _Merging(store, assignment, on_progress, {*stay, *lost}.difference(found), foreign)
     work.remove(layout.by_time({*found, *work.lost}), points)
     present = [name for name in found if name not in work.removed]
     work.delete_dumps(present)
@@ -97,6 +100,7 @@ class _Merging:
     assignment: str
     on_progress: OnProgress
     lost: Collection[str] = ()
+    foreign: Collection[str] = ()
     removed: list[str] = field(default_factory=list, init=False)
     damaged: list[str] = field(default_factory=list, init=False)
     files: int = field(default=0, init=False)
@@ -118,7 +122,9 @@ class _Merging:
         """Remove the points between two that stay; None: all before `point`. Returns False, and has removed nothing,
         where the manifest of `before` is damaged."""
         names = [run for run in versions if _is_between(before, run, point)]
-        if before is None:
+        if any(_is_between(before, each, point) for each in self.foreign):
+            self._delete_manifests(gone)
+        elif before is None:
             self._delete_manifests(gone)
             for run in names:
                 self.delete_all(self.versions(run))
@@ -141,7 +147,7 @@ class _Merging:
 
     def delete_dumps(self, kept: Sequence[str]) -> None:
         for point in layout.by_time(self.store.names(f"{self.assignment}/{layout.POINTS}", folders=True)):
-            if point not in kept and point not in self.lost and _is_between(None, point, kept[-1]):
+            if point not in {*kept, *self.lost, *self.foreign} and _is_between(None, point, kept[-1]):
                 self.delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
 
     def _merge(self, sizes: dict[str, dict[str, int]], wanted: set[str], point: str) -> None:
@@ -160,13 +166,13 @@ class _Merging:
 
     def _held(self, point: str, paths: Collection[str]) -> set[str]:
         """Those of `paths` that a point holds."""
-        with tempfile.NamedTemporaryFile(suffix=layout.MANIFEST_ENDING) as file:
-            manifest = layout.manifest_path(self.assignment, point)
-            if not self.store.fetch(manifest, Path(file.name)):
+        with tempfile.TemporaryDirectory() as scratch:
+            manifest, file = layout.manifest_path(self.assignment, point), Path(scratch) / point
+            if not self.store.manifest(self.assignment, point, file):
                 if point in self.lost:
                     raise ManifestDamaged(f"{manifest} is lost")
                 raise StorageFailed(f"{manifest} went while points were removed; it is tried again")
-            held = (entry.stored_path for entry in manifests.read(Path(file.name)) if entry.kind != "folder")
+            held = (entry.stored_path for entry in manifests.read(file) if entry.kind != "folder")
             return {path for path in held if path in paths}
 
     def delete_all(self, folder: str) -> None:
@@ -189,5 +195,4 @@ class _Merging:
 
 def _is_between(before: str | None, run: str, point: str) -> bool:
     """Whether a run is later than `before` (None: there is none), and no later than `point`."""
-    is_later = before is None or layout.order_of(before) < layout.order_of(run)
-    return is_later and layout.order_of(run) <= layout.order_of(point)
+    return (before is None or layout.is_later(run, before)) and not layout.is_later(run, point)

@@ -10,7 +10,7 @@ from typing import Any
 from delivery.redaction import redacted
 from sources.processes import runner
 from sources.processes.programs import find_rclone
-from sources.processes.rows import row_of, text
+from sources.processes.rows import number, row_of, text
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 from sources.storage.servers import in_words, reached
@@ -98,6 +98,12 @@ class Rclone:
         """Called between two steps of work without a program. Raises: Stopped."""
         if self.stop.is_set():
             raise Stopped
+
+    def size(self, path: str) -> int:
+        """Bytes of all that lies below a folder."""
+        lines: list[str] = []
+        self.run("size", "--json", self.location.at(path), on_line=lines.append)
+        return number(row_of("".join(lines)) or {}, "bytes")
 
     def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sources.storage import layout, manifests
+from sources.storage import known, layout, manifests
 from sources.storage.manifests import Changes, Entry, Header, Pair, Totals
 from sources.storage.store import PARTIAL_SUFFIX, StorageFailed, Store
 
@@ -35,8 +35,20 @@ class Begun:
 
 
 def points(store: Store, folder: str) -> list[str]:
-    """The names of an assignment's points, the first one first."""
+    """The names of an assignment's points, the first one first, without foreign ones."""
+    return store.ours(all_points(store, folder))
+
+
+def all_points(store: Store, folder: str) -> list[str]:
+    """The same with foreign ones."""
     return points_among(store.names(f"{folder}/{layout.MANIFESTS}"))
+
+
+def foreign(store: Store, folder: str) -> list[str]:
+    """The names of points that our database does not know, the first one first; a known one may be foreign, too."""
+    found = all_points(store, folder)
+    ours = set(store.ours(found))
+    return [each for each in found if each not in ours]
 
 
 def points_among(files: Iterable[str]) -> list[str]:
@@ -55,16 +67,17 @@ def begin(
     """Heal what a killed run left, by `heal`, which gets its name, and name this one: later than all before it, of
     which there are folders in `runs_in`, whatever the clock says."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    known = points_among(files)
+    there = points_among(files)
     killed = layout.by_time(mark.removesuffix(UNFINISHED) for mark in files if mark.endswith(UNFINISHED))
     for run in killed:
         # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points when
         # versions are merged
-        if run not in known:
+        if run not in there:
             heal(store, folder, run)
         end(store, folder, run)
     left = layout.by_time(store.names(f"{folder}/{runs_in}", folders=True))
-    begun = Begun(layout.name_of(started_at, {*known, *killed, *left}), known[-1] if known else None)
+    before = known.taken({*there, *killed, *left}, store.known, started_at)
+    begun = Begun(layout.name_of(started_at, before), next(iter(store.ours(there[::-1])), None))
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
     return begun
@@ -110,27 +123,45 @@ def end(store: Store, folder: str, run: str) -> None:
 
 
 def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dict[str, Any]]:
-    """The points of an assignment that are not among `recorded`, as of backups whose result was lost: `name`, and of
-    their manifests `files`, `size`, `complete`, `engine` and `ended_at`. Those that cannot be read are left out."""
+    """The points of an assignment that are ours and not among `recorded`, as of backups whose result was lost: as
+    `facts_of`. Those that cannot be read are left out."""
     found = []
     for point in points(store, folder):
         if point not in recorded:
-            with tempfile.NamedTemporaryFile() as file, suppress(manifests.ManifestDamaged):
-                if store.fetch(layout.manifest_path(folder, point), Path(file.name)):
-                    header, entries = manifests.read_header(Path(file.name)), manifests.read(Path(file.name))
-                    sizes = [each.size for each in entries if each.kind != "folder"]
-                    facts = {"name": point, "files": len(sizes), "size": sum(sizes), "complete": header.complete}
-                    found.append(facts | {"engine": header.engine, "ended_at": header.ended_at})
+            with suppress(manifests.ManifestDamaged):
+                found += facts_of(store, folder, point)
     return found
 
 
-def write_point(store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry]) -> Totals:
-    """Write the manifest of a point, and so make it. `entries` are sorted by path."""
+def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
+    """What a point says of itself, none if it is not there: `name`, the `digest` of its manifest, and from that
+    `files`, `size`, `complete`, `engine` and `ended_at`. Raises: ManifestDamaged."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / point
+        if not store.manifest(folder, point, file):
+            return []
+        header, files, size = manifests.read_header(file), 0, 0
+        for each in manifests.read(file):
+            if each.kind != "folder":
+                files, size = files + 1, size + each.size
+        facts = {"name": point, "digest": known.digest_of(file), "files": files, "size": size}
+        return [facts | {"complete": header.complete, "engine": header.engine, "ended_at": header.ended_at}]
+
+
+def write_point(
+    store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry], *, again: bool = False
+) -> tuple[Totals, str]:
+    """Write the manifest of a point, and so make it. `entries` are sorted by path. `again`: it is there; where the
+    database does not keep the digest of the new one, it stays as it was. Returns its totals and its digest; empty: it
+    stayed."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / point
         totals = manifests.write(file, header, entries)
+        digest = known.digest_of(file)
+        if not known.keep(store.known, point, digest) and again:
+            return totals, ""
         store.put_last(file, layout.manifest_path(folder, point))
-    return totals
+    return totals, digest
 
 
 def with_digests(

@@ -5,17 +5,17 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sources.processes.rows import number, row_of
-from sources.storage import layout
+from sources.storage import known, layout
 from sources.storage.files import rows_below
-from sources.storage.flushing import flush
+from sources.storage.flushing import flush, remove_left_behind
+from sources.storage.known import Known
 from sources.storage.manifests import Header, read_header
 from sources.storage.rclone import ROW, STATS, Rclone, Stopped, StorageFailed, path_list
 
@@ -28,8 +28,6 @@ __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
 DIGEST = re.compile(r"([0-9a-f]{64})  ")
-LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
-DAY = 86_400
 BETWEEN_LOOKS = 100
 """Files, before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -38,7 +36,10 @@ UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes 
 
 @dataclass(frozen=True)
 class Store(Rclone):
-    """A repository at work. Each call blocks, and may raise what `Rclone` does."""
+    """A repository at work. Each call blocks, and may raise what `Rclone` does. `known`: the points of the assignment
+    that is worked on, as our database has them; None: whatever lies there is taken."""
+
+    known: Known | None = None
 
     def make(
         self, ours: "Identity | None", like: "Location | None" = None, *, must_be_like: bool = False
@@ -164,11 +165,23 @@ class Store(Rclone):
         # of a bucket, a file that is missing is copied like a folder that is empty: with success
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
 
+    def ours(self, points: Iterable[str]) -> list[str]:
+        """Those of these points that are known, by their names."""
+        return [each for each in points if self.known is None or each in self.known]
+
+    def manifest(self, assignment: str, point: str, file: Path) -> bool:
+        """Copy the manifest of a point out of the repository. Returns whether it was there. Raises, besides the rest:
+        Foreign, where it is not the one that is known."""
+        if not self.fetch(layout.manifest_path(assignment, point), file):
+            return False
+        known.compare(file, point, self.known)
+        return True
+
     def header(self, assignment: str, point: str) -> Header | None:
         """What a point says of itself; None: it is not there. Raises: ManifestDamaged, StorageFailed, Stopped."""
-        with tempfile.NamedTemporaryFile() as file:
-            is_there = self.fetch(layout.manifest_path(assignment, point), Path(file.name))
-            return read_header(Path(file.name)) if is_there else None
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / point
+            return read_header(file) if self.manifest(assignment, point, file) else None
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""
@@ -261,15 +274,6 @@ class Store(Rclone):
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
-
-
-def remove_left_behind(new: Path) -> None:
-    """What `put` was killed at, beside a `new` file: last written a day before that, by the clock of its disk."""
-    old = new.stat().st_mtime - DAY
-    for each in new.parent.glob(".*.new"):
-        with suppress(OSError):  # another one does the same
-            if LEFT_BEHIND.fullmatch(each.name) and each.stat().st_mtime < old:
-                each.unlink()
 
 
 def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:

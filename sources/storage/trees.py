@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sources.storage import layout, manifests
+from sources.storage.known import Known
 from sources.storage.location import Location
 from sources.storage.manifests import Entry, Header
 from sources.storage.store import Store
@@ -140,11 +141,11 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     Raises: NotThere; ManifestDamaged; OSError; and what the store does.
     """
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = _file_of(store.location, assignment, point, cache)
+    file = _file_of(store.location, assignment, point, cache, store.known)
     if not file.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
-            if not store.fetch(layout.manifest_path(assignment, point), manifest):
+            if not store.manifest(assignment, point, manifest):
                 raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
             _index(manifest, made, store)
             made.rename(file)
@@ -157,9 +158,9 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
         tree.close()
 
 
-def is_cached(location: Location, assignment: str, point: str, cache: Path) -> bool:
+def is_cached(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> bool:
     """Whether the next look at this point reads nothing of the repository."""
-    return _file_of(location, assignment, point, cache).exists()
+    return _file_of(location, assignment, point, cache, known).exists()
 
 
 def versions_of(store: Store, assignment: str, points: Sequence[str], path: str, cache: Path) -> list[dict[str, Any]]:
@@ -180,18 +181,19 @@ def versions_of(store: Store, assignment: str, points: Sequence[str], path: str,
 
 
 def _entry_at(store: Store, assignment: str, point: str, path: str, cache: Path) -> Entry | None:
-    if store.location.is_restic or is_cached(store.location, assignment, point, cache):
+    if store.location.is_restic or is_cached(store.location, assignment, point, cache, store.known):
         with opened(store, assignment, point, cache) as tree:
             return tree.entry(path)
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=cache.parent, suffix=f"-{point}") as file:
-        if store.fetch(layout.manifest_path(assignment, point), Path(file.name)):
-            return manifests.find(Path(file.name), path)
-    return None
+    with tempfile.TemporaryDirectory(dir=cache.parent, suffix=f"-{point}") as scratch:
+        file = Path(scratch) / point
+        return manifests.find(file, path) if store.manifest(assignment, point, file) else None
 
 
-def _file_of(location: Location, assignment: str, point: str, cache: Path) -> Path:
-    key = f"{location.outside}\0{assignment}\0{point}"
+def _file_of(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> Path:
+    """What was read of a manifest is not shown for that of another one: of a foreign point, or one written again."""
+    digests = "foreign" if known is None else " ".join(sorted(known.get(point, ())))
+    key = f"{location.outside}\0{assignment}\0{point}\0{digests}"
     return cache / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite3"
 
 

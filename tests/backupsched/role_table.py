@@ -170,6 +170,7 @@ COMMANDS = {
     "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "foreign": ["NAME", "accept NAME --at 20260301T090000Z"],
     "retention": ["NAME --dry-run"], "drill": ["", "--json"], "copy": ["", "--json"], "checks": ["", "--json"],
     "repositories": ["", "--json", "show NAME"],
     "status": ["", "--json"], "sources": ["", "--json", "show NAME"], "pause": ["NAME"], "resume": ["NAME"],

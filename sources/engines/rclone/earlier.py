@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from sources.storage import layout, manifests
+from sources.storage import manifests
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.servers import DAMAGED_OR_FOREIGN
 from sources.storage.store import StorageFailed, Store
@@ -30,13 +30,13 @@ Begun = tuple[list[Entry], Iterator[Entry]]
 def earlier(store: Store, folder: str, point: str | None) -> Iterator["Earlier"]:
     """The entries of a point, for as long as the block lasts; without a point, none."""
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(1) as thread:
-        yield Earlier(store, layout.manifest_path(folder, point) if point else "", Path(scratch) / "manifest", thread)
+        yield Earlier(store, folder, point, Path(scratch) / "manifest", thread)
 
 
 class Earlier:
-    def __init__(self, store: Store, path: str, file: Path, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, store: Store, folder: str, point: str | None, file: Path, thread: ThreadPoolExecutor) -> None:
         self._file = file
-        self._is_there = thread.submit(lambda: bool(path) and store.fetch(path, file))
+        self._is_there = thread.submit(lambda: point is not None and store.manifest(folder, point, file))
         self._ahead: Future[Begun] | None = thread.submit(self._begin)
 
     def use(self, use: Callable[[Iterator[Entry]], Found]) -> tuple[Found, list[str]]:

@@ -144,7 +144,7 @@ class _Run(Run):
         # what was not copied: the next run is to see that it differs
         self.times |= dict.fromkeys(self.doubtful & self.failed if self.names_all else self.doubtful, "")
         complete = not judgement.warnings and not self.task.left_out
-        totals, changes, more = make_point(self, self.begun, before, self.times, self.pieces, complete=complete)
+        totals, digest, changes, more = make_point(self, self.begun, before, self.times, self.pieces, complete=complete)
         warnings = (*self.task.left_out, *judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
@@ -153,6 +153,7 @@ class _Run(Run):
             **dataclasses.asdict(changes),
             read=self.read,
             snapshot=self.begun.name,
+            manifest=digest,
             warnings=warnings,
         )
 

@@ -26,10 +26,10 @@ LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it
 
 def make_point(
     run: Run, begun: Begun, before: Earlier, times: Mapping[str, str], pieces: list[str], *, complete: bool
-) -> tuple[Totals, Changes, list[str]]:
+) -> tuple[Totals, str, Changes, list[str]]:
     """`times`: of files by path, as their source says, where the copy does not. `pieces`: that were removed.
 
-    Returns what the point holds, what changed since the one before, and warnings.
+    Returns what the point holds, the digest of its manifest, what changed since the one before, and warnings.
     """
     task, store = run.task, run.store
     entries, odd = _entries(task, store, begun.name, times, pieces)
@@ -37,13 +37,13 @@ def make_point(
     (entries, changes), warnings = before.use(lambda earlier: runs.with_digests(entries, earlier, *how))
     version = task.engine_version or rclone_version()
     try:
-        totals = run.write_point(begun.name, "rclone", version, entries, complete=complete)
+        totals, digest = run.write_point(begun.name, "rclone", version, entries, complete=complete)
     except OSError:
         if task.location.directory:
             _have_compared(run, before, entries)
         raise
     runs.end(store, task.folder, begun.name)
-    return totals, changes, warnings + odd
+    return totals, digest, changes, warnings + odd
 
 
 def _have_compared(run: Run, before: Earlier, entries: list[Entry]) -> None:

@@ -80,7 +80,7 @@ class ResticEngine(Engine):
     def _stage_first(self, run: Run, directory: Path) -> EngineResult:
         # an engine that stages itself does so in here
         inner = str(directory / "staging")
-        here = replace(run.task, location=of_directory(directory), folder=FOLDER, staging=inner)
+        here = replace(run.task, location=of_directory(directory), folder=FOLDER, staging=inner, known=None)
         fetched = self.first.run(here, on_progress=run.on_progress, stop=run.stop)
         if fetched.verdict not in DONE:
             # what is the repository's to the engine of the kind is the staging directory

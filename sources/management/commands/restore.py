@@ -40,6 +40,10 @@ class Command(VerbCommand):
             "--from", metavar="NAME", dest="repository",
             help="the repository: that of its backups, or one with copies of them (the first that has the point)",
         )  # fmt: skip
+        parser.add_argument(
+            "--foreign", action="store_true",
+            help="also the foreign point that --at names: no backup of ours has written it so; it may hold anything",
+        )  # fmt: skip
         showing.add_options(parser, "the policy")
         parser.set_defaults(verb="restore")
 
@@ -64,7 +68,8 @@ class Command(VerbCommand):
                 rows, line = showing.listed(list(points), tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return
-            point, points = asking.choose(assignment, options["at"], now, options["repository"])
+            which = {"only": options["repository"], "foreign": options["foreign"]}
+            point, points = asking.choose(assignment, options["at"], now, **which)
             target = Path(options["to"]).resolve()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),
@@ -74,7 +79,7 @@ class Command(VerbCommand):
                 at = moments.in_zone(layout.instant_of(point), zone)
                 self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
-                report = process.restore(points[point], wish, Event(), shown)
+                report = process.restore(points[point], wish, Event(), shown, foreign=options["foreign"])
         except StorageFailed as error:
             if options["list"]:
                 raise CommandError(one_line(error), returncode=2) from error

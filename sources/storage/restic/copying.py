@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from sources.storage import layout
 from sources.storage.copies import Copied, check_is_there, later_than
+from sources.storage.known import Known
 from sources.storage.restic.program import Restic, ResticFailed
-from sources.storage.restic.snapshots import Snapshot, snapshots
+from sources.storage.restic.snapshots import Snapshot, known_among, snapshots
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.store import StorageFailed
 
@@ -33,14 +34,16 @@ def copy(
     *,
     newest: str = "",
     again: Collection[str] = (),
+    known: Known | None = None,
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
 ) -> Copied:
     """As `sources.storage.copying.copy`, where `on_progress` gets restic's files so far, and `target` has `source` for
     its second repository. `again`: points that were left out of the copy, as far as is known: those that are missing
-    there are tried again, behind the new ones. Raises: StorageFailed, Busy, Stopped, ProgramMissing, OSError."""
+    there are tried again, behind the new ones. `known`: those of `source`. Raises: StorageFailed, Busy, Stopped,
+    ProgramMissing, OSError."""
     with _naming("the first repository"):
-        found = snapshots(source, folder)
+        found = known_among(snapshots(source, folder), known)
     names = [each.point for each in found]
     check_is_there(newest, names, folder)
     with _naming("the second repository"):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sources.processes.rows import text
 from sources.storage import layout
+from sources.storage.known import Known
 from sources.storage.restic import program
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.verdicts import Trouble
@@ -60,6 +61,11 @@ def tag_arguments(**tags: str) -> tuple[str, ...]:
 def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
     """All points, or those of an assignment, the first one first. Raises: what `Restic.run` does."""
     return with_marks(restic, assignment)[0]
+
+
+def known_among(found: Iterable[Snapshot], known: Known | None) -> list[Snapshot]:
+    """Those of an assignment that are not in the place of another one that is known."""
+    return [each for each in found if not (ids := (known or {}).get(each.point)) or each.id in ids]
 
 
 def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snapshot], list[str]]:

@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from sources.storage.manifests import Header, ManifestDamaged
 from sources.storage.restic import listing
 from sources.storage.restic.fetching import Growth, fetch_files
 from sources.storage.restic.program import Restic, ResticFailed
-from sources.storage.restic.snapshots import Snapshot, snapshots
+from sources.storage.restic.snapshots import Snapshot, known_among, snapshots
 from sources.storage.restic.verdicts import Trouble
 from sources.storage.store import StorageFailed, Store
 
@@ -87,7 +87,8 @@ class ResticStore(Store):
     def names(self, path: str, *, folders: bool = False) -> list[str]:
         assignment, _, last = path.rpartition("/")
         if last == layout.MANIFESTS and not folders:
-            return [each.point + layout.MANIFEST_ENDING for each in snapshots(self.restic, assignment)]
+            found = known_among(snapshots(self.restic, assignment), self.known)
+            return [each.point + layout.MANIFEST_ENDING for each in found]
         if last in (layout.VERSIONS, layout.POINTS, layout.MANIFESTS):
             return []
         return super().names(path, folders=folders)
@@ -113,6 +114,14 @@ class ResticStore(Store):
                 raise ManifestDamaged(f"of point {found.point}, {error}") from None
             raise
         return True
+
+    def ours(self, points: Iterable[str]) -> list[str]:
+        """All: who has not the key can make none, and `names` leaves out what is in the place of another one."""
+        return list(points)
+
+    def manifest(self, assignment: str, point: str, file: Path) -> bool:
+        """It is made of a snapshot that is known by its id, which is a digest of what it holds."""
+        return self.fetch(layout.manifest_path(assignment, point), file)
 
     def header(self, assignment: str, point: str) -> Header | None:
         """By its tags, without what it holds."""
@@ -166,8 +175,8 @@ class ResticStore(Store):
             self.restic.run("forget", *gone)
 
     def _snapshot(self, assignment: str, point: str) -> Snapshot | None:
-        found = [each for each in snapshots(self.restic, assignment) if each.point == point]
-        return found[-1] if found else None
+        found = known_among(snapshots(self.restic, assignment), self.known)
+        return next((each for each in reversed(found) if each.point == point), None)
 
 
 def _take_over(incoming: str, target: str) -> None:

@@ -26,7 +26,7 @@ from tests.sources.backups.test_retention import HERE, add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 NOW = BEGAN + timedelta(days=9)
 

@@ -20,7 +20,7 @@ from tests.sources.backups.test_retention import add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy, unfinished
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here", "made_by_hand")]
 
 NOW = BEGAN + timedelta(days=9)
 

@@ -43,7 +43,7 @@ from tests.sources.factories import claim, handed_on, make_assignment, make_poli
 from tests.sources.storage.played_runs import ASSIGNMENT
 from tests.sources.storage.test_copying import WithDigests
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 
 def make_repository(name: str, place: Path) -> Repository:

@@ -43,7 +43,7 @@ from tests.sources.storage.test_copying import WithDigests
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.usefixtures("made_by_hand")]
 
 BIG = "b" * 1_500_000
 

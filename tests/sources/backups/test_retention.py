@@ -34,7 +34,7 @@ from tests.factories import make_record
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 NOW = BEGAN + timedelta(days=9)
 HERE = pytest.mark.usefixtures("orders_run_here")

@@ -329,13 +329,13 @@ def test_a_drill_in_an_encrypted_repository_proves_and_on_a_full_disk_says_so(tm
     (tmp_path / "repository").mkdir()
     location = remotes.location_of(str(tmp_path / "repository"), {}, {}, KEY)
     point = back_up(local_folder(source), location).snapshot
-    store, cache = Store(location, Event()), tmp_path / "cache"
-    done = drilling.drill(store, FOLDER, cache, Scratch(str(tmp_path / "scratch"), 0.0))
+    store = Store(location, Event())
+    done = drilling.drill(store, FOLDER, Scratch(str(tmp_path / "scratch"), 0.0))
     assert (done.point, done.files, done.error) == (point, 2, "")
     with small_disk(tmp_path / "full", 2**19) as disk:
         (disk / "fills").write_bytes(b"x" * 2**18)
-        found = drilling.drill(store, FOLDER, cache, Scratch(str(disk / "scratch"), 0.0))
+        found = drilling.drill(store, FOLDER, Scratch(str(disk / "scratch"), 0.0))
         assert (found.files, found.of_files, found.error) == (1, 2, ""), "what there is room for"
         (disk / "rest").write_bytes(b"x" * (2**18 - 2**15))
         with pytest.raises(StorageFailed, match="a drill needs room for 600,001 bytes"):
-            drilling.drill(store, FOLDER, cache, Scratch(str(disk / "scratch"), 50.0))
+            drilling.drill(store, FOLDER, Scratch(str(disk / "scratch"), 50.0))

@@ -109,7 +109,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 2), remote.error
     store = Store(of_directory(copy.parent), threading.Event())
     where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
-    drilled = drilling.drill(store, "copy", tmp_path / "trees", where, source_kind="mariadb")
+    drilled = drilling.drill(store, "copy", where, source_kind="mariadb")
     assert (drilled.error, drilled.notes, drilled.tables) == ("", [], ROWS)
     assert list((scratch / "drills").iterdir()) == []
 
@@ -247,7 +247,7 @@ def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_k
     assert "VIEW `dead` AS select `lame`.`gone`.`n`" in text, "also the text of what is dead is kept"
     store = Store(of_directory(tmp_path / "repository"), threading.Event())
     where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
-    drilled = drilling.drill(store, "copy", tmp_path / "trees", where, source_kind="mariadb")
+    drilled = drilling.drill(store, "copy", where, source_kind="mariadb")
     assert (drilled.error, drilled.tables) == ("", {"`plain`": 2, "`history`": 3})
 
 

@@ -203,7 +203,7 @@ def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, 
         var.chmod(0o711)
         account = (65_534, 65_534) if os.geteuid() == 0 else None
         where = Scratch(str(var / "drills"), 0, account=account)
-        found = drilling.drill(store, "copy", tmp_path / "trees", where, source_kind="sqlite")
+        found = drilling.drill(store, "copy", where, source_kind="sqlite")
         few = {name: rows for name, rows in found.tables.items() if not name.startswith("orders_of")}
         assert (found.error, len(found.tables)) == ("", 403)
         assert few == {"pair": 1, 'odd "name': 0, "filler": ROWS}
@@ -233,7 +233,7 @@ def test_a_point_of_restic_is_counted_and_restored_as_well(shop: Path, tmp_path:
     assert restic.back_up(task).verdict is Verdict.SUCCEEDED
     store = store_of(location, threading.Event())
     where = Scratch(str(tmp_path / "drills"), 0)
-    found = drilling.drill(store, task.folder, tmp_path / "trees", where, source_kind="sqlite")
+    found = drilling.drill(store, task.folder, where, source_kind="sqlite")
     assert (found.error, found.tables["filler"]) == ("", ROWS)
     wish = Wish(task.folder, found.point, Path("again.sqlite3"))
     sqlite.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)

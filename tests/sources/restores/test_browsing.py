@@ -22,7 +22,7 @@ from tests.sources import test_pages
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 Browser = test_pages.Browser
 browser = test_pages.browser

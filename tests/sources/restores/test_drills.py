@@ -35,12 +35,13 @@ from tests.sources.backups.test_retention import add_backup
 from tests.sources.engines.peers import specification
 from tests.sources.engines.test_pg_dump import dump
 from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle
+from tests.sources.made_by_hand import take_over
 from tests.sources.storage.building import ASSIGNMENT, Built
 from tests.sources.worker_process import worker_process
 from tests.threads import PATIENCE, another_connection, impatience
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -173,7 +174,7 @@ def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytes
     built.back_up()
     monkeypatch.setattr(drilling, "ALL_FILES", 10)
     monkeypatch.setattr(drilling, "SAMPLE_FILES", 5)
-    done = drilling.drill(store, ASSIGNMENT, var / "trees", scratch)
+    done = drilling.drill(store, ASSIGNMENT, scratch)
     assert (done.files, done.of_files, done.error) == (5, 20, "")
 
 
@@ -241,6 +242,7 @@ def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_kil
 ) -> None:
     result = dump(database, built.folder / "repository" / ASSIGNMENT)
     row = assigned(built, result.snapshot, kind="postgresql", address="db", path="shop")
+    take_over(row, row.policy.repository)
     drills.drill_now([row.pk])
     scratch = var / "postgres-drills"
     with worker_process(f"{AVAILABILITY},{BACKUPS}", tmp_path, BACKUPSCHED_VAR=str(var)) as worker:

@@ -27,7 +27,7 @@ from tests.sources.restores.test_drills import drilled
 from tests.sources.restores.test_restores import ask, work
 from tests.sources.storage.building import ASSIGNMENT, Built
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 client_of_staff = test_browsing.client_of_staff
 

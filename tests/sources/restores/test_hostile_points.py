@@ -41,7 +41,7 @@ def secret(tmp_path: Path) -> Path:
 
 def drilled(built: Built, tmp_path: Path, kind: str) -> Drilled:
     scratch = Scratch(str(tmp_path / "drills"), 0)
-    return drilling.drill(built.store, ASSIGNMENT, tmp_path / "trees", scratch, source_kind=kind)
+    return drilling.drill(built.store, ASSIGNMENT, scratch, source_kind=kind)
 
 
 def claim(built: Built, kind: str, *entries: Entry) -> None:

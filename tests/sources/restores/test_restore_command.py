@@ -18,10 +18,11 @@ from sources.models import Assignment, Repository
 from tests.jobs.worker_processes import database_url
 from tests.sources.backups.test_retention import add_backup
 from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.made_by_hand import take_over
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 
 @pytest.fixture
@@ -137,6 +138,7 @@ def test_a_killed_restore_goes_on(built: Built, tmp_path: Path, number: int, cod
     for name in range(3):
         built.write(f"{name}", os.urandom(20_000_000))
     to, point = tmp_path / "to", built.back_up()
+    take_over(Assignment.objects.get(), Repository.objects.get())
     command = (sys.executable, "manage.py", "restore", "nas", "--to", str(to), "--json")
     environment = {**os.environ, "DATABASE_URL": database_url(), "BACKUPSCHED_VAR": str(tmp_path / "var")}
     pipe = subprocess.PIPE

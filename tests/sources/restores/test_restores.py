@@ -25,7 +25,7 @@ from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 
 @pytest.fixture

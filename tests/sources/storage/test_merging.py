@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -30,6 +30,8 @@ class Killed(Exception):
 class FolderStore:
     """What `Store` does, file by file, without a process: it can be killed before any of `steps`."""
 
+    known = None
+
     def __init__(self, root: Path) -> None:
         self.root, self.left = root, 10**9
 
@@ -46,6 +48,12 @@ class FolderStore:
         self._step()
         shutil.copyfile(self.root / path, file)
         return True
+
+    def ours(self, points: Iterable[str]) -> list[str]:
+        return list(points)
+
+    def manifest(self, assignment: str, point: str, file: Path) -> bool:
+        return self.fetch(layout.manifest_path(assignment, point), file)
 
     def move(self, source: str, target: str, paths: Collection[str]) -> None:
         for path in paths:

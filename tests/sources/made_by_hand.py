@@ -1,0 +1,39 @@
+"""Points that a test has written into a repository past the engine: they count as ours."""
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from sources.backups import known, repositories
+from sources.models import Assignment, Format, Repository
+from sources.storage import runs
+from sources.storage.known import Known, digest_of
+from sources.storage.store import StorageFailed
+from sources.storage.stores import store_of
+
+
+def take_over(assignment: Assignment, repository: Repository) -> None:
+    """Keep the digest of each point that lies there, as if we had written it."""
+    store = store_of(repositories.location_of(repository), Event())
+    with tempfile.TemporaryDirectory() as scratch:
+        for point in runs.points(store, assignment.directory):
+            file = Path(scratch) / point
+            if store.manifest(assignment.directory, point, file):
+                known.keep(assignment.pk, repository.pk, point, digest_of(file))
+
+
+@pytest.fixture
+def made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies in a repository is ours when it is looked at first."""
+    found = known.of
+
+    def of(assignment: Assignment, repository: Repository) -> Known:
+        if repository.format == Format.RCLONE and assignment.directory:
+            with suppress(StorageFailed):
+                take_over(assignment, repository)
+        return found(assignment, repository)
+
+    monkeypatch.setattr(known, "of", of)
