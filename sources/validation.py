@@ -58,6 +58,8 @@ def check_address(rule: Rule, address: str) -> None:
         raise ValueError(f"{address!r} holds a control character")
     elif not (rule.address_may_be_directory and address.startswith("/")):
         _check_host(address)
+    elif "," in address:
+        raise ValueError(f"{address!r} holds a comma, at which PostgreSQL's programs begin another host")
 
 
 def check_url(address: str) -> None:

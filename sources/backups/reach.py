@@ -53,10 +53,20 @@ def check_source(account: Any, row: Source) -> list[str]:
     is_elsewhere = not _is_same(stored, row, POINTS_AT)
     if row.kind == SourceKind.RCLONE and is_elsewhere:
         _check_ways(row.options, "options")
-    if (row.secret or row.secrets) and is_elsewhere:
+    cleared = bool((row.secret or row.secrets) and is_elsewhere)
+    if cleared:
         row.secret, row.secrets = "", {}
-        return [CLEARED]
-    return []
+    _check_socket(stored, row)
+    return [CLEARED] if cleared else []
+
+
+def _check_socket(stored: Source | None, row: Source) -> None:
+    """Raises: ValidationError for a database that would be dumped by the identity of the worker: at a socket without a
+    secret the server goes by the account that asks, which may read any of its databases."""
+    goes_by_account = row.address.startswith("/") and not row.secret
+    if goes_by_account and not _is_same(stored, row, (*POINTS_AT, "path", "secret")):
+        text = "your account may not let workers use their own accounts, as a server at a socket does without a secret"
+        raise ValidationError({"address": f"{text}; name its host and a secret, or ask an administrator"})
 
 
 def check_repository(account: Any, row: Repository) -> list[str]:

@@ -90,6 +90,28 @@ class TestByTheApi:
             body = shop | {"name": f"shop {more}", "options": {"user": "backup", "sslrootcert": file}}
             assert program(*more).ask("POST", "sources", body).status_code == status
 
+    def test_a_server_at_a_socket_that_goes_by_the_account_of_the_worker_needs_the_permission(self) -> None:
+        options = {"user": "postgres"}
+        for kind, address in (("postgresql", "/run/postgresql"), ("mariadb", "/run/mysqld/mysqld.sock")):
+            shop = {"name": kind, "kind": kind, "address": address, "path": "payroll", "options": options}
+            refused = program().ask("POST", "sources", shop)
+            assert (refused.status_code, "their own accounts" in refused.content.decode()) == (422, True)
+            tcp = shop | {"address": "db.example"}
+            pk = program().ask("POST", "sources", tcp).json()["id"]
+            assert program().ask("PATCH", f"sources/{pk}", {"address": address}).status_code == 422
+            Source.objects.filter(pk=pk).update(address=address)
+            for change in ({"path": "staff"}, {"options": {"user": "root"}}, {"port": 5433}):
+                assert program().ask("PATCH", f"sources/{pk}", change).status_code == 422, change
+            assert program().ask("PATCH", f"sources/{pk}", {"name": f"{kind} of ours"}).status_code == 200
+            Source.objects.filter(pk=pk).update(secret=SECRET)
+            assert program().ask("PATCH", f"sources/{pk}", {"path": "staff"}).status_code == 200
+            refused = program().ask("PATCH", f"sources/{pk}", {"options": {"user": "root"}})
+            assert refused.status_code == 422, "its secret would be cleared"
+            may = program("set_secret_of_source")
+            assert may.ask("POST", "sources", shop).status_code == 201
+        two = {"name": "two", "kind": "postgresql", "address": "/run/postgresql,db.example", "path": "shop"}
+        assert "holds a comma" in may.ask("POST", "sources", two | {"options": options}).content.decode()
+
     def test_so_do_repositories(self, tmp_path: Any) -> None:
         body = {"name": "vault", "location": str(tmp_path / "vault")}
         assert program().ask("POST", "repositories", body).status_code == 422
@@ -119,6 +141,13 @@ class TestInTheAdmin:
         assert b"Its secret was cleared" in page.content
         laptop.refresh_from_db()
         assert (laptop.address, laptop.secret) == ("203.0.113.9", "")
+
+    def test_a_server_at_a_socket_needs_the_permission(self) -> None:
+        values = {"kind": "postgresql", "address": "/run/postgresql", "path": "shop", "secret": "", "host_key": ""}
+        page = staff(*MAY_EDIT).post("/admin/sources/source/add/", self.form(**values))
+        assert b"their own accounts" in page.content
+        may = staff(*MAY_EDIT, "set_secret_of_source")
+        assert may.post("/admin/sources/source/add/", self.form(**values)).status_code == 302
 
     def test_repositories_outside_the_roots_need_a_permission(self, tmp_path: Any) -> None:
         form = {"name": "vault", "format": "rclone", "location": str(tmp_path)}
