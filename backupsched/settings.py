@@ -150,6 +150,7 @@ SECRETS_DIRECTORIES = paths(
     VAR_DIR / "secrets",
 )
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
+RESTORE_FOLDERS = paths("BACKUPSCHED_RESTORE_FOLDERS", "/srv/restored")
 
 # name of the repository that the scheduler itself is backed up into; empty: the oldest one; none: it is not
 SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")

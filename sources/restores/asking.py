@@ -131,7 +131,9 @@ class Restores(Service[Restore]):
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
-            reach.check_folder(self.account, "target", folder, settings.FOLDERS, place / below)
+            # back to where it came from; a folder for restores is no place of which sources read
+            roots = settings.RESTORE_FOLDERS if row.to == To.FOLDER else settings.FOLDERS
+            reach.check_folder(self.account, "target", folder, roots, place / below)
         return str(place)
 
 

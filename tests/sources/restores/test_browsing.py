@@ -30,7 +30,7 @@ browser = test_pages.browser
 
 @pytest.fixture
 def built(tmp_path: Path, settings: Any) -> Built:
-    settings.VAR_DIR, settings.FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
     built = Built(tmp_path / "built")
     repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
     policy = make_policy(repository=repository, zone="Europe/Berlin")

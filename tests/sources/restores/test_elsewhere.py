@@ -35,7 +35,7 @@ client_of_staff = test_browsing.client_of_staff
 @pytest.fixture
 def built(tmp_path: Path, settings: Any) -> Built:
     """Two points in the repository *office*, and copies of them in *off site*."""
-    settings.VAR_DIR, settings.FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
     made = Built(tmp_path / "built")
     for text in ("first", "second"):
         made.write("docs/a", text)

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 @pytest.fixture
 def built(tmp_path: Path, settings: Any) -> Built:
-    settings.VAR_DIR, settings.FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
     built = Built(tmp_path / "built")
     repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
     make_assignment(make_policy(repository=repository), make_source(name="nas"), directory=ASSIGNMENT)
@@ -70,7 +70,7 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
     assert list(log) == ["asked for", "began", "succeeded"]
 
 
-def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path) -> None:
+def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path, settings: Any) -> None:
     """Who may write to a folder above it puts a link there afterwards, or asks for a link in the source."""
     allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
     for each in (allowed / "real", elsewhere):
@@ -88,6 +88,7 @@ def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_pat
     restore = work()
     assert (restore.outcome, "real is a link" in restore.error) == ("failed", True)
 
+    settings.FOLDERS = [allowed]
     Source.objects.update(kind="local", path=str(allowed / "kept"))
     (allowed / "kept/in").symlink_to(elsewhere)
     assert ask(to="source", target="in/it", paths=["docs/a"]).status_code == 201
@@ -125,7 +126,7 @@ def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_p
     ],
 )
 def test_a_sqlite_database_is_restored_beside_the_old_one_only(built: Built, target: str, message: str) -> None:
-    Source.objects.update(kind="sqlite", path="/srv/shop/shop.db")
+    Source.objects.update(kind="sqlite", path="/opt/shop/shop.db")
     assert message in fields_of(ask(to="database", target=target))["target"]
 
 
@@ -148,6 +149,7 @@ def test_what_cannot_be_restored_is_no_retry(built: Built, tmp_path: Path) -> No
         ({"source": "nsa", "target": "/x"}, "source", "there is no source 'nsa'; did you mean 'nas'?"),
         ({"target": "{tmp}/allowed/to", "repository": "dsik"}, "repository", "there is no repository 'dsik'; did you"),
         ({"target": "/etc"}, "target", "your account may name folders below"),
+        ({"target": "/home/ann/.ssh"}, "target", "your account may name folders below"),
         ({"target": "{tmp}/built/repository/new"}, "target", "which holds backups"),
         ({"target": "{tmp}/allowed/../../etc"}, "target", "must be the absolute path"),
         ({"target": "{tmp}/allowed/to", "at": "2026-11-19"}, "at", "the first one is 20261120T060000Z"),
