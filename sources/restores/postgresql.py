@@ -14,7 +14,7 @@ superuser can make are left out; roles that policies name are made without right
 import re
 import signal
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
 from sources.processes.runner import Ended
 from sources.restores import loading
-from sources.restores.pg import leftover
+from sources.restores.pg import leftover, roles
 from sources.restores.pg.contents import IDENTIFIER, read
 from sources.restores.pg.loader import Loader
 from sources.restores.pg.steps import Loaded, load
@@ -43,8 +43,6 @@ LONGEST_NAME = 63
 FIRST_WITH_FORCE = 130000
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATEs of a server that is away, full or busy."""
-CREATED = re.compile(rf"(?:CREATE|ALTER) ROLE ({IDENTIFIER})(?: .*)?;")
-GRANTED = re.compile(rf"GRANT {IDENTIFIER} TO ({IDENTIFIER})(?: .*)?;")
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
 
 SETTINGS = {
@@ -138,39 +136,9 @@ def _make_roles(server: Any, files: Path, report: Report) -> list[str]:
     if not (files / GLOBALS).exists():
         report.not_set.append("roles: the point holds none; one that the server lacks was not made")
         return []
-    made, failed = _make_missing(server, loading.lines_of(files, GLOBALS))
-    report.not_set += failed[:KEPT_TEXTS]
-    return made
-
-
-def _make_missing(server: Any, lines: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Make those of `globals.sql` that the server of the connection lacks, with passwords, rights, settings and
-    memberships, all or none. Returns their names, and in words what could not be done."""
-    import psycopg
-
-    there = {f'"{name}"' for (name,) in server.execute("SELECT replace(rolname, '\"', '\"\"') FROM pg_roles")}
-    wanted = [
-        (found[1], line)
-        for line in map(str.strip, lines)
-        if (found := CREATED.fullmatch(line) or GRANTED.fullmatch(line)) and _quoted(found[1]) not in there
-    ]
-    made, failed = list[str](), list[str]()
-    with server.transaction():
-        for name, statement in wanted:
-            try:
-                with server.transaction():
-                    server.execute(statement)
-            except psycopg.Error as error:
-                what = statement.partition(" PASSWORD ")[0].rstrip(";")
-                failed.append(f"{what}: {str(error).partition(chr(10))[0]}")
-            else:
-                if statement.startswith("CREATE"):
-                    made.append(name)
-    return made, failed
-
-
-def _quoted(name: str) -> str:
-    return name if name.startswith('"') else f'"{name}"'
+    made = roles.make_missing(server, loading.lines_of(files, GLOBALS))
+    report.not_set += made.left[:KEPT_TEXTS]
+    return made.names
 
 
 def _fill(server: Any, dump: int, name: str, store: Store, source: SourceSpec, loader: Scratch | None) -> Loaded:
@@ -243,11 +211,11 @@ def _connected(source: SourceSpec) -> Any:
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
-    roles = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with loading.opened(files, DATABASE) as dump:
         contents = read(server.loader(), dump)
     with server.running(server.made(), signal.SIGINT):
-        server.psql("postgres", [f"CREATE ROLE {each};" for each in roles])
+        server.psql("postgres", [f"CREATE ROLE {each};" for each in names])
         ended = server.psql("postgres", [
             "\\set ON_ERROR_STOP 1",
             f"CREATE ROLE {NAME} LOGIN BYPASSRLS;",
