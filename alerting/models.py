@@ -3,6 +3,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from jobs.instants import readable
 from sources.models import Policy
 
 
@@ -54,6 +55,7 @@ class AlertRoute(models.Model):
     class Meta:
         ordering = ["name"]
         default_permissions = ("view",)  # superusers alone edit
+        constraints = [readable("every_instant_of_an_alert_route_is_readable", "sent_at", "digest_at")]
 
     def __str__(self) -> str:
         return self.name
@@ -80,6 +82,7 @@ class Alert(models.Model):
         ordering = ["-raised_at", "-pk"]
         constraints = [
             models.UniqueConstraint("kind", "subject", name="one_open_alert_per_subject", condition=Q(ended_at=None)),
+            readable("every_instant_of_an_alert_is_readable", "since", "raised_at", "calm_since", "ended_at"),
         ]
         indexes = [
             # each minute: what have the routes not heard yet?
@@ -124,6 +127,7 @@ class AlertMessage(models.Model):
             # each minute: what is to be tried?
             models.Index("next_at", name="alert_message_due", condition=Q(next_at__isnull=False)),
         ]
+        constraints = [readable("every_instant_of_an_alert_message_is_readable", "made_at", "next_at", "delivered_at")]
 
     def __str__(self) -> str:
         return self.title
@@ -140,7 +144,10 @@ class Watch(models.Model):
     resumed_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(id=1), name="one_watch")]
+        constraints = [
+            models.CheckConstraint(condition=Q(id=1), name="one_watch"),
+            readable("every_instant_of_a_watch_is_readable", "looked_at", "resumed_at"),
+        ]
 
     def __str__(self) -> str:
         return "the watch over the scheduler"

@@ -3,6 +3,7 @@ from django.db.models.functions import Now
 
 from delivery.addresses import LONGEST_URL
 from delivery.sealed_fields import SealedField
+from jobs.instants import readable
 
 
 class EndpointKind(models.TextChoices):
@@ -43,6 +44,7 @@ class SigningSecret(models.Model):
 
     class Meta:
         ordering = ["created_at", "pk"]
+        constraints = [readable("every_instant_of_a_signing_secret_is_readable", "created_at", "retires_at")]
 
     def __str__(self) -> str:
         return f"signing secret {self.pk} of {self.endpoint}"
@@ -61,6 +63,7 @@ class StoredSecret(models.Model):
     class Meta:
         ordering = ["name"]
         default_permissions = ("view",)
+        constraints = [readable("every_instant_of_a_stored_secret_is_readable", "changed_at")]
 
     def __str__(self) -> str:
         return self.name

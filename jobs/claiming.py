@@ -23,17 +23,15 @@ attempt can never be taken for the current one. Lease arithmetic uses `clock_tim
 `now()` is the start of the transaction. Tests inject `now`.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 from jobs import conf, order, throttles
 from jobs.clock import ARRIVAL, CLOCK
 from jobs.outcomes import RECORD_COLUMNS, Claimed
 from jobs.prepared import execute
+from jobs.reading import UNREADABLE, all_claimed, claimed
 from jobs.states import Status
 
 # Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
@@ -104,7 +102,8 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     """Take up to `limit` ready records of `queue`, in claim order, with a lease each. From a paused queue, and
     while everything is held: none.
 
-    Returns them in claim order. `now` (aware) replaces the database's clock in tests.
+    Returns them in claim order; without those that cannot be read, which have failed. `now` (aware) replaces the
+    database's clock in tests.
     """
     if limit <= 0:
         return []
@@ -113,7 +112,11 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     values = {"queue": queue, "limit": limit, **lease}
     rows = [] if throttles.named_by_ready(queue) else execute(CLAIM, values).fetchall()
     rows = rows or throttles.claim_beside_throttles(values)
-    return order.in_claim_order([claimed(row, worker_id, token) for row in rows])
+    try:
+        found = [claimed(row, worker_id, token) for row in rows]
+    except UNREADABLE:
+        found = all_claimed((*row, worker_id, token) for row in rows)
+    return order.in_claim_order(found)
 
 
 def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> Renewed:
@@ -125,9 +128,3 @@ def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None)
     owned, unknown = ({row[0] for row in each if held[row[0]] == row[1]} for each in (rows, looked_at))
     cancelled = {row[0] for row in (*rows, *looked_at) if row[2]} & (owned | unknown)
     return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))
-
-
-def claimed(row: Sequence[Any], worker_id: int, token: UUID) -> Claimed:
-    """A row of RECORD_COLUMNS, in the order of the fields of `Claimed`, with its lease."""
-    payload = row[-1]
-    return Claimed._make((*row[:-1], {} if payload == "{}" else json.loads(payload), worker_id, token))

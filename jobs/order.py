@@ -101,7 +101,8 @@ def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date
     succeeds must not come before what is due tomorrow, either (docs/decisions 0032 has the figures), and what failed
     once comes before what failed often.
     """
-    return demoted(due_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
+    day = demoted(due_day, today)
+    return day + min(timedelta(days=min(failures, LONGEST_DEMOTION_DAYS)), date.max - day)
 
 
 def place_after_an_answer(

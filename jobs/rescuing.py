@@ -15,10 +15,10 @@ from typing import Any
 from django.db import transaction
 
 from jobs import conf
-from jobs.claiming import claimed
 from jobs.clock import CLOCK, boot_seconds, database_clock
 from jobs.outcomes import RECORD_COLUMNS, Claimed, Failed, Released
 from jobs.prepared import execute
+from jobs.reading import all_claimed
 from jobs.set_aside import SetAside
 from jobs.settling import Settled, settle_in_parts
 from jobs.states import Status
@@ -131,4 +131,4 @@ def rescue(*, unchanged: Collection[Lease] | None = None, now: datetime | None =
 
 
 def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
-    return [claimed(row, worker_id, token) for *row, worker_id, token in execute(sql, values).fetchall()]
+    return all_claimed(execute(sql, values).fetchall())

@@ -3,6 +3,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from delivery.models import Endpoint
+from jobs.instants import readable
 from jobs.models.policies import Origin, Throttle
 from schedules.cron import Period
 
@@ -59,6 +60,7 @@ class Schedule(Origin):
                 name="batch_is_counted_or_provided",
                 condition=Q(provider="", event_count__gte=1) | (~Q(provider="") & Q(event_count__isnull=True)),
             ),
+            readable("every_instant_of_a_schedule_is_readable", "next_trigger_at"),
         ]
         indexes = [
             # the emitter's question, each second and on every worker: is any schedule due?
@@ -118,6 +120,15 @@ class Trigger(models.Model):
             models.CheckConstraint(
                 name="skipped_trigger_emitted_nothing",
                 condition=Q(skipped_for="") | Q(emitted_at__isnull=True, finished_at__isnull=False),
+            ),
+            readable(
+                "every_instant_of_a_trigger_is_readable",
+                "trigger_at",
+                "seen_at",
+                "emitted_at",
+                "begins_at",
+                "closes_at",
+                "finished_at",
             ),
         ]
         indexes = [

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 
 from jobs import retries
 from jobs.formatting import several
+from jobs.instants import readable
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Sweep(models.Model):
 
     class Meta:
         ordering = ["max_age_days"]
+        constraints = [readable("every_instant_of_a_sweep_is_readable", "swept_at")]
 
     def __str__(self) -> str:
         return f"sweep of the last {several(self.max_age_days, 'day')}"
@@ -100,6 +102,7 @@ class Throttle(models.Model):
                 name="burst_lets_something_through", condition=Q(burst__isnull=True) | Q(burst__gt=0)
             ),
             models.CheckConstraint(name="tokens_are_not_owed", condition=Q(tokens__gte=0)),
+            readable("every_instant_of_a_throttle_is_readable", "tokens_at"),
         ]
 
     def __str__(self) -> str:
@@ -154,6 +157,7 @@ class Breaker(models.Model):
             models.CheckConstraint(
                 name="open_breaker_will_be_probed", condition=Q(opened_at__isnull=True) | Q(probe_at__isnull=False)
             ),
+            readable("every_instant_of_a_breaker_is_readable", "last_failure_at", "opened_at", "probe_at"),
         ]
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs import priorities
+from jobs.instants import readable
 from jobs.models.policies import Breaker, Origin, RetryPolicy
 from jobs.models.worker import Worker
 from jobs.states import FINISHED, UNFINISHED, AttemptOutcome, Status, WaitingFor
@@ -55,7 +56,10 @@ class BacklogRecordQuerySet(models.QuerySet["BacklogRecord"]):
 
 
 class BacklogRecord(models.Model):
-    """One unit of work on the backlog. docs/lifecycle.md tells its life."""
+    """One unit of work on the backlog. docs/lifecycle.md tells its life.
+
+    Another program may insert a row of kind, queue, subject and payload alone: it is ready.
+    """
 
     kind = models.CharField(max_length=50)
     queue = models.CharField(max_length=50)
@@ -65,27 +69,27 @@ class BacklogRecord(models.Model):
     exclusive_key = models.CharField(  # noqa: DJ001 - unique where there is one
         max_length=200, null=True, help_text="At most one running record per key. Set by the handoff."
     )
-    payload = models.JSONField(default=dict, help_text="What its handler needs; `title` names it for people.")
-    status = models.SmallIntegerField(choices=Status.choices, default=Status.WAITING)
+    payload = models.JSONField(default=dict, db_default={}, help_text="What its handler needs; `title` names it.")
+    status = models.SmallIntegerField(choices=Status.choices, default=Status.READY, db_default=Status.READY)
     waiting_for = models.SmallIntegerField(choices=WaitingFor.choices, null=True)
 
     inserted_at = models.DateTimeField(db_default=Now())
-    run_after = models.DateTimeField(help_text="Not looked at before.")
+    run_after = models.DateTimeField(db_default=Now(), help_text="Not looked at before.")
     closes_at = models.DateTimeField(null=True, help_text="When its window closes; not claimed from then on.")
     finished_at = models.DateTimeField(null=True)
 
-    priority = models.IntegerField(default=0)
+    priority = models.IntegerField(default=0, db_default=0)
     due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty: it never succeeded.")
     rank_day = models.DateField(null=True, help_text="The day it ranks under; starts as due_day; empty: first.")
     tried_at = models.DateTimeField(null=True, help_text="Last contact without an answer, or last failure.")
     expected_seconds = models.FloatField(null=True, help_text="Duration of its last success.")
 
-    failures = models.IntegerField(default=0)
+    failures = models.IntegerField(default=0, db_default=0)
     first_failure_at = models.DateTimeField(null=True)
     last_failure_at = models.DateTimeField(null=True)
-    last_error = models.TextField(blank=True, default="")
+    last_error = models.TextField(blank=True, default="", db_default="")
 
-    attempt = models.IntegerField(default=0, help_text="The fencing token: one more at each claim, never less.")
+    attempt = models.IntegerField(default=0, db_default=0, help_text="The fencing token: one more at each claim.")
     started_at = models.DateTimeField(null=True, help_text="When its running attempt was claimed.")
     leased_by = models.ForeignKey(
         Worker, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
@@ -106,7 +110,7 @@ class BacklogRecord(models.Model):
         db_index=False,
         related_name="+",
     )
-    lane = models.IntegerField(default=0)
+    lane = models.IntegerField(default=0, db_default=0)
     breaker = models.ForeignKey(
         Breaker,
         null=True,
@@ -174,6 +178,12 @@ class BacklogRecord(models.Model):
                 name="failed_at_iff_failures",
                 condition=Q(failures__gt=0)
                 | Q(failures=0, last_failure_at__isnull=True, first_failure_at__isnull=True),
+            ),
+            readable(
+                "every_instant_of_a_record_is_readable",
+                *("inserted_at", "run_after", "closes_at", "finished_at", "tried_at", "first_failure_at"),
+                *("last_failure_at", "started_at", "lease_expires_at", "cancel_requested_at", "trigger_at"),
+                days=("due_day", "rank_day"),
             ),
         ]
         indexes = [

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from jobs import conf
+from jobs.instants import readable
 
 
 class Worker(models.Model):
@@ -31,6 +32,11 @@ class Worker(models.Model):
             # the look-ahead asks for the units of the living, at every availability claim
             models.Index("heartbeat_at", name="worker_alive", condition=models.Q(stopped_at=None)),
         ]
+        constraints = [
+            readable(
+                "every_instant_of_a_worker_is_readable", "started_at", "heartbeat_at", "stopped_at", "out_of_sockets_at"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} (#{self.pk})"
@@ -56,6 +62,7 @@ class PausedQueue(models.Model):
 
     class Meta:
         verbose_name_plural = "queues"
+        constraints = [readable("every_instant_of_a_paused_queue_is_readable", "paused_at")]
 
     def __str__(self) -> str:
         return f"{self.name} (paused)"
@@ -73,7 +80,10 @@ class Hold(models.Model):
     by = models.CharField(max_length=200)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_hold_at_a_time")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="one_hold_at_a_time"),
+            readable("every_instant_of_a_hold_is_readable", "since"),
+        ]
 
     def __str__(self) -> str:
         return f"held since {self.since:%Y-%m-%d %H:%M} UTC by {self.by}: {self.reason}"
@@ -84,6 +94,9 @@ class PastHold(models.Model):
 
     since = models.DateTimeField()
     until = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [readable("every_instant_of_a_past_hold_is_readable", "since", "until")]
 
     def __str__(self) -> str:
         return f"held from {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC"

@@ -33,14 +33,14 @@ def assignment_of(record: Claimed) -> Assignment | None:
 
     `open_breaker`: the id of its repository's breaker, if that is open.
     """
-    return _assignments_of([record]).get(record.payload["assignment"])
+    return _assignments_of([record]).get(planning.assignment_in(record.payload))
 
 
 def _assignments_of(records: list[Claimed]) -> dict[int, Assignment]:
     close_old_connections()
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     related = related.annotate(open_breaker=repository_breaker.OPEN_BREAKER)
-    return related.in_bulk({record.payload["assignment"] for record in records})
+    return related.in_bulk({planning.assignment_in(record.payload) for record in records})
 
 
 DATABASE_AWAY_SECONDS = 30.0
@@ -144,7 +144,7 @@ def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
     assignments = _assignments_of(records)
     found: dict[int, Assignment | Outcome] = {}
     for record in records:
-        assignment = assignments.get(record.payload["assignment"])
+        assignment = assignments.get(planning.assignment_in(record.payload))
         gone = Cancelled("its assignment is gone")
         found[record.id] = (assignment and _without_asking(assignment, record)) or assignment or gone
     return found

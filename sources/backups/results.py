@@ -47,7 +47,7 @@ NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "dou
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
-    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
     asked = record.queue != planning.BACKUPS
     if not asked:
         Progress.objects.filter(record_id=record.id).delete()
@@ -97,7 +97,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 
 def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
-    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now)
     what = "vanished" if record.queue == planning.BACKUPS else SILENT
@@ -113,7 +113,7 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
 
 def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
     """The user may have ended the snooze, or the source have reported better, since that was looked up."""
-    source = Source.objects.filter(assignments=record.payload["assignment"])
+    source = Source.objects.filter(assignments=planning.assignment_in(record.payload))
     if outcome.waiting_for == WaitingFor.SNOOZE:
         if not source.filter(snoozed_until__gt=now).exists():
             planning.end_waits_for_snooze(BacklogRecord.objects.filter(pk=record.id), now)

@@ -2,6 +2,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from jobs.instants import readable
 from sources.models.policy import Policy
 from sources.models.source import Source
 
@@ -79,6 +80,21 @@ class Assignment(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint("source", "policy", name="one_assignment_per_source_and_policy"),
+            readable(
+                "every_instant_of_an_assignment_is_readable",
+                "next_backup_at",
+                "last_backup_at",
+                "last_contacted_at",
+                "first_failure_at",
+                "vanished_at",
+                "asked_for_at",
+                "overdue_since",
+                "held_back_since",
+                "to_copy_since",
+                "proved_at",
+                "drill_planned_at",
+                "inserted_at",
+            ),
         ]
         indexes = [
             # the emitter: which assignments of this policy are due?
@@ -114,6 +130,7 @@ class Pause(models.Model):
             ),
             models.UniqueConstraint("source", name="one_open_pause_per_source", condition=Q(until=None)),
             models.UniqueConstraint("policy", name="one_open_pause_per_policy", condition=Q(until=None)),
+            readable("every_instant_of_a_pause_is_readable", "since", "until"),
         ]
 
     def __str__(self) -> str:

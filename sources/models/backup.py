@@ -3,6 +3,7 @@
 from django.db import models
 
 from delivery.sealed_fields import SealedField
+from jobs.instants import readable
 from sources.models.assignment import Assignment
 from sources.models.repository import Repository
 
@@ -39,6 +40,7 @@ class Backup(models.Model):
         constraints = [
             # a settle that is repeated after an unknown COMMIT writes no second backup
             models.UniqueConstraint("record_id", "attempt", name="one_backup_per_attempt"),
+            readable("every_instant_of_a_backup_is_readable", "started_at", "ended_at"),
         ]
         indexes = [
             # the list of the admin, and what a day added
@@ -79,6 +81,7 @@ class Progress(models.Model):
 
     class Meta:
         verbose_name_plural = "progress"
+        constraints = [readable("every_instant_of_a_progress_is_readable", "updated_at")]
 
     def __str__(self) -> str:
         return f"record {self.record_id}: {self.bytes_done} of {self.bytes_total} bytes"
@@ -100,7 +103,8 @@ class Copy(models.Model):
     class Meta:
         verbose_name_plural = "copies"
         constraints = [
-            models.UniqueConstraint("assignment", "repository", name="one_copy_per_assignment_and_repository")
+            models.UniqueConstraint("assignment", "repository", name="one_copy_per_assignment_and_repository"),
+            readable("every_instant_of_a_copy_is_readable", "planned_at", "copied_at", "as_of"),
         ]
 
     def __str__(self) -> str:
@@ -128,6 +132,11 @@ class CheckRound(models.Model):
     checked_at = models.DateTimeField(null=True, help_text="When anything was last read.")
     ended_at = models.DateTimeField(null=True, help_text="When everything had been read for the last time.")
     damage = models.JSONField(default=list, help_text="Files of points that are not what their manifests say.")
+
+    class Meta:
+        constraints = [
+            readable("every_instant_of_a_check_round_is_readable", "planned_at", "began_at", "checked_at", "ended_at")
+        ]
 
     def __str__(self) -> str:
         return f"check of {self.assignment}"
@@ -183,6 +192,7 @@ class Restore(models.Model):
 
     class Meta:
         ordering = ["-asked_at"]
+        constraints = [readable("every_instant_of_a_restore_is_readable", "asked_at", "ended_at")]
 
     def __str__(self) -> str:
         return f"{self.assignment.source} as of {self.point}"
@@ -201,6 +211,7 @@ class SelfBackup(models.Model):
         ordering = ["-day"]
         verbose_name = "backup of the scheduler"
         verbose_name_plural = "backups of the scheduler"
+        constraints = [readable("every_instant_of_a_self_backup_is_readable", "ended_at", days=("day",))]
 
     def __str__(self) -> str:
         return f"the scheduler on {self.day}"
@@ -215,7 +226,10 @@ class RecoveryKey(models.Model):
     printed_at = models.DateTimeField(null=True, help_text="When a person last had the passphrase printed.")
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_recovery_key")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="one_recovery_key"),
+            readable("every_instant_of_a_recovery_key_is_readable", "printed_at"),
+        ]
 
     def __str__(self) -> str:
         return "the key of the scheduler's own backups"

@@ -6,6 +6,7 @@ from django.db import models
 
 from delivery.models import Endpoint
 from jobs import throttles
+from jobs.instants import readable
 from jobs.models import Throttle
 from schedules.models import Schedule
 from sources.domain.retention import Keep, usual
@@ -85,6 +86,7 @@ class Policy(models.Model):
 
     class Meta:
         verbose_name_plural = "policies"
+        constraints = [readable("every_instant_of_a_policy_is_readable", "chance_over_at")]
 
     def __str__(self) -> str:
         return self.schedule.name

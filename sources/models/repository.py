@@ -3,6 +3,8 @@ from uuid import uuid4
 from django.db import models
 from django.db.models import Q
 
+from jobs.instants import readable
+
 
 class Format(models.TextChoices):
     """What a repository is written by. It is chosen when one is made."""
@@ -75,6 +77,14 @@ class Repository(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(format=Format.RESTIC) | Q(encrypted=True), name="restic_is_always_encrypted"
+            ),
+            readable(
+                "every_instant_of_a_repository_is_readable",
+                "made_at",
+                "pruned_at",
+                "room_seen_at",
+                "away_since",
+                "looked_at",
             ),
         ]
 

@@ -5,6 +5,8 @@ from django.db import models, transaction
 from django.db.models import Aggregate, Max, Min, OuterRef, Q, Subquery
 from django.utils import timezone
 
+from jobs.instants import readable
+
 STALE_AFTER = timedelta(hours=1)
 """An older report of its agent is no longer believed: agents announce themselves every few minutes."""
 
@@ -125,6 +127,17 @@ class Source(models.Model):
             ("restore_source", "Can restore sources, and look into their backups"),
             ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
         ]
+        constraints = [
+            readable(
+                "every_instant_of_a_source_is_readable",
+                "last_woken_at",
+                "paused_at",
+                "retired_at",
+                "snoozed_until",
+                "checked_in_at",
+                "inserted_at",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -169,6 +182,7 @@ class AgentToken(models.Model):
 
     class Meta:
         indexes = [models.Index("source", name="agent_token_valid", condition=Q(revoked_at=None))]
+        constraints = [readable("every_instant_of_an_agent_token_is_readable", "inserted_at", "used_at", "revoked_at")]
 
     def __str__(self) -> str:
         return f"token {self.pk} of {self.source}"
@@ -182,6 +196,11 @@ class EnrolmentCode(models.Model):
     inserted_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            readable("every_instant_of_an_enrolment_code_is_readable", "inserted_at", "expires_at", "used_at")
+        ]
 
     def __str__(self) -> str:
         return f"enrolment code {self.pk} of {self.source}"

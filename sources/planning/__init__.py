@@ -21,6 +21,7 @@ from sources.planning.names import (
     OF_ASSIGNMENTS,
     REMOVAL,
     RETENTION,
+    assignment_in,
     subject_of,
     subject_of_policy,
     subject_of_source,

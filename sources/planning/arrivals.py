@@ -20,7 +20,7 @@ from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
-from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND, assignment_in
 from sources.planning.standings import Standing, standings_of
 
 MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", "tried_at")
@@ -84,7 +84,7 @@ def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> boo
     Runs in the settle's transaction. Returns whether it did.
     """
     checked_in = Assignment.objects.filter(
-        pk=record.payload["assignment"], source__checked_in_at__gte=max(since, record.started_at)
+        pk=assignment_in(record.payload), source__checked_in_at__gte=max(since, record.started_at)
     )
     zone = checked_in.values_list("policy__schedule__zone", flat=True).first()
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)

@@ -1,5 +1,7 @@
 """What records of this app are called on the backlog."""
 
+from typing import Any
+
 KIND = "backup"
 RETENTION = "retention"
 CHECK = "check"
@@ -47,3 +49,9 @@ def subject_of_policy(policy_id: int) -> str:
 def assignment_of(subject: str) -> int:
     """The assignment that a backup record's subject names."""
     return int(subject.partition(":")[2])
+
+
+def assignment_in(payload: dict[str, Any]) -> int:
+    """The id of the assignment that a backup record's payload names; 0: another program put it there, without one."""
+    named = payload.get("assignment")
+    return named if type(named) is int else 0

@@ -5,10 +5,13 @@ import socket
 import pytest
 from asgiref.sync import async_to_sync
 
+from jobs import settling
 from jobs.handlers import Run
+from jobs.models import BacklogRecord
 from jobs.outcomes import Handoff, Unavailable
 from sources import planning
 from sources.availability import check
+from tests.factories import claim_ready
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 
 
@@ -34,3 +37,18 @@ def test_what_is_silent_for_the_seconds_of_an_arrival_is_asked_again_for_longer(
         planning.AVAILABILITY,
         True,
     )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("payload", [{}, {"assignment": "all"}, {"assignment": None}], ids=str)
+def test_a_record_without_an_assignment_that_another_program_has_put_there_costs_no_other_its_question(
+    payload: dict[str, object],
+) -> None:
+    bad, good = make_assignment(), make_assignment()
+    planning.emit_due()
+    BacklogRecord.objects.filter(subject=planning.subject_of(bad.pk)).update(payload=payload)
+    claimed = {each.subject: each for each in claim_ready(2, planning.AVAILABILITY, now=None)}
+    found = check._look_up(list(claimed.values()))
+    assert found[claimed[planning.subject_of(good.pk)].id] == good
+    cancelled = claimed[planning.subject_of(bad.pk)]
+    assert settling.settle([(cancelled, found[cancelled.id])]).written == {cancelled.id}  # type: ignore[list-item]

@@ -1,0 +1,73 @@
+"""Rows that were claimed, read into values; what cannot be read is set aside and named.
+
+The table takes what other programs insert. Instants and days that Python cannot read it refuses (`jobs/instants.py`); a
+payload it takes although Python's JSON does not: a number of five thousand digits, a thousand brackets, a list. Such a
+record has failed before any handler sees it: it stands among the dead letters with the reason, and what was claimed
+beside it runs.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from jobs import decisions
+from jobs.clock import CLOCK
+from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
+from jobs.prepared import execute, storable
+from jobs.states import AttemptOutcome, Status
+
+log = logging.getLogger(__name__)
+
+UNREADABLE = (ValueError, RecursionError)
+
+# Fenced as a settle is, but reading nothing of the row.
+SET_ASIDE = f"""
+WITH ended AS (
+    UPDATE jobs_backlogrecord
+       SET status = {Status.FAILED}, finished_at = {CLOCK}, last_error = %(error)s::text, exclusive_key = NULL,
+           leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL
+     WHERE id = %(id)s::bigint AND lease_token = %(token)s::uuid
+    RETURNING id, attempt, queue, started_at, finished_at
+)
+INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
+SELECT id, attempt, queue, %(worker)s::bigint, started_at, GREATEST(finished_at, started_at), {AttemptOutcome.FAILED},
+       %(error)s::text
+  FROM ended
+"""
+
+
+def claimed(row: Sequence[Any], worker_id: int, token: UUID) -> Claimed:
+    """A row of RECORD_COLUMNS, in the order of the fields of `Claimed`, with its lease.
+
+    Raises: ValueError, or RecursionError, for a payload that is not a JSON object as Python reads it.
+    """
+    payload = row[-1]
+    if payload == "{}":
+        return Claimed._make((*row[:-1], {}, worker_id, token))
+    read = json.loads(payload)
+    if type(read) is not dict:
+        raise ValueError(f"it is not a JSON object but {payload:.40}")
+    return Claimed._make((*row[:-1], read, worker_id, token))
+
+
+def all_claimed(rows: Iterable[Sequence[Any]]) -> list[Claimed]:
+    """Rows of RECORD_COLUMNS, each followed by its worker's id and its lease token. Those that cannot be read are set
+    aside, and left out."""
+    found = []
+    for *row, worker_id, token in rows:
+        try:
+            found.append(claimed(row, worker_id, token))
+        except UNREADABLE as error:
+            _set_aside(row, worker_id, token, error)
+    return found
+
+
+def _set_aside(row: Sequence[Any], worker_id: int, token: UUID, error: Exception) -> None:
+    named = dict(zip(Claimed._fields, row, strict=False))
+    text = storable(f"its payload cannot be read, and no handler was asked: {error}", MAX_ERROR_LENGTH)
+    log.error("set aside record #%s, %s %s: %s", named["id"], named["kind"], named["subject"], text)
+    execute(SET_ASIDE, {"id": named["id"], "token": token, "worker": worker_id, "error": text, "now": None})
+    line = f"{named['subject']}: {text}"
+    decisions.doing("set aside", line, kind=named["kind"], subject=named["subject"])
