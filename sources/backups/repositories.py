@@ -230,7 +230,8 @@ def give_order(
             take(found)
 
     heard, said = os.pipe()
-    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20, "heard_at": heard}
+    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
+    order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT}
     main = f"import sys; sys.path.insert(0, sys.argv[1]); from {program} import main; main()"
     command = Command(
         (sys.executable, "-I", "-c", main, str(ROOT)),

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sources.engines.base import RunEnded, Verdict
 from sources.processes.runner import StopSignal
+from sources.storage import room
 
-GIB = 2**30
 LOOK_EVERY_SECONDS = 0.1
 """A disk that takes 5 GB a second gets 0.5 GB between two looks, half of the smallest reserve of a large disk."""
 
@@ -53,24 +53,12 @@ class Space:
         if self._directory is None:
             return float("inf")
         found = os.statvfs(self._directory)
-        return found.f_bavail * found.f_frsize - self._reserve(found.f_blocks * found.f_frsize)
-
-    def _reserve(self, total: int) -> float:
-        return max(total * self._percent / 100, min(GIB, total / 10)) if self._percent else 0
+        reserve = room.reserve_of(found.f_blocks * found.f_frsize, self._percent)
+        return found.f_bavail * found.f_frsize - reserve
 
     def lack(self, written: float = float("inf")) -> str:
-        """What is lacking for a run that has `written` so many bytes; empty: nothing, or that cannot be known."""
-        if self._directory is None:
-            return ""
-        with suppress(OSError):  # the engine will say so
-            found = os.statvfs(self._directory)
-            total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-            reserve = self._reserve(total)
-            if free < (reserve if written >= reserve else reserve / 2):
-                return f"{_mib(free)} are free at {self._directory}, and {_mib(reserve)} have to stay free"
-            if self._percent and found.f_favail < found.f_files / 100:
-                return f"{found.f_favail:,} more files fit at {self._directory}, and {found.f_files / 100:,.0f} have to"
-        return ""
+        """As `room.lack`; empty, too, where nothing is known of the file system."""
+        return room.lack(self._directory, self._percent, written) if self._directory else ""
 
 
 def room_of(directory: Path | None) -> tuple[int, int] | None:
@@ -128,7 +116,3 @@ class LeastRate:
                 f"least rate of its policy is {self._least:,}: see what slows it down, or lower that",
             )
         self._fetched_for, self._before = 0.0, written
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:,.1f} MiB"

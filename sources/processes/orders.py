@@ -33,11 +33,13 @@ def received() -> dict[str, Any]:
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):
         bound_memory(memory)
-    global _heard_at
-    _heard_at = order.pop("heard_at", None)
+    global _heard_at, reserve_percent
+    _heard_at, reserve_percent = order.pop("heard_at", None), order.pop("reserve_percent", 0.0)
     return order
 
 
+reserve_percent = 0.0
+"""Of the file systems that this process writes to; 0: nothing has to stay free, as in `recover`."""
 _heard_at: int | None = None
 """The descriptor at which whoever gave the order says that something was kept."""
 

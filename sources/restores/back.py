@@ -151,7 +151,8 @@ class _Back(Restoring):
                     ([each for each in paths if each not in set(replaced)], "--ignore-existing"),
                 ):
                     try:
-                        self.fetch(place, self.target.root, chosen, option, *OPTIONS)
+                        size = sum(left[each].size for each in chosen)
+                        self.fetch(place, self.target.root, chosen, option, *OPTIONS, size=size)
                     except StorageFailed as error:
                         trouble = error
             ours |= set(left)

@@ -19,6 +19,7 @@ from django.utils.module_loading import import_string
 from jobs.conf import PROGRAM
 from sources.backups import known, repositories
 from sources.engines.base import SourceSpec
+from sources.engines.limits import InTime
 from sources.models import Assignment, CheckRound, Repository
 from sources.models.source import SourceKind
 from sources.network.bounded_threads import BoundedThreads
@@ -30,11 +31,13 @@ from sources.storage import layout, trees
 from sources.storage.known import FOREIGN, Known
 from sources.storage.location import RESTIC, Location
 from sources.storage.places import Report, Step, TargetFailed, Wish
-from sources.storage.store import StorageFailed
+from sources.storage.store import Stopped, StorageFailed
 from sources.storage.stores import store_of
 from sources.storage.trees import Tree
 
 CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
+LOOK_SECONDS = 120.0
+"""For the names of points, which a page waits for: a listing that only drips is never silent."""
 PATIENCE_SECONDS = 5.0
 """Of a page, for what may take longer: it goes on behind it."""
 READING = (
@@ -64,7 +67,12 @@ def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[st
     """The same, and the names of points that are none of ours. Raises: StorageFailed."""
     location, ours = repositories.location_of(repository), known.of_folder(assignment, repository)
     facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
-    found = _order("points", location, Event(), repositories.ANSWER_SECONDS, ours, **facts)
+    stop = InTime(Event(), LOOK_SECONDS)
+    try:
+        found = _order("points", location, stop, repositories.ANSWER_SECONDS, ours, **facts)
+    except Stopped:
+        text = f"{location.outside} has not listed its points within {LOOK_SECONDS:.0f} s"
+        raise StorageFailed(text) from None
     return found["ours"], found["foreign"]
 
 

@@ -24,6 +24,7 @@ from sources.self_backup import archive
 from sources.self_backup.backing_up import connection_environment
 from sources.storage import layout
 from sources.storage.location import Location
+from sources.storage.rclone import ANY
 from sources.storage.store import Store
 
 ENVIRONMENT_FILE = "restored.env"
@@ -73,7 +74,7 @@ def restore(location: Location, passphrase: str, at: str | None, report: Callabl
             raise CannotRestore(f"there is no {archive.FOLDER}/{archive.KEY} in {location.outside}")
         identity = archive.open_key(key.read_bytes(), passphrase)
         report(f"fetching {name}")
-        store.fetch(f"{archive.FOLDER}/{name}{archive.ENDING}", sealed)
+        store.fetch(f"{archive.FOLDER}/{name}{archive.ENDING}", sealed, ANY)  # the operator waits for it
         with archive.opened(sealed, identity) as (about, tar):
             _check_version(about)
             files, not_written = _write_files(tar, about)

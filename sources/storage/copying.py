@@ -31,7 +31,8 @@ from sources.storage.copies import Copied, Left, check_is_there, differing, file
 from sources.storage.digests import digests_of_copy
 from sources.storage.manifests import Entry, ManifestDamaged
 from sources.storage.places import RCLONE, by_place
-from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
+from sources.storage.rclone import expected
+from sources.storage.store import MANIFEST, PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
 """How the two streams of a copy between folders are compared; MD5 would take most of the time."""
@@ -152,7 +153,7 @@ class _Copying:
             file = self.scratch / "mark"
             # one of an engine holds nothing; of two, the later one replaces the other, and either is right
             with suppress(ManifestDamaged):
-                if self.target.fetch(f"{self.folder}/{layout.MANIFESTS}/{mark}", file):
+                if self.target.fetch(f"{self.folder}/{layout.MANIFESTS}/{mark}", file, MANIFEST):
                     half = {each.stored_path: each for each in files_of(file)}
         return Left(self.target.sizes(f"{self.folder}/{layout.CURRENT}"), moved, half, marks)
 
@@ -232,8 +233,9 @@ class _Copying:
                 self.on_progress(before[0] + files, before[1] + size)
 
             copy = partial(
-                self.source.copy_out, f"{self.folder}/{place}", target, paths, on_progress, environment=environment
-            )
+                self.source.copy_out, f"{self.folder}/{place}", target, paths, on_progress, environment=environment,
+                most=expected(sum(each.size for each in entries)),
+            )  # fmt: skip
             try:
                 copy(*how)
             except StorageFailed:

@@ -8,8 +8,13 @@ from pathlib import Path
 from sources.storage import layout, runs
 from sources.storage.files import is_inside
 from sources.storage.manifests import Entry
+from sources.storage.rclone import TargetFailed, expected
 from sources.storage.store import StorageFailed, Store
 from sources.storage.trees import Tree
+
+__all__ = [
+    "RCLONE", "Refused", "Report", "Restoring", "Step", "TargetFailed", "Wish", "by_place", "check_point", "tops_of",
+]  # fmt: skip
 
 RCLONE = "rclone"
 """The engine whose points are deltas; of all others a point has files of its own."""
@@ -18,10 +23,6 @@ KEPT_TEXTS = 100
 
 class Refused(ValueError):
     """The restore cannot begin, and nothing was written. The message says what to do."""
-
-
-class TargetFailed(StorageFailed):
-    """Not the repository fails, but what is restored to. No other repository helps."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +121,15 @@ class Restoring:
         """How far it is: of the files that are copied, and their bytes."""
         self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
 
-    def fetch(self, place: str, target: str, paths: list[str], *options: str) -> None:
-        """Copy files out of the repository. Raises: what the store does."""
+    def fetch(self, place: str, target: str, paths: list[str], *options: str, size: int) -> None:
+        """Copy files of so many bytes out of the repository. Raises: what the store does."""
         begun_files, begun_size = self.done_files, self.done_size
 
         def on_progress(files: int, size: int) -> None:
             self.say(begun_files + files, begun_size + size)
 
         at = f"{self.wish.assignment}/{place}"
-        self.store.copy_out(at, target, paths, on_progress, *options, tops=self.tops)
+        self.store.copy_out(at, target, paths, on_progress, *options, tops=self.tops, most=expected(size))
 
     def count(self, entry: Entry) -> None:
         """One more is done."""

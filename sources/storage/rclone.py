@@ -15,7 +15,10 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 from sources.storage.servers import in_words, reached
 
-QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+ANY = 2**60
+"""Bytes. What is moved within a repository, or read and not written, fills no disk of this host."""
+SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
 """rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
 listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
@@ -24,12 +27,17 @@ ROW, LOGGED = '{"Path"', '{"time"'
 """How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
 AFTER_A_PROBLEM = "can't close account: file already closed"
 """Which rclone adds where it could not decrypt a file."""
+TOO_MUCH = 8
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
 
 class StorageFailed(Exception):
     """rclone could not do it. The message is for people, in one line."""
+
+
+class TargetFailed(StorageFailed):
+    """Not the repository fails, but what is restored to. No other repository helps."""
 
 
 class Stopped(Exception):
@@ -56,12 +64,14 @@ class Rclone:
         *arguments: str,
         given: bytes = b"",
         missing_ok: bool = False,
-        on_line: Callable[[str], None] = lambda line: None,
+        on_line: Callable[[str], object] = lambda line: None,
         sign_of_life: Callable[[], object] | None = None,
         problems: dict[str, str] | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
+        most: int = ANY,
     ) -> bool:
-        """Run rclone. Returns False when what it was to read is missing and that is fine.
+        """Run rclone. Returns False when what it was to read is missing and that is fine. `most`: bytes that it may
+        move, whatever the other side announces.
 
         `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
         about single files, by path, which are no failure then.
@@ -82,7 +92,7 @@ class Rclone:
 
         with reached(self.location, self.beside) as found:
             command = Command(
-                (find_rclone(), *arguments, *QUIET),
+                command_line(*arguments, *QUIET, most=most),
                 environment={**_tries(found), **found, **environment},
                 stall_timeout=self.stall_timeout,
                 grace=self.grace,
@@ -92,7 +102,7 @@ class Rclone:
             ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
         if problems and not errors and ended.ending is Ending.EXITED:
             return True
-        return _judge(ended, arguments[0], errors, missing_ok)
+        return _judge(ended, arguments[0], errors, missing_ok, most)
 
     def go_on(self) -> None:
         """Called between two steps of work without a program. Raises: Stopped."""
@@ -111,6 +121,17 @@ class Rclone:
         elif paths:
             with path_list(paths) as file:
                 self.run(*arguments, f"--files-from0={file}", **watched)
+
+
+def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
+    """Every rclone that talks to a source or a repository: without a configuration file; it allocates no file at the
+    size that a server announces, and ends when it has moved `most` bytes."""
+    return find_rclone(), *arguments, "--config=", "--local-no-preallocate", f"--max-transfer={most}B"
+
+
+def expected(size: int) -> int:
+    """What may come where so many bytes are to: a file may have become larger meanwhile, which is seen then."""
+    return size + size // 10 + SLACK
 
 
 def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
@@ -142,13 +163,15 @@ def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:
     return TRIES_OF_A_BUCKET if "s3" in kinds else {}
 
 
-def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:
+def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: int) -> bool:
     if ended.ending is Ending.STOPPED:
         raise Stopped
     if ended.ending is Ending.STALLED:
         raise StorageFailed(f"rclone {verb} made no progress and was ended")
     if ended.exit_code in NOT_FOUND and missing_ok:
         return False
+    if ended.exit_code == TOO_MUCH:
+        raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
     if ended.exit_code != 0:
         raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
     return True

@@ -158,7 +158,8 @@ class _Restore(Restoring):
             failed_before, places = trouble, self.places(left)
             for place, paths in by_place(places).items():
                 try:
-                    self.fetch(place, self.staging.outside, paths)
+                    size = sum(left[each].size for each in paths)
+                    self.fetch(place, self.staging.outside, paths, size=size)
                 except StorageFailed as error:
                     trouble = error
             doubtful = self._take(left, by_size=False)

@@ -11,13 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sources.processes.rows import number, row_of
+from sources.processes.rows import row_of
 from sources.storage import known, layout
 from sources.storage.files import rows_below
 from sources.storage.flushing import flush, remove_left_behind
 from sources.storage.known import Known
 from sources.storage.manifests import Header, read_header
-from sources.storage.rclone import ROW, STATS, Rclone, Stopped, StorageFailed, path_list
+from sources.storage.moving import Moved, fetch_here
+from sources.storage.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
 
 if TYPE_CHECKING:
     from sources.storage.identity import Identity
@@ -27,6 +28,8 @@ __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
+SMALL, MANIFEST = 2**20, 2**30
+"""Bytes of a file of ours in a repository, and of a manifest, which has them of some 30 million files."""
 DIGEST = re.compile(r"([0-9a-f]{64})  ")
 BETWEEN_LOOKS = 100
 """Files, before a stop is noticed."""
@@ -93,18 +96,15 @@ class Store(Rclone):
         What is in neither is not there. Raises: StorageFailed also for what may be well and was out of reach."""
         digests: dict[str, str] = {}
         problems: dict[str, str] = {}
-        activity: tuple[int, ...] = ()
+        moved = Moved()
 
         def take(line: str) -> None:
-            nonlocal activity
-            if stats := _stats(line):
-                activity = tuple(number(stats, each) for each in ("bytes", "checks", "transfers"))
-            elif digest := DIGEST.match(line):
+            if not moved.take(line) and (digest := DIGEST.match(line)):
                 digests[line[digest.end() :]] = digest[1]
 
         self.with_paths(
             paths, "hashsum", "sha256", "--download", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
-            on_line=take, sign_of_life=lambda: (activity, len(digests)), missing_ok=True, problems=problems,
+            on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
         )  # fmt: skip
         for name, problem in problems.items():
             if not (self.location.directory or UNREADABLE.search(problem)):
@@ -154,16 +154,18 @@ class Store(Rclone):
         self.with_paths(paths, *listing, missing_ok=True, on_line=lines.append)
         return set(lines)
 
-    def fetch(self, path: str, file: Path) -> bool:
-        """Copy a file out of the repository. Returns whether it was there."""
+    def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
+        """Copy a file of `most` bytes out of the repository. Returns whether it was there. Raises: StorageFailed, too,
+        for a larger one, and for what is no file; TargetFailed, where it fills this host's disk."""
         if (here := self._here(path)) is not None:
-            try:
-                shutil.copyfile(here, file)
-            except FileNotFoundError:
-                return False
-            return True
+            return fetch_here(here, file, most)
+        moved = Moved(file.parent)
         # of a bucket, a file that is missing is copied like a folder that is empty: with success
-        return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
+        is_there = self.run(
+            "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
+            missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
+        )  # fmt: skip
+        return is_there and file.is_file()
 
     def ours(self, points: Iterable[str]) -> list[str]:
         """Those of these points that are known, by their names."""
@@ -172,7 +174,7 @@ class Store(Rclone):
     def manifest(self, assignment: str, point: str, file: Path) -> bool:
         """Copy the manifest of a point out of the repository. Returns whether it was there. Raises, besides the rest:
         Foreign, where it is not the one that is known."""
-        if not self.fetch(layout.manifest_path(assignment, point), file):
+        if not self.fetch(layout.manifest_path(assignment, point), file, MANIFEST):
             return False
         known.compare(file, point, self.known)
         return True
@@ -231,22 +233,22 @@ class Store(Rclone):
         *options: str,
         environment: Mapping[str, str] = MappingProxyType({}),
         tops: Collection[str] = ("",),
+        most: int = ANY,
     ) -> None:
         """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
 
         `on_progress` gets how many files and bytes were copied, twice a second. `environment`: more of rclone's.
-        `tops`: what holds all of `paths`.
+        `tops`: what holds all of `paths`. `most`: bytes that may come. Raises: TargetFailed, too, where they fill the
+        disk of a target on this host.
         """
-        done: tuple[int, ...] = ()
+        moved = Moved(Path(target) if target.startswith("/") else None)
 
         def take(line: str) -> None:
-            nonlocal done
-            if stats := _stats(line):
-                done = tuple(number(stats, each) for each in ("transfers", "bytes", "checks", "listed"))
-                on_progress(*done[:2])
+            if moved.take(line):
+                on_progress(moved.files, moved.size)
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
-        watched = {"on_line": take, "sign_of_life": lambda: done, "environment": environment}
+        watched = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
@@ -287,10 +289,3 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
             take(row)
 
     return on_line
-
-
-def _stats(line: str) -> dict[str, Any] | None:
-    """How far rclone is, if this line of its log tells it. A file's name may look like one."""
-    row = row_of(line) if STATS in line else None
-    stats = row and row.get("stats")
-    return stats if isinstance(stats, dict) else None

@@ -7,8 +7,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from sources.processes import orders
+from sources.storage import room
 from sources.storage.beneath import STAGING, Beneath, LinkOnTheWay
 from sources.storage.location import Location
+from sources.storage.moving import SMALLEST_RESERVE
 from sources.storage.places import Refused
 from sources.storage.trees import Tree
 
@@ -60,7 +63,8 @@ def _is_link(name: bytes, above: int) -> bool:
 def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:
     """Raises: Refused when `size` bytes do not fit. `way_out`: what to do then, beside restoring less."""
     existing = _existing(target)
-    free = shutil.disk_usage(existing).free
+    found = shutil.disk_usage(existing)
+    free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if orders.reserve_percent else 0)))
     if size > free:
         raise Refused(
             f"{size:,} bytes are to be restored, and {existing} has {free:,} free; {way_out}, or restore some paths at "

@@ -41,7 +41,7 @@ from sources.processes.programs import find_rclone
 from sources.processes.runner import StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
-from sources.storage.rclone import ROW, line_by_line
+from sources.storage.rclone import ROW, command_line, line_by_line
 from sources.storage.runs import Begun
 from sources.storage.store import Stopped, StorageFailed, path_list
 
@@ -266,7 +266,7 @@ class _Run(Run):
     def _run(self, arguments: tuple[str, ...], on_line: Callable[[str], None] | None = None) -> Judgement:
         """What an rclone comes to that talks to the source. Raises: RunEnded, when it was ended."""
         self.log = self._new_log()
-        argv = (find_rclone(), *arguments, *common_arguments(self.task))
+        argv = command_line(*arguments, *common_arguments(self.task))
         ended = self.start(argv, self.environment, on_line=on_line or self._take, sign_of_life=self._sign_of_life)
         return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 

@@ -93,8 +93,6 @@ def sync_arguments(task: BackupTask, verb: str, run: str) -> tuple[str, ...]:
         *(("--create-empty-src-dirs", "--delete-excluded") if is_sync else ()),
         *(("--size-only",) if is_sync and not task.location.sees_changes else ()),
         "--skip-specials",
-        # a source that names a huge size would get all free space before its first byte
-        "--local-no-preallocate",
         *option_arguments(options),
     )
 
@@ -102,7 +100,6 @@ def sync_arguments(task: BackupTask, verb: str, run: str) -> tuple[str, ...]:
 def common_arguments(task: BackupTask) -> tuple[str, ...]:
     """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
     return (
-        "--config=",
         "--use-json-log",
         "--stats=500ms",
         "--stats-log-level=NOTICE",

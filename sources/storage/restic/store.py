@@ -22,12 +22,14 @@ from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import held
 from sources.storage.manifests import Header, ManifestDamaged
+from sources.storage.moving import check_room
+from sources.storage.rclone import ANY
 from sources.storage.restic import listing
 from sources.storage.restic.fetching import Growth, fetch_files
 from sources.storage.restic.program import Restic, ResticFailed
 from sources.storage.restic.snapshots import Snapshot, known_among, snapshots
 from sources.storage.restic.verdicts import Trouble
-from sources.storage.store import StorageFailed, Store
+from sources.storage.store import SMALL, StorageFailed, Store
 
 MAKING_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
@@ -100,10 +102,10 @@ class ResticStore(Store):
     def assignments(self) -> list[str]:
         return sorted({each.assignment for each in snapshots(self.restic)})
 
-    def fetch(self, path: str, file: Path) -> bool:
+    def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
         folder, _, name = path.rpartition("/")
         if not folder.endswith(f"/{layout.MANIFESTS}"):
-            return super().fetch(path, file)
+            return super().fetch(path, file, most)
         found = self._snapshot(folder.removesuffix(f"/{layout.MANIFESTS}"), name.removesuffix(layout.MANIFEST_ENDING))
         if found is None:
             return False
@@ -137,6 +139,7 @@ class ResticStore(Store):
         *options: str,
         environment: Mapping[str, str] = MappingProxyType({}),
         tops: Collection[str] = ("",),
+        most: int = ANY,
     ) -> None:
         """`tops`: what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in
         `target` is whole: files come there by a rename."""
@@ -157,8 +160,15 @@ class ResticStore(Store):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in folder.glob(f"{INCOMING}*"):
             shutil.rmtree(left, ignore_errors=True)
+
+        def grows(files: int, size: int) -> None:
+            check_room(folder, size)
+            if size > most:
+                raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+            on_progress(files, size)
+
         with tempfile.TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as incoming:
-            growth = Growth(Path(incoming), on_progress)
+            growth = Growth(Path(incoming), grows)
             patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
             fetch_files(patient, snapshot.id, Path(incoming), missing, tops, growth)
             _take_over(incoming, target)

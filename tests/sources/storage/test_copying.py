@@ -57,7 +57,7 @@ class CopyingStore(FolderStore):
 
     put_last = put
 
-    def fetch(self, path: str, file: Path) -> bool:
+    def fetch(self, path: str, file: Path, most: int = 0) -> bool:
         return (self.root / path).exists() and super().fetch(path, file)
 
     def remove(self, path: str) -> None:
@@ -82,6 +82,7 @@ class CopyingStore(FolderStore):
         on_progress: Callable[[int, int], None],
         *options: str,
         environment: Any,
+        most: int,
     ) -> None:
         for each in paths:
             came, goes = self.root / path / each, Path(target) / each

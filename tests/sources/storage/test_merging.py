@@ -44,7 +44,7 @@ class FolderStore:
         self._step()
         return {each: (self.root / path / each).stat().st_size for each in files_below(self.root / path)}
 
-    def fetch(self, path: str, file: Path) -> bool:
+    def fetch(self, path: str, file: Path, most: int = 0) -> bool:
         self._step()
         shutil.copyfile(self.root / path, file)
         return True

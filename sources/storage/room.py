@@ -1,0 +1,30 @@
+"""What has to stay free on a file system of this host while something is written there."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+GIB = 2**30
+
+
+def reserve_of(total: int, percent: float) -> float:
+    """Bytes, of so many, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less. 0: none."""
+    return max(total * percent / 100, min(GIB, total / 10)) if percent else 0
+
+
+def lack(directory: Path, percent: float, written: float = float("inf")) -> str:
+    """What is lacking there for one that has `written` so many bytes; empty: nothing, or that cannot be known. One that
+    wrote little goes on until half of the reserve is left, so that it does not end for what another one does."""
+    with suppress(OSError):  # who writes there will say so
+        found = os.statvfs(directory)
+        total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        reserve = reserve_of(total, percent)
+        if free < (reserve if written >= reserve else reserve / 2):
+            return f"{_mib(free)} are free at {directory}, and {_mib(reserve)} have to stay free"
+        if percent and found.f_favail < found.f_files / 100:
+            return f"{found.f_favail:,} more files fit at {directory}, and {found.f_files / 100:,.0f} have to"
+    return ""
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -1,0 +1,129 @@
+"""What the server of a repository announces and sends is bounded, and so is what lies in a folder of this host."""
+
+import ast
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sources.processes import orders
+from sources.storage import moving, remotes
+from sources.storage.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, Moved
+from sources.storage.rclone import ANY, command_line, expected
+from sources.storage.store import Stopped, StorageFailed, Store
+from tests.sources.engines.hostile_share import FILE, hostile_share
+from tests.sources.engines.peers import small_disk
+
+SOURCES = Path(__file__).parents[3] / "sources"
+HUGE = 3 * 2**30
+
+
+def share_of(address: str, stop: threading.Event | None = None) -> Store:
+    remote = {"type": "webdav", "url": address, "vendor": "other"}
+    return Store(remotes.location_of("", remote, {}, None), stop or threading.Event())
+
+
+def test_every_rclone_allocates_nothing_beforehand_and_has_a_limit() -> None:
+    assert {"--local-no-preallocate", "--max-transfer=5B"} <= {*command_line("copy", "a", "b", most=5)}
+    # asks for types only; serves restic, which writes elsewhere; looks whether it is there; the one place
+    allowed = {"storage/providers.py", "storage/restic/program.py", "processes/programs.py", "storage/rclone.py"}
+    found = {
+        str(file.relative_to(SOURCES)): ast.unparse(node)
+        for file in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Tuple | ast.Starred | ast.List) and "find_rclone()" in ast.unparse(node)
+    }
+    assert found.keys() <= allowed, "use `command_line`"
+
+
+def test_a_file_that_is_announced_as_huge_takes_no_room_before_it_comes(tmp_path: Path) -> None:
+    allocated, stop = list[int](), threading.Event()
+
+    class Watched(threading.Event):
+        def is_set(self) -> bool:
+            allocated.extend(each.stat().st_blocks * 512 for each in tmp_path.glob(f"{FILE}*"))
+            return stop.is_set() or bool(allocated) or time.monotonic() > until
+
+    until = time.monotonic() + 60
+    with hostile_share(HUGE, b"x", pause=0.01) as share, pytest.raises(Stopped):
+        share_of(share.address, Watched()).fetch(FILE, tmp_path / FILE, 2 * HUGE)
+    assert allocated
+    assert max(allocated) < 2**26
+
+
+def test_what_comes_without_end_is_ended_at_what_may_come(tmp_path: Path) -> None:
+    with hostile_share(HUGE, bytes(2**20)) as share:
+        store = share_of(share.address)
+        with pytest.raises(StorageFailed, match="more than 1,048,576 bytes"):
+            store.fetch(FILE, tmp_path / FILE)
+        with pytest.raises(StorageFailed, match=f"more than {expected(1000):,} bytes"):
+            store.copy_out("", str(tmp_path / "to"), [FILE], lambda files, size: None, most=expected(1000))
+    left = sum(file.stat().st_blocks * 512 for file in tmp_path.rglob("*"))
+    assert left < 2 * expected(0)
+
+
+@pytest.mark.slow
+def test_what_fills_the_disk_is_ended_while_its_reserve_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    with small_disk(tmp_path / "disk", 200 * 2**20) as disk, hostile_share(HUGE, bytes(2**18), pause=0.02) as share:
+        with pytest.raises(StorageFailed, match="fills the disk"):
+            share_of(share.address).copy_out("", str(disk), [FILE], lambda files, size: None)
+        found = os.statvfs(disk)
+        assert found.f_bavail * found.f_frsize > 2**20
+
+
+def stats(**done: int) -> str:
+    fields = ",".join(f'"{name}":{value}' for name, value in done.items())
+    return f'{{"level":"error","stats":{{{fields}}}}}'
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+def test_what_only_drips_is_no_sign_of_life_for_ever(clock: list[float]) -> None:
+    moved = Moved(clock=lambda: clock[0])
+    for number in range(1, 3):  # it moves, slowly enough
+        clock[0] += WINDOW_SECONDS
+        moved.take(stats(bytes=int(LEAST_RATE * WINDOW_SECONDS * number)))
+        moved()
+    clock[0] += WINDOW_SECONDS - 1
+    moved()
+    clock[0] += 1
+    with pytest.raises(StorageFailed, match="fewer than 1,000 bytes a second"):
+        moved()
+
+
+def test_small_files_are_not_too_slow(clock: list[float]) -> None:
+    moved = Moved(clock=lambda: clock[0])
+    for number in range(1, 4):
+        clock[0] += WINDOW_SECONDS
+        moved.take(stats(bytes=0, transfers=int(number * LEAST_RATE * WINDOW_SECONDS / FOR_A_FILE)))
+        moved()
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "sparse", "device"])
+def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: Path, what: str) -> None:
+    file = tmp_path / "repository.json"
+    match what:
+        case "link":
+            file.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(file)
+        case "sparse":
+            file.touch()
+            os.truncate(file, 2**40)
+        case "device":
+            file = Path("/dev/zero")
+    with pytest.raises(StorageFailed, match="nothing was read"):
+        moving.fetch_here(file, tmp_path / "copy", 2**20)
+    assert not (tmp_path / "copy").exists() or (tmp_path / "copy").stat().st_size == 0
+
+
+def test_what_moves_within_a_repository_has_a_limit_that_nothing_reaches() -> None:
+    assert f"--max-transfer={ANY}B" in command_line("move", "a", "b")
