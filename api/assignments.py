@@ -65,8 +65,8 @@ class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):
 class AssignmentAnswer(
     Stored,
     of=Assignment,
-    names="id source policy last_backup_at last_contacted_at overdue_since first_failure_at skips vanished_at "
-    "held_back_why inserted_at",
+    names="id source policy last_backup_at last_contacted_at overdue_since first_failure_at skips losses "
+    "vanished_at held_back_why inserted_at",
 ):
     """A source under a policy. Instants, durations and numbers are of its last success, but for the failures since."""
 

@@ -113,13 +113,24 @@ def place_after_an_answer(
     *,
     zone: str,
     now: datetime,
+    lost_at: datetime | None = None,
 ) -> tuple[date | None, datetime | None]:
     """The `rank_day` and `tried_at` of a record whose source answers or checks in at `now`: as if it had never been
     silent. Overdue first; what has failed stays where its last failure moved it, until it succeeds.
 
-    `inserted_at`: of a record whose failures are those of earlier periods, its demotion began then.
+    `inserted_at`: of a record whose failures are those of earlier periods, its demotion began then. `lost_at`: when it
+    was last lost during its work, of several times in a row. That costs as much as a failure and moves it as far as the
+    first one (docs/decisions/0110); the later of the two places holds.
     """
-    if not failures:
-        return due_day, None
-    failed_at = min(last_failure_at or inserted_at or now, now)
-    return demoted_by_failure(due_day, failed_at.astimezone(zone_of(zone)).date(), failures), last_failure_at
+    rank_day, tried_at = due_day, None
+    if failures:
+        failed_at = last_failure_at or inserted_at or now
+        rank_day, tried_at = _demoted_at(failed_at, due_day, failures, zone, now), last_failure_at
+    if lost_at:
+        lost_day = _demoted_at(lost_at, due_day, 1, zone, now)
+        rank_day, tried_at = max(rank_day or lost_day, lost_day), max(tried_at or lost_at, lost_at)
+    return rank_day, tried_at
+
+
+def _demoted_at(instant: datetime, due_day: date | None, failures: int, zone: str, now: datetime) -> date:
+    return demoted_by_failure(due_day, min(instant, now).astimezone(zone_of(zone)).date(), failures)

@@ -92,13 +92,15 @@ class Unavailable:
     """What it is about did not answer. Not a failure: it costs no retry.
 
     `recheck_after` in seconds. `first_in_line`: it was just woken, or lost a moment ago; its re-check comes before
-    everything else and it keeps its place. `silent_for`: seconds for which it may have been silent when that was found
-    out; None: since it was claimed.
+    everything else and it keeps its place. `lost_again`: it went away during the work, and not for the first time in a
+    row: it is demoted, and no answer ends that. `silent_for`: seconds for which it may have been silent when that was
+    found out; None: since it was claimed.
     """
 
     reason: str
     recheck_after: float
     first_in_line: bool = False
+    lost_again: bool = False
     silent_for: float | None = None
 
 
@@ -106,12 +108,14 @@ class Unavailable:
 class Handoff:
     """This queue's part is done; go on in `queue`, under `exclusive_key` (at most one running record per key).
 
-    `found`: in words, for the log.
+    `found`: in words, for the log. `lost_at`: when it was last lost, of several times in a row: it stays where that put
+    it. None: it stands where it would have stood without any silence.
     """
 
     queue: str
     exclusive_key: str | None = None
     found: str = ""
+    lost_at: datetime | None = None
 
 
 @dataclass(frozen=True)

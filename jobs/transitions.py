@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from jobs import order, priorities, retries
@@ -137,6 +138,8 @@ def transition(
         ),
         facts=facts_as_json(getattr(outcome, "facts", None)),
     )
+    known = (record.due_day, record.failures, record.last_failure_at, inserted_at)
+    place = partial(order.place_after_an_answer, *known, zone=zone, now=now)
     match outcome:
         case Succeeded():
             return replace(kept, status=Status.SUCCEEDED, finished_at=now, attempt_outcome=AttemptOutcome.SUCCEEDED)
@@ -151,9 +154,7 @@ def transition(
             held = replace(kept, breaker_id=outcome.breaker_id, attempt_outcome=ended)
             return waiting(held, WaitingFor.BREAKER, now + LOOKED_AT_AGAIN_AFTER)
         case Handoff():
-            rank_day, tried_at = order.place_after_an_answer(
-                record.due_day, record.failures, record.last_failure_at, inserted_at, zone=zone, now=now
-            )
+            rank_day, tried_at = place(lost_at=outcome.lost_at)
             answered = replace(kept, rank_day=rank_day, tried_at=tried_at, attempt_outcome=AttemptOutcome.HANDOFF)
             return replace(answered, queue=outcome.queue, exclusive_key=outcome.exclusive_key)
         case Unavailable():
@@ -161,7 +162,9 @@ def transition(
             silent = waiting(silent, WaitingFor.RECHECK, now + timedelta(seconds=outcome.recheck_after))
             if outcome.first_in_line:
                 return replace(silent, priority=priorities.first_in_line(kept.priority))
-            return replace(silent, rank_day=order.demoted(record.rank_day, today), tried_at=now)
+            usual = order.demoted(record.rank_day, today), now
+            rank_day, tried_at = place(lost_at=now) if outcome.lost_again else usual
+            return replace(silent, rank_day=rank_day, tried_at=tried_at)
         case Failed():
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)

@@ -56,6 +56,18 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
 
 
 @condition(
+    "no backup broke off twice in a row",
+    "backups break off in the middle, since their sources go away: {}",
+    "look at the network of each, and whether it falls asleep; until one succeeds they come behind all others",
+)
+def broken_off(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments that were lost in mid-backup several times in a row."""
+    lost = Assignment.objects.active().filter(losses__gt=1).select_related("source").order_by("-losses", "pk")
+    rows = list(lost[:COUNT_TO])
+    return [f"{each.source} {each.loss.in_words}" for each in rows], {"broken_off": [each.source.name for each in rows]}
+
+
+@condition(
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
     "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks), and "

@@ -36,8 +36,10 @@ def sentence(
     worst = min(active, key=lambda each: PRECEDENCE.index(each.status))
     text = _of_assignment(worst, records.get(subject_of(worst.pk)), around)
     doubts = [_doubt(each, around.now) for each in active]
+    broken_off = [f"its backup {words}" for each in active if (words := each.loss.in_words)]
     text = f"under {worst.policy}: {text}" if text and len(active) > 1 else text
     found = [*doubts, text] if worst.status == Status.DOUBTFUL else [text, *doubts]
+    found = [*broken_off, *found]
     return "; ".join(filter(None, found))
 
 

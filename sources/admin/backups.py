@@ -128,7 +128,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     actions_detail = ("accept_this", "copy_this", "drill_this", "check_this")
     fields = (
         "source", "policy", "shown_status", "shown_overdue_since", "next_backup", "last_backup", "proved",
-        "drill", "took", "size", "directory", "contacted", "failures", "skips", "shown_vanished_at",
+        "drill", "took", "size", "directory", "contacted", "failures", "skips", "losses", "shown_vanished_at",
         "shown_held_back_since", "held_back_why", "checked", "damage", "copies", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)

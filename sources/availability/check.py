@@ -89,13 +89,19 @@ async def _ask(record: Claimed) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, found=answer.text)
+        return handed_on(assignment, answer.text)
     if patience < policy.connect_timeout and loop.time() - asked_at >= patience:
         text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, found=text)
+        return Handoff(planning.AVAILABILITY, found=text, lost_at=assignment.loss.demoted_since)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     return await wake.wake_or_wait(record, source, policy, answer.text)
+
+
+def handed_on(assignment: Assignment, found: str) -> Handoff:
+    """What becomes of the record of a source that answered: it goes to the execution units."""
+    key, lost_at = assignment.source.exclusive_key, assignment.loss.demoted_since
+    return Handoff(planning.BACKUPS, exclusive_key=key, found=found, lost_at=lost_at)
 
 
 class _Lookups:

@@ -21,13 +21,13 @@ from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
 from jobs.durations import span
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Released, Succeeded
 from jobs.states import WaitingFor
 from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.backups import known, overlaps, repositories, snapshots, staging
+from sources.backups import known, losing, overlaps, repositories, snapshots, staging
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.hooks import running as hooks
@@ -47,9 +47,6 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 
 ROOM_HOLDS_FOR = timedelta(minutes=1)
 
-NOTICED_WITHIN_SECONDS = 60.0
-"""How long engines take to notice that a source is gone, tries of their own included."""
-
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
 
@@ -60,7 +57,7 @@ def copy_source(run: Run) -> Outcome:
         assignment = assignment_of(run.record)
         if assignment is None:
             return Cancelled("its assignment is gone")
-        outcome = _copy(run, assignment)
+        outcome = losing.counted(_copy(run, assignment), assignment)
         hooks.after_failure(run, assignment, outcome)
         return outcome
     except Error as error:
@@ -76,7 +73,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     run.max_seconds = policy.max_running_for
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
-        return Handoff(planning.ARRIVALS, found=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
+        return losing.asked_again(assignment, f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     if snapshots.is_wanted_alone(policy.repository):
@@ -227,14 +224,13 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             result = dataclasses.replace(result, repository=policy.repository_id, engine=engine)
             return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
         case Verdict.STOPPED if monitor.vanished:
-            reason = f"it vanished in mid-backup: {monitor.silence}"
-            return Unavailable(reason, policy.recheck_after, silent_for=policy.vanish_grace)
+            return losing.vanished(policy, monitor.silence)
         case Verdict.STOPPED if monitor.closed:
             return Released("its window closed; it goes on in the next opening")
         case Verdict.STOPPED:
             return Released()
         case Verdict.UNAVAILABLE:
-            return _lost(policy, result.error)
+            return losing.lost(policy, result.error)
         case Verdict.BUSY:
             return busy(result.error)
         case Verdict.REPOSITORY_FAILED:
@@ -247,7 +243,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.SOURCE_FAILED:
             answer = answers.ask_now(assignment.source, policy.connect_timeout)
             if not answer.present:
-                return _lost(policy, answer.text)
+                return losing.lost(policy, answer.text)
             return Failed(result.error)
 
 
@@ -265,13 +261,6 @@ def not_writable(repository: Repository, stop: StopSignal) -> str | None:
     return repositories.why(
         "not_writable", location, stop, reserve=settings.RESERVE_PERCENT, made=repository.made_at is not None
     )
-
-
-def _lost(policy: Policy, reason: str) -> Unavailable:
-    """It went away and its engine noticed: it is asked again after the grace, first in line, and not by this unit."""
-    first = policy.vanish_grace > 0
-    recheck_after = policy.vanish_grace if first else policy.recheck_after
-    return Unavailable(f"it went away: {reason}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
 
 
 class ProgressWriter:

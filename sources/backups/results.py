@@ -37,8 +37,8 @@ from sources.storage import layout
 
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
-    "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since", "held_back_why",
-    "to_copy_since", "room_lacked",
+    "skips", "losses", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since",
+    "held_back_why", "to_copy_since", "room_lacked",
 )  # fmt: skip
 
 NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "doubt", "manifest")
@@ -55,7 +55,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Handoff():
             answered = outcome.queue == planning.BACKUPS
             if answered:
-                assignments.update(last_contacted_at=now, vanished_at=None)
+                assignments.update(last_contacted_at=now)
             _log(record, "answered" if answered else "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
@@ -98,17 +98,23 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
+    what, reason = SILENT, outcome.reason
     if record.queue == planning.BACKUPS:
-        assignments.update(vanished_at=now)
-    what = "vanished" if record.queue == planning.BACKUPS else SILENT
+        assignments.update(vanished_at=now, losses=F("losses") + 1)
+        what, reason = "vanished", f"{reason}{_broke_off(assignments.first())}"
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     if planning.has_checked_in_since(record, since, now):
-        _log(record, what, f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
+        _log(record, what, f"{reason}; but it checked in meanwhile and is asked at once", now)
         return
     again_at = now + timedelta(seconds=outcome.recheck_after)
     place = ", first in line" if outcome.first_in_line else ""
     facts = {"again_at": again_at.isoformat(), "first_in_line": outcome.first_in_line}
-    _log(record, what, f"{outcome.reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
+    _log(record, what, f"{reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
+
+
+def _broke_off(assignment: Assignment | None) -> str:
+    words = assignment.loss.in_words if assignment else ""
+    return words and f"; it {words}"
 
 
 def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
@@ -152,7 +158,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.last_backup_for = (now - started_at).total_seconds()
     assignment.last_backup_size = result.size
     assignment.last_contacted_at = now
-    assignment.failures = assignment.skips = 0
+    assignment.failures = assignment.skips = assignment.losses = 0
     assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = assignment.room_lacked = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
     if assignment.policy.copy_to_id and assignment.to_copy_since is None:

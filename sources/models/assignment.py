@@ -3,6 +3,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.instants import readable
+from sources.domain.losses import Loss
 from sources.models.policy import Policy
 from sources.models.source import Source
 
@@ -45,8 +46,11 @@ class Assignment(models.Model):
     skips = models.IntegerField(
         default=0, editable=False, help_text="Openings running that it was left out of since it would not have fitted."
     )
+    losses = models.IntegerField(
+        default=0, editable=False, help_text="In mid-backup, in a row: since the last success."
+    )
     vanished_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When its source was lost in mid-backup, if none began since."
+        null=True, blank=True, editable=False, help_text="When its source was last lost so, since the last success."
     )
     asked_for_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When a person wanted a backup now, while it was being asked."
@@ -107,6 +111,10 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} under {self.policy}"
+
+    @property
+    def loss(self) -> Loss:
+        return Loss(self.losses, self.vanished_at, self.last_contacted_at)
 
 
 class Pause(models.Model):

@@ -1,6 +1,10 @@
 """A source checks in: what waited for its answer stands at its true place at once, in a queue where no question hangs,
 and a worker is notified.
 
+Its true place: overdue first, or where its last failure had put it. What was lost in mid-backup is first in line, once;
+what was lost several times in a row stands where its last loss had put it, in `availability`, in one order with those
+that have no agent, and not before `recheck_after` of its policy is over (`sources/domain/losses.py`).
+
 A check-in ends only a wait for a re-check, never a backoff, a snooze or a closed window. Its facts
 (`Source.checked_in_at`) are written before or with its records, which it locks although they run. A settle that finds
 the source silent holds its record's lock and looks at `checked_in_at` last, so whichever comes second sees the other:
@@ -8,6 +12,7 @@ silence that is settled after a check-in neither demotes nor waits.
 """
 
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -18,19 +23,18 @@ from jobs.order import place_after_an_answer
 from jobs.outcomes import Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
+from sources.domain.losses import Loss
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
-from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND, assignment_in
+from sources.planning.names import ARRIVALS, AVAILABILITY, KIND, assignment_in
 from sources.planning.standings import Standing, standings_of
-
-MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", "tried_at")
 
 
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
     """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
 
-    What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called
-    after the facts of the check-in were written. `standings`: as they were then, if they are known.
+    What is due and not on the backlog yet is emitted. To be called after the facts of the check-in were written.
+    `standings`: as they were then, if they are known.
     """
     instant = now or database_clock()
     found = standings_of(source.pk) if standings is None else standings
@@ -51,10 +55,7 @@ def _move(concerned: dict[str, Standing], due: list[int], instant: datetime) -> 
         emit_due(instant, due)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=concerned).unfinished()
     records = unfinished.select_for_update().order_by("pk")
-    moved = sum(_arrived(record, concerned[record.subject], instant) for record in records)
-    if moved:
-        notify_at_once(ARRIVALS)
-    return moved
+    return sum(_arrived(record, concerned[record.subject], instant) for record in records)
 
 
 def _arrived(record: BacklogRecord, standing: Standing, now: datetime) -> bool:
@@ -62,19 +63,44 @@ def _arrived(record: BacklogRecord, standing: Standing, now: datetime) -> bool:
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
     if not (rechecks or (record.status == Status.READY and record.queue == AVAILABILITY)):
         return False
-    _arrive(record, standing.zone, now, first_in_line=standing.vanished_at is not None)
+    return _arrive(record, standing.loss, standing.zone, standing.recheck_after, now)
+
+
+def _arrive(record: BacklogRecord, loss: Loss, zone: str, recheck_after: float, now: datetime) -> bool:
+    """Returns whether that moved it."""
+    place = place_after_a_check_in(record, loss, zone, recheck_after, now)
+    if place is None:
+        return False
+    for name, value in place.items():
+        setattr(record, name, value)
+    record.save(update_fields=place)
+    notify_at_once(record.queue)
     return True
 
 
-def _arrive(record: BacklogRecord, zone: str, now: datetime, *, first_in_line: bool) -> None:
-    record.queue, record.status, record.waiting_for = ARRIVALS, Status.READY, None
-    record.run_after = min(record.run_after, now)
-    record.rank_day, record.tried_at = place_after_an_answer(
-        record.due_day, record.failures, record.last_failure_at, record.inserted_at, zone=zone, now=now
+def place_after_a_check_in(
+    record: BacklogRecord, loss: Loss, zone: str, recheck_after: float, now: datetime
+) -> dict[str, Any] | None:
+    """Where a record that waits for a re-check, or is ready to be asked, goes when its source checks in: the fields to
+    write. None: it stays where it is. Pure."""
+    waits = record.status == Status.WAITING
+    if waits and loss.holds_off(now, recheck_after):
+        return None
+    lost_at = loss.demoted_since
+    rank_day, tried_at = place_after_an_answer(
+        record.due_day, record.failures, record.last_failure_at, record.inserted_at, zone=zone, now=now, lost_at=lost_at
     )
-    if first_in_line:
-        record.priority = priorities.first_in_line(record.priority)
-    record.save(update_fields=MOVED)
+    if lost_at and not waits and (record.rank_day, record.tried_at) == (rank_day, tried_at):
+        return None
+    return {
+        "queue": AVAILABILITY if lost_at else ARRIVALS,
+        "status": Status.READY,
+        "waiting_for": None,
+        "run_after": min(record.run_after, now),
+        "rank_day": rank_day,
+        "tried_at": tried_at,
+        "priority": priorities.first_in_line(record.priority) if loss.is_first_in_line else record.priority,
+    }
 
 
 def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> bool:
@@ -86,10 +112,8 @@ def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> boo
     checked_in = Assignment.objects.filter(
         pk=assignment_in(record.payload), source__checked_in_at__gte=max(since, record.started_at)
     )
-    zone = checked_in.values_list("policy__schedule__zone", flat=True).first()
+    found = checked_in.select_related("policy__schedule").first()
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
-    if zone is None or (row := waiting.first()) is None:
+    if found is None or (row := waiting.first()) is None:
         return False
-    _arrive(row, zone, now, first_in_line=record.queue == BACKUPS)  # lost in mid-backup
-    notify_at_once(ARRIVALS)
-    return True
+    return _arrive(row, found.loss, found.policy.schedule.zone, found.policy.recheck_after, now)

@@ -28,7 +28,8 @@ from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
-# What failed at last ranks as `jobs.order.demoted_by_failure` says: a new period does not put it first.
+# What failed at last ranks as `jobs.order.demoted_by_failure` says, and what was lost several times in a row as after a
+# first failure: a new period does not put it first.
 # What is on the backlog already is left out at once: each minute every worker asks for all that is due, and a refused
 # insert costs five times as much.
 # A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
@@ -60,8 +61,8 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id,
             THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
             ELSE p.closes_at END,
        p.priority, due.day,
-       CASE WHEN a.failures > 0
-            THEN GREATEST(due.day, p.today) + LEAST(a.failures, {LONGEST_DEMOTION_DAYS})
+       CASE WHEN a.failures > 0 OR a.losses > 1
+            THEN GREATEST(due.day, p.today) + LEAST(GREATEST(a.failures, 1), {LONGEST_DEMOTION_DAYS})
             ELSE due.day END,
        a.last_backup_for, a.failures, CASE WHEN a.failures > 0 THEN a.first_failure_at END, '', 0,
        p.schedule_id, p.trigger_at, p.retry_policy_id,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from jobs import states
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, WaitingFor
+from sources.domain.losses import Loss
 from sources.domain.status import Status
 from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 
@@ -14,6 +15,7 @@ from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 STANDINGS = f"""
 SELECT a.id, origin.name, origin.zone, schedule.enabled, s.paused_at IS NOT NULL, s.retired_at IS NOT NULL,
        p.on_battery, p.on_metered, a.failures, a.last_backup_at, a.next_backup_at, a.overdue_since, a.vanished_at,
+       a.losses, a.last_contacted_at, p.recheck_after,
        a.proved_at, a.held_back_since IS NOT NULL OR a.drill_error <> '' OR COALESCE(c.damage, '[]') <> '[]'
          OR r.away_why <> '',
        b.status, b.waiting_for, b.queue
@@ -50,6 +52,9 @@ class Standing(NamedTuple):
     next_backup_at: datetime | None
     overdue_since: datetime | None
     vanished_at: datetime | None
+    losses: int
+    last_contacted_at: datetime | None
+    recheck_after: float
     proved_at: datetime | None
     doubtful: bool
     status: int | None
@@ -74,6 +79,10 @@ class Standing(NamedTuple):
             or self.status == states.Status.RUNNING
             or (self.status == states.Status.READY and self.queue == AVAILABILITY)
         )
+
+    @property
+    def loss(self) -> Loss:
+        return Loss(self.losses, self.vanished_at, self.last_contacted_at)
 
     def is_due(self, now: datetime) -> bool:
         """Never backed up, or its next-backup date has come."""

@@ -138,7 +138,12 @@ class TestVanished:
         assert asked.id == record_of(vanished).pk
         settle(asked, Handoff("backups", vanished.source.exclusive_key), NINE + HOUR)
         vanished.refresh_from_db()
-        assert (vanished.vanished_at, record_of(vanished).priority) == (None, 0)
+        assert record_of(vanished).priority == 0
+        # first in line once: silent again, it comes at its true place
+        settle(claim("backups", NINE + HOUR), Handoff("arrivals"), NINE + HOUR)
+        settle(claim("arrivals", NINE + HOUR + MINUTE), SILENT, NINE + HOUR + MINUTE)
+        assert announce(vanished.source, NINE + 2 * HOUR) == 1
+        assert record_of(vanished).priority == 0
 
 
 class TestWhileItIsAsked:

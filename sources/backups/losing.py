@@ -1,0 +1,36 @@
+"""What becomes of the record of a source that was lost in mid-backup: `sources/domain/losses.py` has the rule."""
+
+import dataclasses
+
+from jobs.outcomes import Handoff, Outcome, Unavailable
+from sources import planning
+from sources.models import Assignment, Policy
+
+NOTICED_WITHIN_SECONDS = 60.0
+"""How long engines take to notice that a source is gone, tries of their own included."""
+
+
+def vanished(policy: Policy, silence: str) -> Unavailable:
+    """It stopped answering, and its copy was ended when its grace was over."""
+    return Unavailable(f"it vanished in mid-backup: {silence}", policy.recheck_after, silent_for=policy.vanish_grace)
+
+
+def lost(policy: Policy, reason: str) -> Unavailable:
+    """It went away and its engine noticed: it is asked again after the grace, first in line, and not by this unit."""
+    first = policy.vanish_grace > 0
+    recheck_after = policy.vanish_grace if first else policy.recheck_after
+    return Unavailable(f"it went away: {reason}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
+
+
+def counted(outcome: Outcome, assignment: Assignment) -> Outcome:
+    """The same, unless the source was lost just now and the time before, too: then it comes behind what is there."""
+    if not isinstance(outcome, Unavailable) or not assignment.losses:
+        return outcome
+    recheck_after = assignment.policy.recheck_after
+    return dataclasses.replace(outcome, recheck_after=recheck_after, first_in_line=False, lost_again=True)
+
+
+def asked_again(assignment: Assignment, why: str) -> Handoff:
+    """It answered too long ago for a unit to be spent on it."""
+    lost_at = assignment.loss.demoted_since
+    return Handoff(planning.AVAILABILITY if lost_at else planning.ARRIVALS, found=why, lost_at=lost_at)

@@ -1,0 +1,42 @@
+"""What becomes of an assignment whose source is lost in mid-backup.
+
+Lost once, it is waited for and comes first in line, once. From the second loss in a row on it stands behind what is
+there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0110). It is no failure either way.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from jobs.formatting import moment, several
+
+
+class Loss(NamedTuple):
+    """How often an assignment was lost since its last success, when at last, and when its source last answered."""
+
+    in_a_row: int
+    last_at: datetime | None
+    answered_at: datetime | None
+
+    @property
+    def is_first_in_line(self) -> bool:
+        """Whether its next answer is the first one since its only loss."""
+        if self.last_at is None or self.in_a_row > 1:
+            return False
+        return self.answered_at is None or self.answered_at <= self.last_at
+
+    @property
+    def demoted_since(self) -> datetime | None:
+        """The instant whose day its place is counted from; None: it stands at its true place."""
+        return self.last_at if self.in_a_row > 1 else None
+
+    def holds_off(self, now: datetime, recheck_after: float) -> bool:
+        """Whether not even a check-in has it asked at `now`: less than `recheck_after` seconds after such a loss."""
+        since = self.demoted_since
+        return since is not None and since <= now < since + timedelta(seconds=recheck_after)
+
+    @property
+    def in_words(self) -> str:
+        """A sentence without its subject; empty: not worth one."""
+        if self.demoted_since is None:
+            return ""
+        return f"broke off {several(self.in_a_row, 'time')} in a row, last at {moment(self.demoted_since)} UTC"
