@@ -28,7 +28,16 @@ OF_THE_WORKER = re.compile(
 """With these, rclone uses files, accounts or ways out of the host that it runs on."""
 PLAINTEXT, ALLOWED = "plaintext", "allowed"
 """A setting of ours (`engines/cleartext.py`), and its one value."""
-UNGUARDED = frozenset({"hdfs", "storj"})
+REACHABLE = frozenset({
+    "azureblob", "azurefiles", "b2", "box", "cloudinary", "doi", "drime", "drive", "dropbox", "fichier",
+    "filefabric", "filelu", "filen", "filescom", "ftp", "gofile", "google cloud storage", "google photos",
+    "hidrive", "http", "huaweidrive", "iclouddrive", "imagekit", "internetarchive", "internxt", "jottacloud",
+    "koofr", "linkbox", "mailru", "mega", "netstorage", "onedrive", "opendrive", "oracleobjectstorage", "pcloud",
+    "pikpak", "pixeldrain", "premiumizeme", "protondrive", "putio", "qingstor", "quatrix", "s3", "seafile", "sftp",
+    "shade", "sharefile", "sia", "smb", "sugarsync", "swift", "ulozto", "webdav", "yandex", "zoho",
+})  # fmt: skip
+"""The types that are used. Of what a later rclone adds it is looked at first which servers it goes to, and how."""
+UNGUARDED = frozenset({"hdfs", "storj", "tardigrade"})
 """Types whose first server names others, with which rclone connects by ways that no gate guards."""
 SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_password", "host_key_algorithms"})
 
@@ -101,6 +110,8 @@ def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
             f"type {kind} is not used: its server sends rclone on to others of any network; name its S3 gateway or a "
             "folder where it is mounted"
         )
+    if kind not in REACHABLE:
+        raise ValueError(f"type {kind} is not used: it is not known which servers its remote leads to")
     return options
 
 
@@ -118,11 +129,7 @@ def providers() -> dict[str, dict[str, Option]]:
 
 def titles() -> dict[str, str]:
     """The types that keep something themselves, and what rclone calls them. Raises: ValueError, ProgramMissing."""
-    return {
-        name: title
-        for name, (title, options) in sorted(_asked().items())
-        if name not in ("local", "memory", *UNGUARDED) and OTHERS.isdisjoint(options)
-    }
+    return {name: title for name, (title, _) in sorted(_asked().items()) if name in REACHABLE}
 
 
 @cache

@@ -20,7 +20,8 @@ from sources.engines import keeping
 from sources.fleet_import import import_fleet
 from sources.models import Repository
 from sources.repository_edits import Repositories
-from sources.storage import identity
+from sources.storage import identity, layout, providers
+from sources.storage.location import of_directory
 from sources.storage.store import StorageFailed, Store
 from tests.api.asking import Program, make_user
 from tests.commands import command
@@ -283,3 +284,28 @@ def test_a_lost_secret_is_a_sentence() -> None:
     with pytest.raises(StorageFailed, match="repository x cannot be reached: there is no stored secret cloud"):
         repositories.location_of(row)
     assert identity.digest_of("a" * 64) not in ("", "a" * 64)
+
+
+def test_each_type_that_rclone_lists_is_used_or_refused_with_a_reason() -> None:
+    """One that a newer rclone adds fails here, until it is decided about."""
+    listed = providers.providers()
+    refused = {}
+    for kind in listed:
+        try:
+            providers.options_of({"type": kind})
+        except ValueError as error:
+            refused[kind] = str(error)
+    assert set(listed) - set(refused) == providers.REACHABLE == set(providers.titles())
+    made_of_others = {"alias", "archive", "cache", "chunker", "combine", "compress", "crypt", "hasher", "union"}
+    assert set(refused) == made_of_others | {"local", "memory", "hdfs", "storj", "tardigrade"}
+    assert "sends rclone on to others" in refused["tardigrade"]
+    assert not any("is not known" in text for text in refused.values())
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"layout": ' * 50_000, '{"layout": [1]}', "\x00", '{"layout":1e999}']
+)
+def test_a_repository_json_of_another_shape_is_a_sentence(content: str, tmp_path: Path) -> None:
+    (tmp_path / layout.REPOSITORY).write_text(content)
+    with pytest.raises(identity.Refused, match=r"cannot be read|has layout version"):
+        identity.read(Store(of_directory(tmp_path), threading.Event()))
