@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import pwd
 import secrets
 import shutil
 from pathlib import Path
@@ -30,8 +31,12 @@ def server_bin(layout: Layout) -> Path:
 
     Raises: EmbeddedDatabaseError.
     """
+    return _bin_for(layout.account)
+
+
+def _bin_for(account: pwd.struct_passwd | None) -> Path:
     installed = installed_bin()
-    if layout.account is None or reachable(installed, layout.account.pw_uid):
+    if account is None or reachable(installed, account.pw_uid):
         return installed
     root = SHARED_HOME / f"server-{importlib.metadata.version(WHEEL)}"
     if not root.exists():
@@ -78,7 +83,10 @@ def scratch_server(var_dir: Path, *, with_programs: bool) -> dict[str, Any]:
     ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's programs.
     Raises: EmbeddedDatabaseError, OSError."""
     layout = Layout(var_dir)
-    account = layout.account and (layout.account.pw_uid, layout.account.pw_gid)
+    runs_as = layout.scratch_account
     folder = layout.home.with_name(f"{layout.home.name}-drills")
+    if runs_as and not reachable(folder.parent, runs_as.pw_uid):
+        folder = SHARED_HOME / folder.name
     make_passable(folder)
-    return {"programs": str(server_bin(layout)) if with_programs else "", "account": account, "folder": str(folder)}
+    account = runs_as and (runs_as.pw_uid, runs_as.pw_gid)
+    return {"programs": str(_bin_for(runs_as)) if with_programs else "", "account": account, "folder": str(folder)}

@@ -14,6 +14,7 @@ import hashlib
 import os
 import pwd
 import stat
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -47,14 +48,26 @@ class Layout:
         """The user that the server runs as; None: the present one. Raises: EmbeddedDatabaseError."""
         if os.geteuid() != 0:
             return None
-        for name in ("postgres", "nobody"):
-            try:
-                return pwd.getpwnam(name)
-            except KeyError:
-                continue
+        if found := _first_of("postgres", "nobody"):
+            return found
         raise EmbeddedDatabaseError(
             "PostgreSQL refuses to run as root, and this system has neither a user postgres nor nobody. "
             "Add one (`useradd --system postgres`), or run as an ordinary user, or set DATABASE_URL."
+        )
+
+    @cached_property
+    def scratch_account(self) -> pwd.struct_passwd | None:
+        """The user that loads what came out of a repository, and that a drill's server runs as: neither the one whose
+        files are the embedded server's, nor one that a server of this host has. None: the present one. Raises:
+        EmbeddedDatabaseError."""
+        if os.geteuid() != 0:
+            return None
+        embedded, names = _first_of("postgres", "nobody"), ("backupsched-drill", "nobody", "daemon", "bin")
+        if found := next((each for name in names if (each := _first_of(name)) and each != embedded), None):
+            return found
+        raise EmbeddedDatabaseError(
+            "no dump is loaded as root, nor as the user of the embedded PostgreSQL, and this system has none of the "
+            f"users {', '.join(names)}. Add one: `useradd --system {names[0]}`."
         )
 
     @cached_property
@@ -94,6 +107,13 @@ class Layout:
     @cached_property
     def _digest(self) -> str:
         return hashlib.sha256(os.fsencode(self.var_dir)).hexdigest()[:12]
+
+
+def _first_of(*names: str) -> pwd.struct_passwd | None:
+    for name in names:
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    return None
 
 
 def reachable(path: Path, uid: int) -> bool:

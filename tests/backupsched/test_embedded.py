@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -20,7 +21,7 @@ from django.core.management import call_command
 
 from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
-from backupsched.embedded.binaries import PARTS, _copy
+from backupsched.embedded.binaries import PARTS, _copy, scratch_server
 from backupsched.embedded.layout import reachable
 from backupsched.embedded.server import SETTINGS
 from backupsched.places import secret_key
@@ -175,6 +176,25 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below):
         assert reachable(made.layout.home, made.layout.account.pw_uid)
     finally:
         os.umask(before)
+        shutil.rmtree(place)
+
+
+def test_what_loads_a_dump_is_not_the_account_whose_files_are_the_databases(monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root's server runs as another user")
+    place = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
+    place.chmod(0o711)
+    try:
+        made = Layout(place)
+        scratch = scratch_server(place, with_programs=True)
+        assert made.account is not None
+        assert scratch["account"] not in (None, (made.account.pw_uid, made.account.pw_gid), (0, 0))
+        for each in (scratch["folder"], scratch["programs"]):
+            assert reachable(Path(each), scratch["account"][0])
+        monkeypatch.setattr(layout, "_first_of", lambda *names: pwd.getpwnam("nobody") if "nobody" in names else None)
+        with pytest.raises(EmbeddedDatabaseError, match="useradd --system backupsched-drill"):
+            scratch_server(Path(f"{place}/other"), with_programs=False)
+    finally:
         shutil.rmtree(place)
 
 
