@@ -97,7 +97,7 @@ def places(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "all repositories are read and compared in time",
     "not read and compared in time: {}",
-    "look at `backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
+    f"look at `{PROGRAM} backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
 )
 def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
@@ -163,7 +163,8 @@ def copies(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "no drill has failed",
     "not proved restorable: {}",
-    "restore it by hand to see what comes back; once mended, `drill SOURCE` proves it (docs/operations.md, Drills)",
+    f"restore it by hand to see what comes back; once mended, `{PROGRAM} drill SOURCE` proves it (docs/operations.md, "
+    "Drills)",
 )
 def drills(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose last drill proved nothing."""
@@ -185,11 +186,12 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
         return ok("the scheduler's own backup has yet to run for the first time")
     if last is None or now - last > MISSED_AFTER:
         since = f"since {last:%Y-%m-%d %H:%M} UTC" if last else "ever"
-        do = "see `backlog list --kind self_backup` for the error; BACKUPSCHED_SELF_BACKUP_TO names the repository"
+        see = f"see `{PROGRAM} backlog list --kind self_backup` for the error"
+        do = f"{see}; BACKUPSCHED_SELF_BACKUP_TO names the repository"
         return warning(f"the scheduler itself has not been backed up {since}", do, last=last and last.isoformat())
     if not RecoveryKey.objects.exclude(printed_at=None).exists():
         text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
-        return warning(text, "run `self_backup passphrase`, and keep the paper away from this machine")
+        return warning(text, f"run `{PROGRAM} self_backup passphrase`, and keep the paper away from this machine")
     return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())
 
 

@@ -1,9 +1,10 @@
 """What in a summary needs a person: what is wrong and what to do, for pages, commands and the doctor. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from jobs import conf
 from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import several
@@ -55,7 +56,11 @@ def needs(summary: Summary) -> Iterator[Need]:
         yield Need("kind", what, f"install its app, or `{PROGRAM} backlog cancel --kind {kind}`")
     if count := summary.dead_letters:
         gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
-        yield Need("failed", gave_up, f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry` tries again")
+        yield Need(
+            "failed",
+            gave_up,
+            f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry --status failed` tries again",
+        )
 
 
 def _of_workers(summary: Summary) -> Iterator[Need]:
@@ -94,13 +99,36 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
         )
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
-        yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do)
-    elif queue.unfinished and not queue.workers:
-        do = f"start a worker with `{PROGRAM} worker --queues {name}`"
-        yield Need("unserved", f"No worker serves queue {name}, {holds}", do)
+        yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do, name)
+    elif not queue.workers and (why := holds if queue.unfinished else _fed_by(queue, summary)):
+        served = {each.name for each in summary.queues if each.workers}
+        held = [each.name for each in summary.queues if each.unfinished and each.in_settings]
+        do = f"start a worker with `{start(held, served)}`"
+        yield Need("unserved", f"No worker serves queue {name}, {why}", do, name)
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS:
         what = f"A record in queue {name} should have become ready {span(queue.overdue_for)} ago"
         yield Need("overdue", what, "the workers do not tick; look at their logs")
+
+
+def _fed_by(queue: QueueSummary, summary: Summary) -> str:
+    """Which queues with records this one is fed by, as a clause; empty: none."""
+    rules = conf.queue_rules()
+    feeding = [each.name for each in summary.queues if each.unfinished and _fed(each.name, rules) == queue.name]
+    return f"which {' and '.join(feeding)} feed{'s' if len(feeding) == 1 else ''}" if feeding else ""
+
+
+def start(queues: Iterable[str], served: Collection[str]) -> str:
+    """The command of a worker that serves queues whose records no worker runs, `served` being those that are served:
+    all queues if that is none; and with each also the queue that it feeds, without which no record of it ever ends."""
+    if not served:
+        return f"{PROGRAM} worker"
+    rules = conf.queue_rules()
+    wanted = dict.fromkeys(name for queue in queues for name in (queue, _fed(queue, rules)) if name)
+    return f"{PROGRAM} worker --queues {','.join(name for name in wanted if name not in served)}"
+
+
+def _fed(queue: str, rules: Mapping[str, conf.QueueRule]) -> str | None:
+    return rules[queue].feeds if queue in rules else None
 
 
 def paused(name: str, since: datetime, reason: str, now: datetime) -> str:

@@ -115,7 +115,7 @@ def unserved(record: BacklogRecord, around: Surroundings) -> str | None:
         return f"no worker is alive: `{conf.PROGRAM} worker` starts one"
     if record.queue in around.served:
         return None
-    return f"no worker that is alive serves its queue: `{conf.PROGRAM} worker --queues {record.queue}`"
+    return f"no worker that is alive serves its queue: `{attention.start([record.queue], around.served)}`"
 
 
 def _held(record: BacklogRecord, around: Surroundings) -> list[str]:

@@ -68,5 +68,5 @@ def _made(name: str, look: Look) -> Finding:
         text = str(error).strip().partition("\n")[0]
         do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
         if name == "migrations":
-            return Finding(name, Severity.PROBLEM, f"could not be examined: {text}", f"{PROGRAM} migrate says more")
+            return Finding(name, Severity.PROBLEM, f"could not be examined: {text}", f"`{PROGRAM} migrate` says more")
         return Finding(name, Severity.WARNING, f"could not be examined: {text}", do, {"error": text})

@@ -20,7 +20,13 @@ def _found(summary: Summary, fine: str, severity: Severity, *sorts: str, **numbe
     found = [need for need in needs(summary) if need.sort in sorts]
     if not found:
         return ok(fine, **numbers)
-    return Finding("", severity, listed([need.what for need in found]), listed([need.do for need in found]), numbers)
+    return Finding(
+        "",
+        severity,
+        listed([need.what for need in found]),
+        listed(list(dict.fromkeys(need.do for need in found))),
+        numbers,
+    )
 
 
 @condition("", of_summary=True)
@@ -28,7 +34,7 @@ def workers(summary: Summary) -> Answer:
     """Whether a worker lives."""
     if alive := sum(worker.alive for worker in summary.workers):
         return ok(f"{several(alive, 'worker')} alive", alive=alive)
-    do = f"start one: {PROGRAM} worker (make run starts one of each process)"
+    do = f"start one: `{PROGRAM} worker` (`make run` starts one of each process)"
     if ready := sum(queue.ready for queue in summary.queues):
         return problem(f"no worker is alive; records that are ready: {ready:,}", do, alive=0, ready=ready)
     return warning("no worker is alive; nothing is ready now", do, alive=0, ready=0)
@@ -44,7 +50,7 @@ def silent_workers(summary: Summary) -> Answer:
 @condition(
     "no record has given up",
     "records have given up: {}",
-    f"`{PROGRAM} backlog errors` says why; correct that, then `{PROGRAM} backlog retry`",
+    f"`{PROGRAM} backlog errors` says why; correct that, then `{PROGRAM} backlog retry --status failed`",
 )
 def dead_letters(cursor: CursorWrapper, now: datetime) -> Answer:
     """Failed records, by kind."""
@@ -56,7 +62,8 @@ def dead_letters(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition("", of_summary=True)
 def unserved_queues(summary: Summary) -> Answer:
     """Queues with unfinished records that no living worker serves, or no settings know."""
-    held = [queue for queue in summary.queues if queue.unfinished and not (queue.workers and queue.in_settings)]
+    unserved = [need.about for need in needs(summary) if need.sort in ("unserved", "unknown")]
+    held = [queue for queue in summary.queues if queue.name in unserved]
     numbers = {queue.name: queue.ready for queue in held}
     unknown = [queue.name for queue in held if not queue.in_settings]
     fine = "every queue that holds records has a living worker"

@@ -70,7 +70,7 @@ def schema(cursor: CursorWrapper, now: datetime) -> Answer:
     tables = [model._meta.db_table for model in models]
     there = connection.introspection.table_names(cursor)
     if lost := [table for table in tables if table not in there]:
-        do = f"stop the workers, {PROGRAM} migrate; what that does not make was lost: restore the database"
+        do = f"stop the workers, `{PROGRAM} migrate`; what that does not make was lost: restore the database"
         return problem(f"the database lacks {listed(lost)}", do, names=lost)
     indexes: Built = {
         (table, name): (*facts, list(zip(columns, options, strict=False)))

@@ -153,14 +153,14 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
         "digests wait"
     )
     if wrong := [f"{name} is not installed" for name in missing] + [f"{each} was changed" for each in changed]:
-        return warning(f"{listed(wrong)}; {cost}", f"{conf.PROGRAM} install_schedules", **numbers)
+        return warning(f"{listed(wrong)}; {cost}", f"`{conf.PROGRAM} install_schedules`", **numbers)
     if late:
         wrong = [f"{name} is overdue by {span(seconds)}" for name, seconds in late.items()]
-        do = f"is {conf.PROGRAM} qcluster running? Start it again: a killed process of it may hold its queue"
+        do = f"is `{conf.PROGRAM} qcluster` running? Start it again: a killed process of it may hold its queue"
         return warning(f"{listed(wrong)}; {cost}", do, **numbers)
     if queued:
         what = f"{several(queued, 'task')} in the qcluster's queue {'is' if queued == 1 else 'are'} not taken"
-        do = f"end {conf.PROGRAM} qcluster and start it again: it schedules, and does not work"
+        do = f"end `{conf.PROGRAM} qcluster` and start it again: it schedules, and does not work"
         return warning(f"{what}; {cost}", do, **numbers)
     return ok("installed, and run in time", **numbers)
 
@@ -220,8 +220,8 @@ def sweeps(cursor: CursorWrapper, now: datetime) -> Answer:
         wrong = [f"{one.age}, {counted(one.waiting)}, since {span(one.late_by)}" for one in unswept]
         return problem(
             f"records wait for sweeps that do not come: {listed(wrong)}",
-            f"start a worker, or {conf.PROGRAM} qcluster after {conf.PROGRAM} install_schedules: either sweeps. If "
-            f"both run, their logs say why not; {conf.PROGRAM} process_backlog DAYS sweeps by hand",
+            f"start a worker, or `{conf.PROGRAM} qcluster` after `{conf.PROGRAM} install_schedules`: either sweeps. If "
+            f"both run, their logs say why not; `{conf.PROGRAM} process_backlog DAYS` sweeps by hand",
             **numbers,
         )
     if full:
@@ -230,7 +230,7 @@ def sweeps(cursor: CursorWrapper, now: datetime) -> Answer:
             f"sweeps that reached their greatest number and left older records: {listed(wrong)}; those wait longer "
             "than their age says",
             f"raise JOBS['SWEEP_MAX_RECORDS'] (it is {conf.sweep_max_records():,}), or cancel what will never succeed: "
-            f"{conf.PROGRAM} backlog cancel",
+            f"`{conf.PROGRAM} backlog cancel ID`",
             **numbers,
         )
     return ok(f"wait for a sweep, and are swept in time: {counted(waiting)}", **numbers)

@@ -138,7 +138,7 @@ class TestThePeriodicTasks:
         PeriodicTask.objects.filter(pk=sweep.pk).update(next_run=sweep.next_run + timedelta(seconds=7))  # off its grid
         found = finding("periodic_tasks")
         assert (found.severity, found.numbers["missing"]) == (WARNING, ["backlog prune"])
-        assert found.do == "manage.py install_schedules"
+        assert found.do == "`manage.py install_schedules`"
         assert "minutes is 60" in found.what
         assert "hourly (next_run is" in found.what
 
@@ -203,7 +203,7 @@ class TestTheSweeps:
         assert found.severity is severity
         assert found.numbers["waiting"] == 1
         if severity is PROBLEM:
-            assert "start a worker, or manage.py qcluster" in found.do
+            assert "start a worker, or `manage.py qcluster`" in found.do
         for tier in (1, 7, 14, 30, 180, 360):  # they came, although the failure is old
             Sweep.objects.create(max_age_days=tier, swept_at=self.NOW - timedelta(seconds=10))
         assert self.found().severity is OK
