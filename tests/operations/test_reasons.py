@@ -115,7 +115,8 @@ class TestReady:
 
     def test_no_worker_serves_its_queue_or_none_is_alive(self):
         record, fed = make_record(queue="default"), make_record(queue="availability")
-        assert why(fed)[0] == "no worker that is alive serves its queue: `manage.py worker --queues availability,backups`"
+        both = "`manage.py worker --queues availability,backups`"
+        assert why(fed)[0] == f"no worker that is alive serves its queue: {both}"
         alone = "no worker is alive: `manage.py worker` starts one"
         assert [why(each, NOON + HOUR)[0] for each in (record, fed)] == [alone, alone]
         assert "queue backups" not in " ".join(why(fed, NOON + HOUR))
