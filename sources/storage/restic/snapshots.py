@@ -64,8 +64,9 @@ def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
 
 
 def known_among(found: Iterable[Snapshot], known: Known | None) -> list[Snapshot]:
-    """Those of an assignment that are not in the place of another one that is known."""
-    return [each for each in found if not (ids := (known or {}).get(each.point)) or each.id in ids]
+    """Those of an assignment that are not in the place of another one that is known. restic 0.14 names a new one by the
+    first eight digits of its id."""
+    return [each for each in found if not (ids := (known or {}).get(each.point)) or each.id.startswith(tuple(ids))]
 
 
 def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snapshot], list[str]]:
