@@ -22,10 +22,10 @@ install: .venv/.dev ## create .venv with all dependencies, from the lock files
 demo: .venv/.runtime ## back up a real demo fleet on this machine; ARGS="--once --json" ends by itself
 	@$(BIN)/python manage.py demo $(ARGS)
 
-run: .venv/.runtime ## web, worker and qcluster of an installation of your own
+run: .venv/.runtime ## web, worker and qcluster of an installation of your own; ARGS="--listen 127.0.0.1:8001" for the pages
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@$(BIN)/python manage.py install_schedules
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start
+	@PATH="$(CURDIR)/$(BIN):$$PATH" WEB_ARGS='$(ARGS)' $(BIN)/honcho start
 
 test: .venv/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
 	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)
@@ -79,6 +79,15 @@ clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/
 	-@test -x $(BIN)/python && $(BIN)/python manage.py database stop
 	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# Of pip's many lines: how far it is, what is large, and each error. `$(call PIP,LOCK FILE[,FOLDER OF PYTHON])`
+PIP = { $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
+	|| echo FAILED; } | while read -r line; do case "$$line" in \
+		"Collecting "*) count=$$((count + 1)); [ $$((count % 10)) != 0 ] || echo "  $$count packages found" ;; \
+		"Downloading "*" MB)") echo "  $$line" ;; \
+		"Installing collected"*) echo "  installing $$count packages" ;; \
+		FAILED) exit 1 ;; \
+	esac; done >&2
+
 # Installation talks on standard error: `make demo ARGS=--json` prints JSON and nothing else.
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -88,21 +97,21 @@ clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/
 
 .venv/.runtime: requirements.lock | .venv/bin/python
 	@echo "installing what the scheduler needs into .venv" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@$(call PIP,requirements.lock)
 	@touch $@
 
 .venv-bench/.ready: requirements-bench.lock | .venv/bin/python
 	@echo "installing the peers into .venv-bench" >&2
 	@$(PYTHON) -m venv .venv-bench >&2
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock >&2
+	@$(call PIP,requirements-bench.lock,.venv-bench/bin)
 	@touch $@
 
 .venv/.test: requirements-test.lock | .venv/bin/python
 	@echo "installing what the scheduler and \`make test\` need into .venv" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock >&2
+	@$(call PIP,requirements-test.lock)
 	@touch $@ .venv/.runtime
 
 .venv/.dev: requirements-dev.lock | .venv/bin/python
 	@echo "installing what the scheduler, all tests and \`make lint\` need into .venv" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock >&2
+	@$(call PIP,requirements-dev.lock)
 	@touch $@ .venv/.test .venv/.runtime

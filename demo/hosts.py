@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from django.conf import settings
 
 from demo import processes, sleeper
+from operations.listening import free_port
 from sources.processes import programs
 
 USER = "backup"
@@ -199,20 +200,6 @@ def address_of(number: int) -> tuple[str, int]:
         address = f"127.{77 + number // 250}.{block}.{number % 250 + 1}"
         return address, free_port(address, SFTP_PORT)
     return "127.0.0.1", free_port("127.0.0.1", 0)
-
-
-def free_port(address: str, wanted: int) -> int:
-    """`wanted` if it is free on `address`, else any free port."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                continue
-            found: int = probe.getsockname()[1]
-            return found
-    raise OSError(f"no free port on {address}")
 
 
 def generate(root: Path, *, seed: str, total_bytes: int) -> None:

@@ -1,3 +1,4 @@
+import errno
 import signal
 import sys
 from argparse import ArgumentParser
@@ -10,6 +11,7 @@ from django.db.backends.signals import connection_created
 
 from backupsched.embedded.binaries import installed_bin
 from jobs import conf
+from operations.listening import free_port, listener_on
 from operations.patience import PAGE_SECONDS
 
 CONNECTIONS = 1000
@@ -55,9 +57,21 @@ class Command(BaseCommand):
                 **behind_proxy(settings.PROXY),
             )
         except (OSError, ValueError) as error:
-            raise CommandError(f"cannot listen on {options['listen']}: {error}", returncode=2) from error
+            raise CommandError(cannot_listen(options["listen"], error), returncode=2) from error
         self.stdout.write(f"http://{options['listen']}/")
         server.run()
+
+
+def cannot_listen(listen: str, error: OSError | ValueError) -> str:
+    """The reason of the system; for a port that is taken its listener, and how to choose another port."""
+    host, _, port = listen.rpartition(":")
+    if getattr(error, "errno", None) != errno.EADDRINUSE or not port.isdecimal():
+        return f"cannot listen on {listen}: {error}"
+    other = f"--listen {host}:{free_port('127.0.0.1', 8001)}"
+    return (
+        f"cannot listen on {listen}: {listener_on(int(port))} listens there. End it, or name another port: "
+        f'`web {other}`, `make run ARGS="{other}"`'
+    )
 
 
 def limit_lock_waits() -> None:

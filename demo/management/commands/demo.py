@@ -14,14 +14,15 @@ from rich.live import Live
 
 from delivery import extras
 from demo.display import live_table, picture, summary_table
-from demo.hosts import free_port
 from demo.processes import DemoError
 from demo.session import Options, Session
 from jobs.conf import PROGRAM
 from jobs.durations import duration
+from operations.listening import free_port, listener_on
 from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
+USUAL_PORT = 8000
 TO_TRY = f"""\
 Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, then *Restore*
 there. Or in another terminal:
@@ -63,7 +64,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._signalled)
         chosen = {name: options[name] for name in ("hosts", "workers", "concurrency", "timeout")}
-        session = Session(Options(**chosen, port=_web_port(options["port"])), self._say)
+        session = Session(Options(**chosen, port=self._web_port(options["port"])), self._say)
         code = 1
         try:
             code = self._run(session, once=options["once"], as_json=options["json"])
@@ -131,10 +132,13 @@ class Command(BaseCommand):
         stream.write(f"{line}\n")
         stream.flush()
 
-
-def _web_port(asked: int | None) -> int:
-    """The port of the web pages. Raises: CommandError when the one that was asked for is taken."""
-    found = free_port("127.0.0.1", asked or 8000)
-    if asked and found != asked:
-        raise CommandError(f"--port: {asked} is taken on 127.0.0.1; name another, or leave --port out", returncode=2)
-    return found
+    def _web_port(self, asked: int | None) -> int:
+        """The port of the web pages. Raises: CommandError when the one that was asked for is taken."""
+        wanted = asked or USUAL_PORT
+        if (found := free_port("127.0.0.1", wanted)) == wanted:
+            return found
+        taken = f"{wanted} is taken on 127.0.0.1 by {listener_on(wanted)}"
+        if asked:
+            raise CommandError(f"--port: {taken}; name another, or leave --port out", returncode=2)
+        self._say(f"port {taken}: the pages are at port {found}")
+        return found
