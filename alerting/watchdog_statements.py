@@ -183,7 +183,7 @@ HAVING count(*) > 0""",
 
 FUTURE: Final = _broken(
     "future", "something is dated in the future", "NULL::timestamptz", "string_agg(f.what, '; ')",
-    """
+    f"""
   FROM (SELECT 'the heartbeat of worker ' || name FROM jobs_worker
          WHERE stopped_at IS NULL AND heartbeat_at > %(now)s::timestamptz + interval '1 minute'
         UNION ALL
@@ -198,6 +198,13 @@ FUTURE: Final = _broken(
         UNION ALL
         SELECT 'the copy of assignment ' || min(assignment_id) FROM sources_copy
          WHERE planned_at > %(now)s::timestamptz + interval '1 hour' HAVING count(*) > 0
+        UNION ALL
+        SELECT 'the wait of record #' || min(r.id) FROM jobs_attempt t
+          JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.attempt = t.number
+         WHERE t.ended_at > %(now)s::timestamptz + interval '1 minute' AND r.status = {Status.WAITING}
+           AND r.waiting_for NOT IN ({WaitingFor.WINDOW}, {WaitingFor.SNOOZE}, {WaitingFor.SWEEP})
+           AND r.run_after > %(now)s::timestamptz + interval '1 minute'
+        HAVING count(*) > 0
         UNION ALL
         SELECT 'the last prune of repository ' || name FROM sources_repository
          WHERE pruned_at > %(now)s::timestamptz + interval '1 hour'

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from jobs import breakers, conf, decisions
+from jobs import breakers, conf, decisions, long_waits
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import log_unless_away
@@ -61,7 +61,7 @@ def run_minutely() -> int:
 
     Raises: django.db.Error when the database is away.
     """
-    tasks = [sweeps.run_overdue, breakers.correct_clocks, *registry.periodic]
+    tasks = [sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, *registry.periodic]
     return sum(_done_or_logged(task) for task in tasks)
 
 

@@ -57,6 +57,7 @@ class SourcesConfig(AppConfig):
         registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("sources.restores.handler:run_restore"))
         for task in (
+            "sources.planning.long_waits:correct",
             "sources.backups.retention:plan_retired",
             "sources.self_backup.backing_up:plan_for_today",
             "sources.backups.check:plan",

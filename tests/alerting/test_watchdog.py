@@ -15,7 +15,7 @@ from alerting import raising, rounds, watchdog
 from alerting.models import Alert, AlertMessage, Watch
 from jobs import conf, tick
 from jobs.backlog import hold
-from jobs.models import BacklogRecord, Breaker, Sweep, Throttle, Worker
+from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
 from operations.management.commands.install_schedules import install
 from schedules.models import Schedule, Trigger
@@ -210,10 +210,12 @@ def test_what_is_dated_in_the_future_is_named_by_the_next_round(world: World):
     Throttle.objects.update(rate=1)
     Throttle.objects.update(tokens_at=FAR)
     make_worker(heartbeat_at=FAR)
+    put_off = waiting(world, waiting_for=WaitingFor.RECHECK, attempt=1)
+    Attempt.objects.create(record=put_off, number=1, queue="default", outcome=1, started_at=NINE, ended_at=FAR)
     assert "watchdog:future" in world.minute()
     text = Alert.objects.get(subject="watchdog:future").text
-    assert re.findall(r"the (check|copy|last prune|sweep|tokens|heartbeat)", text) == [
-        "heartbeat", "tokens", "sweep", "check", "copy", "last prune",
+    assert re.findall(r"the (check|copy|wait|last prune|sweep|tokens|heartbeat)", text) == [
+        "heartbeat", "tokens", "sweep", "check", "copy", "wait", "last prune",
     ]  # fmt: skip
 
 

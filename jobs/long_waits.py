@@ -1,0 +1,69 @@
+"""The waits and ranks that a database clock which was ahead has left behind, put right once a minute.
+
+One tick by a clock that is a month ahead, or one settle, and a record waits until then, or ranks behind all that
+becomes due until then; one unfinished record keeps its assignment from every period in between. No instant of a wait
+says by which clock it was computed, but the attempt that the wait follows from does: it ended in the future. Such a
+wait ends now, and the record is tried, which at the worst is one try too early: a clock that is set back behind the
+truth makes every attempt one of the future. Waits for a window and for a snooze follow from no attempt: who knows
+windows and snoozes puts them right (`sources.planning.long_waits`).
+
+Rows that others hold locked are met again in a minute.
+"""
+
+from datetime import datetime, timedelta
+
+from jobs import order, readying
+from jobs.clock import database_clock
+from jobs.prepared import execute, until_done
+from jobs.states import Status, WaitingFor
+
+BATCH = 1000
+SECONDS = 0.5
+"""Of a minute's round, for each step."""
+
+A_MOMENT = timedelta(seconds=5)
+"""Between a look at the clock and what others have settled by it since. A wait may be as much too long."""
+
+# Attempts by `attempt_ended`, as good as none in good times; their records by the primary key. Of the latest attempt
+# only: what is let through is claimed under the next number, and an old attempt says nothing about a later wait.
+AFTER_ATTEMPTS = readying.statement(
+    f"""waiting_for IN ({WaitingFor.RECHECK}, {WaitingFor.BACKOFF}, {WaitingFor.THROTTLE}, {WaitingFor.BREAKER})
+          AND run_after > %(now)s::timestamptz
+          AND (id, attempt) IN (
+              SELECT record_id, number FROM jobs_attempt WHERE ended_at > %(soon)s::timestamptz)""",
+    "id",
+)
+
+# What is ready only: what waits is looked at when it has become so. The conditions are on keys of
+# `backlog_claim_order`, so of what ranks as it should the index is read and no row. `RANK` is what
+# `order.demoted_by_failure` yields today; the day is that of UTC, a few hours off that of another zone.
+RANK = f"GREATEST(due_day, %(today)s::date) + LEAST(failures, {order.LONGEST_DEMOTION_DAYS})"
+RANKED = f"""
+UPDATE jobs_backlogrecord
+   SET rank_day = LEAST(rank_day, {RANK}), tried_at = LEAST(tried_at, %(now)s::timestamptz)
+ WHERE id = ANY(ARRAY(
+       SELECT id
+         FROM jobs_backlogrecord
+        WHERE status = {Status.READY} AND {{which}}
+        ORDER BY id
+        LIMIT %(limit)s::int
+          FOR UPDATE SKIP LOCKED))
+"""
+TRIED_LATER = RANKED.format(which="tried_at > %(soon)s::timestamptz")
+RANKED_LATER = RANKED.format(
+    which=f"rank_day > %(today)s::date + {order.LONGEST_DEMOTION_DAYS + 1} AND rank_day > {RANK}"
+)
+
+
+def correct(now: datetime | None = None) -> int:
+    """End the waits that follow from attempts of the future, and put ready records that rank by such a one where they
+    belong. Each for some seconds; the next round does the rest. Returns how many were changed.
+
+    `now` (aware) replaces the database's clock in tests.
+    """
+    instant = now or database_clock()
+    values = {"now": instant, "soon": instant + A_MOMENT, "today": instant.date(), "limit": BATCH}
+    changed = until_done(lambda: len(readying.make_ready(AFTER_ATTEMPTS, values)), BATCH, SECONDS)
+    for ranked in (TRIED_LATER, RANKED_LATER):
+        changed += until_done(lambda sql=ranked: execute(sql, values).rowcount, BATCH, SECONDS)  # type: ignore[misc]
+    return changed

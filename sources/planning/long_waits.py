@@ -1,0 +1,107 @@
+"""Waits for a window or a snooze that a database clock which was ahead has made too long, put right once a minute.
+
+A window says until when its records may wait at the longest, whatever clock computed the wait: what waits for longer is
+closed again, by the tick, which asks the window. A snooze was begun in the future, and lasts from now on.
+`jobs.long_waits` has the waits that follow from attempts.
+"""
+
+import time
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from jobs import closing
+from jobs.clock import database_clock
+from jobs.long_waits import A_MOMENT, BATCH, SECONDS
+from jobs.models import BacklogRecord
+from jobs.prepared import execute, until_done
+from jobs.states import Status, WaitingFor
+from sources.models import Assignment, Pause, Policy, Source
+from sources.planning.names import COPY, OF_ASSIGNMENTS, subject_of
+
+LONGEST_SNOOZE = timedelta(days=7)
+"""For a span. A longer one is until a date that a person has named."""
+
+# Served by `backlog_waiting_until`.
+OF_WINDOWS = f"""
+  FROM jobs_backlogrecord b
+  JOIN sources_assignment a ON b.subject = 'assignment:' || a.id
+ WHERE b.status = {Status.WAITING} AND b.waiting_for = {WaitingFor.WINDOW} AND b.kind = ANY(%(kinds)s::text[])
+   AND b.run_after > %(after)s::timestamptz"""
+FURTHEST = f"""
+SELECT a.policy_id, b.kind = '{COPY}', max(b.run_after){OF_WINDOWS}
+ GROUP BY 1, 2
+ ORDER BY 3 DESC
+"""
+# `closing.LOOK_AGAIN_AFTER` is the wait of what was set aside, whose window cannot be told.
+CLOSE_AGAIN = f"""
+UPDATE jobs_backlogrecord
+   SET run_after = %(now)s::timestamptz, closes_at = %(now)s::timestamptz
+ WHERE id = ANY(ARRAY(
+       SELECT b.id{OF_WINDOWS}
+          AND a.policy_id = %(policy)s::bigint AND (b.kind = '{COPY}') = %(is_copy)s::boolean
+          AND (b.closes_at IS NULL OR b.closes_at > %(now)s::timestamptz OR b.run_after > %(set_aside)s::timestamptz)
+        ORDER BY b.id
+        LIMIT %(limit)s::int
+          FOR UPDATE OF b SKIP LOCKED))
+"""
+
+
+def correct(now: datetime | None = None) -> int:
+    """End the snoozes and the waits for windows that last too long, for some seconds; the next round does the rest.
+    Returns how many.
+
+    `now` (aware) replaces the database's clock in tests.
+    """
+    instant = now or database_clock()
+    return _shorten_snoozes(instant) + _close_again(instant)
+
+
+def _close_again(now: datetime) -> int:
+    until = time.monotonic() + SECONDS
+    values = {"kinds": list(OF_ASSIGNMENTS), "now": now, "set_aside": now + closing.LOOK_AGAIN_AFTER, "limit": BATCH}
+    found = execute(FURTHEST, {**values, "after": now + A_MOMENT}).fetchall()
+    policies = Policy.objects.select_related("schedule").in_bulk({policy for policy, *_ in found})
+    closed = 0
+    for policy_id, is_copy, furthest in found:
+        if time.monotonic() >= until:
+            break
+        if not (policy := policies.get(policy_id)):
+            continue
+        after = _latest_opening(policy, now, is_copy=is_copy) + A_MOMENT
+        if furthest > after:
+            rest = {**values, "policy": policy_id, "is_copy": is_copy, "after": after}
+            step = lambda rest=rest: execute(CLOSE_AGAIN, rest).rowcount  # noqa: E731
+            closed += until_done(step, BATCH, until - time.monotonic())
+    return closed
+
+
+def _latest_opening(policy: Policy, now: datetime, *, is_copy: bool) -> datetime:
+    """Until when a record of the policy may wait for its window: the next opening; the one after the present one where
+    what does not fit is left out."""
+    opens_at, closes_at = policy.copy_opening(now) if is_copy else policy.opening(now)
+    if opens_at <= now and closes_at and policy.only_if_it_fits and not is_copy:
+        return policy.opening(closes_at)[0]
+    return opens_at
+
+
+def _shorten_snoozes(now: datetime) -> int:
+    """Let snoozes that begin in the future begin now, and last as long as they were to last."""
+    begun_later = Pause.objects.filter(since__gt=now + A_MOMENT, until=F("source__snoozed_until"))
+    chosen = begun_later.filter(until__lte=F("since") + LONGEST_SNOOZE).order_by("source_id")
+    snoozes = chosen.values_list("pk", "source_id", "since", "until")
+    return sum(_begin_now(pk, source, since, until, now) for pk, source, since, until in snoozes if until)
+
+
+@transaction.atomic
+def _begin_now(pause_id: int, source_id: int, since: datetime, until: datetime, now: datetime) -> int:
+    ends_at = now + (until - since)
+    if not Source.objects.filter(pk=source_id, snoozed_until=until).update(snoozed_until=ends_at):
+        return 0  # a person was quicker
+    Pause.objects.filter(pk=pause_id).update(since=now, until=ends_at)
+    subjects = map(subject_of, Assignment.objects.filter(source=source_id).values_list("pk", flat=True))
+    snoozed = BacklogRecord.objects.waiting().filter(subject__in=subjects, waiting_for=WaitingFor.SNOOZE)
+    locked = list(snoozed.filter(run_after__gt=ends_at).select_for_update().order_by("pk").values_list("pk", flat=True))
+    BacklogRecord.objects.filter(pk__in=locked).update(run_after=ends_at)
+    return 1
