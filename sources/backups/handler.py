@@ -27,7 +27,7 @@ from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.backups import known, losing, overlaps, repositories, snapshots, staging
+from sources.backups import known, losing, not_for_now, overlaps, repositories, snapshots, staging
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.hooks import running as hooks
@@ -123,7 +123,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     _write_room(assignment, result)
     if result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS):
         note_made(policy.repository)
-    return _outcome(result, assignment, monitor)
+    return _outcome(result, assignment, monitor, run.record)
 
 
 def _write_room(assignment: Assignment, result: EngineResult) -> None:
@@ -216,7 +216,7 @@ def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None
     decisions.doing("began", text, record=record, facts=facts)
 
 
-def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor) -> Outcome:
+def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, record: Claimed) -> Outcome:
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
@@ -231,6 +231,8 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Released()
         case Verdict.UNAVAILABLE:
             return losing.lost(policy, result.error)
+        case Verdict.NOT_FOR_NOW:
+            return not_for_now.put_off(record, result.error, policy.recheck_after)
         case Verdict.BUSY:
             return busy(result.error)
         case Verdict.REPOSITORY_FAILED:

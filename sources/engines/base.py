@@ -101,6 +101,7 @@ class Verdict(Enum):
     REPOSITORY_FAILED = "the repository failed"
     BUSY = "another run writes there"
     UNAVAILABLE = "the source did not answer"
+    NOT_FOR_NOW = "the source answers, and cannot be read for now"
     STOPPED = "stopped on request"
 
 

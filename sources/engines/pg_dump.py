@@ -44,7 +44,23 @@ NOT_WRITABLE = re.compile(
 """The server has a disk of its own, of which it speaks in the same words."""
 NOT_LET_IN = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
 NO_DATABASE = re.compile(r"database .* does not exist")
-# as the server writes them with lc_messages of English; in another language such a server counts as there
+LOCK_WAIT = "10s"
+"""While pg_dump waits for a lock it holds those that it has. What changes one of these tables waits for pg_dump, and
+each query of an application behind that."""
+LOCKED = re.compile(
+    r"canceling statement due to (lock|statement|user)|could not obtain lock|deadlock detected", re.IGNORECASE
+)
+STAYS_LOCKED = (
+    f"a table stayed locked for {LOCK_WAIT}, as by ALTER TABLE, VACUUM FULL or LOCK of another session (pg_locks names "
+    "it): let the window of the policy keep clear of migrations and upkeep"
+)
+CONFLICTS = re.compile(r"due to conflict with recovery", re.IGNORECASE)
+ENDED_BY_REPLAY = (
+    "the standby ended the query of the dump, in whose way it was: set hot_standby_feedback, or raise "
+    "max_standby_streaming_delay there, or back up the primary server"
+)
+# as the server writes them with lc_messages of English; in another language such a server counts as there. pg_dump
+# shows no SQLSTATE
 NOT_FOR_NOW = re.compile(
     r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
     r"not accepting connections)|"
@@ -161,7 +177,7 @@ def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
 
     How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
     """
-    return ("--format=custom", "--no-password", f"--file={file}", _proof(source))
+    return ("--format=custom", "--no-password", f"--lock-wait-timeout={LOCK_WAIT}", f"--file={file}", _proof(source))
 
 
 def globals_arguments(file: Path, source: SourceSpec, *, passwords: bool) -> tuple[str, ...]:
@@ -204,6 +220,8 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
     meanings = (
         (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
         (NOT_LET_IN.search, Verdict.SOURCE_FAILED, REFUSED),
+        (CONFLICTS.search, Verdict.NOT_FOR_NOW, ENDED_BY_REPLAY),
+        (LOCKED.search, Verdict.NOT_FOR_NOW, STAYS_LOCKED),
         (NO_ANSWER.search, Verdict.UNAVAILABLE, SILENT),
         (NO_DATABASE.search, Verdict.SOURCE_FAILED, no_database),
     )

@@ -52,7 +52,8 @@ KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py"))
 SHOWN_LINES = 5
 OUTCOMES = {
     Verdict.SUCCEEDED: "succeeded", Verdict.WARNINGS: "succeeded", Verdict.STOPPED: "stopped",
-    Verdict.UNAVAILABLE: "unavailable", Verdict.BUSY: "unavailable",
+    Verdict.UNAVAILABLE: "unavailable", Verdict.NOT_FOR_NOW: "unavailable",
+    Verdict.BUSY: "unavailable",
 }  # fmt: skip
 """What `after` sees; all else has failed."""
 

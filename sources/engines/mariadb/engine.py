@@ -75,7 +75,9 @@ the next answer is in."""
 AWAY = (1040, 1053, 1077, 1079, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2013, 2055)
 """No connection left, shutting down, killed, not reached, unknown host, gone, lost."""
 NOT_LET_IN, NO_DATABASE, UNENCRYPTED = (1045, 1129, 1130, 1698), 1049, 2026
-OF_ALL = frozenset({*AWAY, *NOT_LET_IN, NO_DATABASE, UNENCRYPTED})
+LOCKED = (1205, 1213, 1317, 1412, 1615, 1684, 1969, 3024)
+"""A lock that was not obtained, a deadlock, a query that was ended; 1412: a table was altered since the dump began."""
+OF_ALL = frozenset({*AWAY, *NOT_LET_IN, *LOCKED, NO_DATABASE, UNENCRYPTED})
 NO_PLUGIN = re.compile(r"plugin .* (could not|cannot) be loaded", re.IGNORECASE)
 """By MariaDB under the number of a lost connection, too."""
 SHOWN = (
@@ -83,6 +85,11 @@ SHOWN = (
     'its certificates, with the options "sslmode": "verify-full" and sslrootcert'
 )
 LACKS_A_RIGHT = "the source's user lacks a right, or there is no such database"
+STAYS_LOCKED = (
+    "a table was locked or altered in the middle of the dump, or a query ended: let the window of the policy keep "
+    "clear of migrations and upkeep"
+)
+WAITS = "; if a table is locked, SHOW PROCESSLIST names who waits for a table metadata lock, and who has it"
 NOT_ENCRYPTED = "no encrypted connection was made: see the options sslmode and sslrootcert"
 
 
@@ -106,7 +113,10 @@ class MariadbDumpEngine(DumpEngine):
             history = _history_option(dump, program)
             file = dump.new_file(DATABASE)
             arguments = (*DUMPED, *history, FORCE, f"--result-file={file}", "--", task.source.path)
-            said = judge_forced(start(*arguments, alive=dump.grows), task)
+            try:
+                said = judge_forced(start(*arguments, alive=dump.grows), task)
+            except Stalled as error:
+                raise RunEnded(error.verdict, f"{error}{WAITS}") from None
             warnings = (*catalogue.warnings(with_history=bool(history)), *said)
             contents = _read(file, dump)
             dump.tables, dump.rows = len(contents.rows), sum(contents.rows.values())
@@ -240,8 +250,9 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
     meanings = (
         (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
         (NO_PLUGIN.search, Verdict.SOURCE_FAILED, SHOWN),
-        (LOST.search, Verdict.UNAVAILABLE, SILENT),
         (_numbered(*AWAY), Verdict.UNAVAILABLE, SILENT),
+        (_numbered(*LOCKED), Verdict.NOT_FOR_NOW, STAYS_LOCKED),
+        (LOST.search, Verdict.UNAVAILABLE, SILENT),
         (_numbered(*NOT_LET_IN), Verdict.SOURCE_FAILED, REFUSED),
         (_numbered(NO_DATABASE), Verdict.SOURCE_FAILED, no_database),
         (_numbered(1044, 1142, 1143, 1227, 1370, 1683), Verdict.SOURCE_FAILED, LACKS_A_RIGHT),

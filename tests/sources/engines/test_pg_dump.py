@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from sources.engines import engine_for, limits
+from sources.engines import engine_for, limits, pg_dump
 from sources.engines.base import EngineProgress, RunEnded, SourceSpec, Verdict
 from sources.engines.pg_dump import judge_dump
 from sources.processes.programs import find_postgresql_program
@@ -188,9 +188,30 @@ def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
     assert dumps_in(tmp_path / "copy") == []
 
 
+def test_a_table_that_stays_locked_is_let_go_and_an_application_waits_no_longer_than_that(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for pg_dump through a change of a table that pg_dump has locked already."""
+    monkeypatch.setattr(pg_dump, "LOCK_WAIT", "100ms")
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("LOCK TABLE engine_test IN ACCESS EXCLUSIVE MODE")
+        result = dump(database, tmp_path / "copy")
+        cursor.execute("ROLLBACK")
+    assert (result.verdict, "stayed locked" in result.error) == (Verdict.NOT_FOR_NOW, True), result
+    assert dumps_in(tmp_path / "copy") == []
+
+
 @pytest.mark.parametrize(
     ("message", "verdict"),
     [
+        (
+            'pg_dump: error: Dumping the contents of table "t" failed: PQgetResult() failed.\n'
+            "pg_dump: detail: Error message from server: ERROR:  canceling statement due to conflict with recovery",
+            Verdict.NOT_FOR_NOW,
+        ),
+        ("pg_dump: error: FATAL:  terminating connection due to conflict with recovery", Verdict.NOT_FOR_NOW),
+        ("pg_dump: error: FATAL:  terminating connection due to administrator command", Verdict.UNAVAILABLE),
         ("pg_dump: error: could not write to file: No space left on device", Verdict.REPOSITORY_FAILED),
         (
             'pg_dump: error: Dumping the contents of table "t" failed: PQgetResult() failed.\n'

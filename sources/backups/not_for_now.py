@@ -1,0 +1,29 @@
+"""What becomes of a copy whose source answers and says *not for now*: a table is locked, a standby ends long queries.
+
+It is put off without a failure, since such a moment passes by itself. Three times in a row it does not: then it is a
+failure, which its retry policy spaces out and people get to see.
+"""
+
+from datetime import timedelta
+
+from jobs.clock import database_clock
+from jobs.models import Attempt
+from jobs.outcomes import Claimed, Failed, Outcome, Postponed
+from jobs.states import AttemptOutcome, WaitingFor
+from sources import planning
+
+TIMES = 3
+BEGINNING = "not for now: "
+
+
+def put_off(record: Claimed, reason: str, recheck_after: float) -> Outcome:
+    """`recheck_after`: seconds after which it is tried again."""
+    text = f"{BEGINNING}{reason}"
+    attempts = Attempt.objects.filter(record_id=record.id, queue=planning.BACKUPS).order_by("-number")
+    before = list(attempts.values_list("outcome", "error")[: TIMES - 1])
+    if len(before) == TIMES - 1 and all(
+        outcome == AttemptOutcome.RELEASED and error.startswith(BEGINNING) for outcome, error in before
+    ):
+        return Failed(f"{text} ({TIMES} times in a row)")
+    until = database_clock() + timedelta(seconds=recheck_after)
+    return Postponed(until, WaitingFor.RECHECK, f"{text}; tried again at")
