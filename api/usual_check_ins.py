@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http.request import split_domain_port, validate_host
 
-from api.agent_auth import REQUESTS
+from api.agent_auth import REQUESTS, source_known_by
 from api.agent_messages import CheckInRequest, status_of
 from api.bodies import LARGEST_BODY, object_of
 from api.errors import NOT_KEPT, ROOT
@@ -69,8 +69,11 @@ def _answer(environ: dict[str, Any], body: bytes) -> bytes | None:
     if scheme != "Bearer" or "source" in read:
         return None
     facts = CheckInRequest.model_validate(read).facts()
+    if (source := source_known_by(token)) is None:
+        return None
+    REQUESTS.check(source)
     found = check_in_as_usual(token, facts, environ["REMOTE_ADDR"])
     if found is None:
         return None
-    REQUESTS.spend(str(found.source.pk))
+    REQUESTS.spend(source)
     return json.dumps(status_of(found.source, found.now, found.standings), cls=DjangoJSONEncoder).encode()

@@ -127,9 +127,13 @@ def test_plain_http_goes_the_long_way_where_tls_is_asked_for(agent: Agent, setti
     assert answer_to(agent, usual(), **{"wsgi.url_scheme": "https"}) is not LONG_WAY
 
 
-def test_one_too_many_goes_the_long_way(agent: Agent) -> None:
-    REQUESTS.grant(str(agent.source.pk), REQUESTS.count)
+def test_one_too_many_goes_the_long_way_and_is_not_stored(agent: Agent) -> None:
+    REQUESTS.grant(str(agent.source.pk), REQUESTS.count - 2)  # the first one of `agent` went the long way
+    assert answer_to(agent, usual()) is not LONG_WAY
+    before = Source.objects.get().checked_in_at
     assert answer_to(agent, usual()) is LONG_WAY
+    assert Source.objects.get().checked_in_at == before
+    assert agent.check_in(**usual()).status_code == 429
 
 
 def test_a_connection_that_died_is_opened_again(agent: Agent) -> None:
