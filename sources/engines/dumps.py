@@ -27,6 +27,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEn
 from sources.engines.engine import Engine, OnProgress, Run
 from sources.engines.limits import Later, Space
 from sources.engines.staging import staged
+from sources.processes.advice import without_advice
 from sources.processes.runner import Ended, StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
@@ -196,7 +197,7 @@ def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
 def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
     """The last of what a program printed, in one line, without `noise`."""
     lines = [shown for line in ended.last_lines if (shown := noise.sub("", line).strip())]
-    return "; ".join(lines[-MESSAGE_LINES:])
+    return without_advice("; ".join(lines[-MESSAGE_LINES:]))
 
 
 def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
@@ -209,7 +210,7 @@ def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]
                 found[-1] += f"; {shown}"
             else:
                 found.append(shown)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(map(without_advice, found)))
 
 
 def _remove_dump(store: Store, folder: str, run: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from sources.processes.advice import without_advice
 from sources.storage import providers
 from sources.storage.location import Location
 
@@ -102,7 +103,7 @@ def of_libraries(gate: str) -> dict[str, str]:
 
 
 def in_words(message: str) -> str:
-    """A message of rclone, with a connection that the gate refused, and a file that it cannot decrypt, named as what
-    they are: a flipped bit is no wrong password."""
-    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, message)
+    """A message of rclone, without its advice. A connection that the gate refused, and a file that it cannot decrypt,
+    are named as what they are: a flipped bit is no wrong password."""
+    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(message))
     return REFUSED.sub(lambda found: f"{found[1]}: {REDIRECTED if found[2] else ''}", message)

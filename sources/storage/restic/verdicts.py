@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 
+from sources.processes.advice import without_advice
 from sources.processes.rows import row_of
 
 PARTIAL = 3
@@ -73,7 +74,7 @@ def text_of(lines: Iterable[str]) -> str:
     are steps of its program."""
     plain = [_TERMINAL.sub("", each).strip() for each in lines]
     shown = [each.removeprefix("Fatal: ") for each in plain if " " in each and not NOT_FOR_PEOPLE.match(each)]
-    return "; ".join(shown[-FATAL_LINES:])
+    return without_advice("; ".join(shown[-FATAL_LINES:]))
 
 
 def problem_of(line: str) -> str | None:
