@@ -40,16 +40,17 @@ class Comings:
             if host.has_agent and host.process is not None and host.agent is None and start_agent(host, self.url):
                 self.say(f"the agent of {host.name} checks in")
             if host.vanishes and host.process is not None and _has_copied(host, VANISHES_AFTER_BYTES):
-                self._vanish(host, elapsed)
+                self.say(f"{host.name} vanishes in the middle of its backup")
+                host.vanishes = False
+                self.leave(host, AWAY_SECONDS)
 
-    def _vanish(self, host: Host, elapsed: float) -> None:
-        """As a lid that is closed: nothing of it says goodbye."""
-        self.say(f"{host.name} vanishes in the middle of its backup")
+    def leave(self, host: Host, seconds: float) -> None:
+        """Take a host away, as a lid that is closed: nothing of it says goodbye. It comes back after `seconds`."""
         for process in filter(None, (host.process, host.enrolment, host.agent)):
             process.kill()
             process.wait()
         host.process = host.enrolment = host.agent = None
-        host.vanishes, host.up_after = False, elapsed + AWAY_SECONDS
+        host.up_after = time.monotonic() - self.began + seconds
 
     def end(self) -> None:
         """End all hosts and agents."""

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from demo import shop
-from demo.hosts import Host
+from demo.hosts import LARGE, Host
 
 POLICY, DATABASE_POLICY = "demo-daily", "demo-nightly-dump"
-ENCRYPTED_POLICY = "demo-encrypted"
+ENCRYPTED_POLICY, LARGE_POLICY = "demo-encrypted", "demo-large"
 RETRY, REPOSITORY, ENCRYPTED = "demo-fibonacci", "demo-repository", "demo-encrypted"
 ENCRYPTED_SOURCE = "demo-share"
 
@@ -24,6 +24,7 @@ WAITS = {
 
 def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:
     """The fleet file (docs/operations.md has the format)."""
+    is_large = any(host.name == LARGE for host in hosts)
     return {
         "repositories": [
             {"name": REPOSITORY, "location": str(repository)},
@@ -39,10 +40,15 @@ def describe(hosts: list[Host], database: shop.Place, database_secret: Path, rep
                     "repository": where,
                     "retry_policy": RETRY,
                     # a brake, so that there is something to watch
-                    "engine_options": {"bwlimit": "2M"},
+                    "engine_options": {"bwlimit": rate},
+                    "keep": keep,
                     **WAITS,
                 }
-                for name, where in ((POLICY, REPOSITORY), (ENCRYPTED_POLICY, ENCRYPTED))
+                for name, where, rate, keep in (
+                    (POLICY, REPOSITORY, "2M", {"last": 7, "daily": 14}),
+                    (ENCRYPTED_POLICY, ENCRYPTED, "2M", {"last": 7, "daily": 14}),
+                    *([(LARGE_POLICY, REPOSITORY, "600K", {"last": 2})] if is_large else []),
+                )
             ),
             {
                 "name": DATABASE_POLICY,
@@ -70,7 +76,7 @@ def _source(host: Host) -> dict[str, Any]:
         "mac_address": host.mac_address,
         "wake_address": host.address if host.mac_address else "",
         "wake_port": host.wake_port,
-        "policies": [ENCRYPTED_POLICY if host.name == ENCRYPTED_SOURCE else POLICY],
+        "policies": [{ENCRYPTED_SOURCE: ENCRYPTED_POLICY, LARGE: LARGE_POLICY}.get(host.name, POLICY)],
     }
     return {key: value for key, value in source.items() if value not in ("", None, {})}
 

@@ -26,6 +26,7 @@ VANISHER_BYTES = 9_000_000
 """With the brake of the demo's policy its copy takes long enough to be interrupted."""
 
 SFTP_PORT = 2022
+LARGE, LARGE_FILES, LARGE_FILE_BYTES = "demo-film-archive", 12, 8_000_000
 
 AWKWARD_NAMES = (
     "notes with spaces.txt",
@@ -155,6 +156,19 @@ def make_other_hosts(home: Path, number: int) -> list[Host]:
     for host in (bucket, share, folder):
         _write(host, total_bytes=3_000_000, below=bucket.path if host is bucket else "")
     return [bucket, share, folder]
+
+
+def make_large_host(home: Path, number: int) -> Host:
+    """An SFTP host with large files, written to disk but not up."""
+    address, port = address_of(number)
+    host = Host(LARGE, "sftp", home / "film-archive", address, port)
+    host.path, host.listens_at, host.options, host.command = "/", f"{address}:{port}", {"user": USER}, _serve_sftp
+    host.files.mkdir(parents=True)
+    for film in range(LARGE_FILES):
+        (host.files / f"film {film + 1:02}.mkv").write_bytes(os.urandom(LARGE_FILE_BYTES))
+    write_secret(host.secret_file, host.secret)
+    host.host_key = _make_host_key(host.home / "host_key")
+    return host
 
 
 def _write(host: Host, *, total_bytes: int, below: str = "") -> None:

@@ -17,10 +17,13 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
+from django.utils import timezone
 
 from demo import fleet, processes, restores, shop
 from demo.comings import Comings
-from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
+from demo.history import History
+from demo.hosts import LARGE, Host, make_large_host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
+from demo.life import Life
 from demo.processes import DemoError
 from demo.restores import Restored
 from demo.summary import Summary, copy_of, differences, refused_attempts, summarise, unprotected
@@ -33,13 +36,15 @@ ADMIN = "admin"
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line. `timeout` in seconds."""
+    """The options of the command line. `timeout` in seconds. `runs_on`: until it is ended, with days that went before
+    and a fleet that comes and goes; else each source is backed up once."""
 
     hosts: int
     workers: int
     concurrency: int
     port: int
     timeout: float
+    runs_on: bool
 
 
 class Session:
@@ -56,6 +61,8 @@ class Session:
         self.lock: int | None = None
         self.began = time.monotonic()
         self.comings = Comings([], "", say)
+        self.history = History(timezone.now())
+        self.life: Life | None = None
 
     @property
     def url(self) -> str:
@@ -74,6 +81,8 @@ class Session:
             *make_sftp_hosts(self.home / "hosts", count),
             *make_other_hosts(self.home / "hosts", count + 2),
         ]
+        if self.options.runs_on:
+            self.hosts.append(make_large_host(self.home / "hosts", count + 4))
         self.where = shop.place()
         shop.create(self.where)
         secret = secrets_directory() / "shop"
@@ -99,6 +108,18 @@ class Session:
         self.comings.look()
         if self.services is not None and self.services.poll() is not None:
             raise DemoError(f"a service ended by itself: see {self.home / 'services.log'}")
+        if self.options.runs_on:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.history.look()
+        missing = self.missing()
+        if not missing:
+            self.history.forget_backups()
+        if self.life is None and missing in ([], [LARGE]):
+            self.life = Life(self.comings)
+        if self.life is not None:
+            self.life.look()
 
     @property
     def reachable(self) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path):
     eventually(lambda: "starting web" in log.read_text() or demo.poll() is not None, LONGEST_SECONDS)
     assert demo.poll() is None, log.read_text()
     eventually(lambda: len(processes_of(var_dir)) > 8, LONGEST_SECONDS)
+    eventually(lambda: re.search("(demo-\\S+) is closed.*\\1 comes up", log.read_text(), re.DOTALL), LONGEST_SECONDS)
     with start(var_dir, "--once", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
         answer, complaint = second.communicate()
     assert (second.returncode, answer) == (1, "")

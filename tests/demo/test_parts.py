@@ -2,16 +2,23 @@
 
 import subprocess
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 
 import psutil
 import pytest
+from django.utils import timezone
 
-from demo import comings
+from dashboard.models import DayTotal
+from demo import comings, history
 from demo.hosts import AWKWARD_NAMES, generate
 from demo.summary import Summary, differences
+from jobs.models import Attempt
+from jobs.states import AttemptOutcome
+from sources.models import Backup
+from sources.planning import subject_of
 from tests.documents import ROOT
-from tests.sources.factories import make_source
+from tests.sources.factories import backed_up, make_policy, make_source
 from tests.waiting import PATIENCE, eventually
 
 
@@ -76,3 +83,28 @@ def test_what_a_program_starts_while_it_is_being_ended_is_ended_too(tmp_path):
     keeper.communicate(timeout=PATIENCE)  # closes its standard input, as the end of the demo does
     late = int((tmp_path / "late").read_text())
     assert not psutil.pid_exists(late)
+
+
+@pytest.mark.django_db
+def test_the_made_up_days_resemble_the_first_backup_and_leave_no_rows_of_points_that_do_not_exist():
+    now = timezone.now()
+    assignment = backed_up(make_policy(), now, inserted_at=now)
+    real = Backup.objects.create(
+        assignment=assignment, repository=assignment.policy.repository, attempt=1, engine="rclone", size=1000, files=9,
+        started_at=now, ended_at=now + timedelta(seconds=60), snapshot="20261128T061606Z/rclone",
+    )  # fmt: skip
+    made_up = history.History(real.started_at)
+    counted = DayTotal.objects.create(date=(now - timedelta(days=3)).date())  # a worker has counted it before
+    for _ in range(2):  # once for each source
+        made_up.look()
+    attempts = Attempt.objects.filter(record__subject=subject_of(assignment.pk))
+    succeeded = attempts.filter(outcome=AttemptOutcome.SUCCEEDED).count()
+    assert 45 < succeeded == Backup.objects.count() - 1 <= history.DAYS
+    assert attempts.filter(started_at__gte=now).count() == 0
+    assert sum(day.succeeded for day in DayTotal.objects.all()) > 20
+    counted = DayTotal.objects.get(date=counted.date)
+    assert counted.succeeded + counted.failed + counted.missed == 1
+    assert all(300 < backup.size < 1200 for backup in Backup.objects.all())
+    made_up.forget_backups()
+    assert Backup.objects.get() == real
+    assert attempts.filter(outcome=AttemptOutcome.SUCCEEDED).count() == succeeded

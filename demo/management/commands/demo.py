@@ -1,4 +1,5 @@
 import json
+import logging
 import signal
 import sys
 import time
@@ -61,10 +62,12 @@ class Command(BaseCommand):
             raise CommandError(lacking, returncode=2)
         self.quiet = options["json"]
         self.signals = 0
+        logging.getLogger("jobs.doing").setLevel(logging.WARNING)  # the table shows it, and the services log it
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._signalled)
         chosen = {name: options[name] for name in ("hosts", "workers", "concurrency", "timeout")}
-        session = Session(Options(**chosen, port=self._web_port(options["port"])), self._say)
+        chosen |= {"port": self._web_port(options["port"]), "runs_on": not options["once"]}
+        session = Session(Options(**chosen), self._say)
         code = 1
         try:
             code = self._run(session, once=options["once"], as_json=options["json"])
@@ -105,8 +108,8 @@ class Command(BaseCommand):
         last_line = ""
         with Live(console=Console(file=sys.__stdout__, quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
-                session.look()
                 try:
+                    session.look()
                     seen = picture()
                     is_done = not session.missing()
                     live.update(live_table(seen, f"{footer}\n{to_try}" if is_done else footer), refresh=True)

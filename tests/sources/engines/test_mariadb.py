@@ -218,6 +218,8 @@ GRANT SELECT, SHOW VIEW ON lame.* TO lame@'%';
 """
 
 
+@needs_mariadb_client
+@needs_mariadb_server
 @pytest.mark.slow
 def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_kept(
     server: MariadbServer, tmp_path: Path, scratch: Path
