@@ -29,6 +29,7 @@ from sources.storage.store import StorageFailed
 
 PLACES = ("location", "remote", "secrets")
 PLACED_BY = frozenset({*PLACES, "key"})
+NAMED_BY = frozenset({"name", "location", "remote"})
 """A change of these is tried before a repository is saved."""
 
 FOUND_OUT = frozenset({"identity", "sees_changes", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
@@ -155,6 +156,9 @@ class Repositories(Service[Repository]):
         is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
         if row.new_key and not row.key:
             row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
+        if changed is None or not changed.isdisjoint(NAMED_BY):
+            row.by_superuser = self.account is None or self.account.is_superuser
+            changed = changed and changed | {"by_superuser"}
         if changed and is_placed:
             row.away_since, row.away_why = database_clock(), row.lacks  # it is looked at within a minute
             row.looked_at, row.looked_to = None, 0

@@ -34,6 +34,12 @@ class Repository(models.Model):
         editable=False,
         help_text="Whether rclone sees there that a file was changed whose size stayed the same.",
     )
+    by_superuser = models.BooleanField(
+        default=True,
+        db_default=True,
+        editable=False,
+        help_text="Whether a superuser gave it its name and place, so that the scheduler itself may go there.",
+    )
     made_at = models.DateTimeField(
         null=True,
         editable=False,

@@ -50,12 +50,14 @@ class Made:
 
 
 def plan_for_today(now: datetime | None = None) -> int:
-    """Put today's record on the backlog, once, as soon as there is a repository; also where the one that is named is
-    not there, which fails, and is missed. Returns how many are new."""
+    """Put today's record on the backlog, once, as soon as there is a repository; also where none may be used, or the
+    one that is named is not there, which fails, and is missed. Returns how many are new."""
     if settings.SELF_BACKUP_TO == "none":
         return 0
     day, repository = (now or database_clock()).date(), chosen_repository()
-    if SelfBackup.objects.filter(day=day).exists() or not (repository or settings.SELF_BACKUP_TO):
+    if SelfBackup.objects.filter(day=day).exists():
+        return 0
+    if not (repository or settings.SELF_BACKUP_TO or Repository.objects.exists()):
         return 0
     with transaction.atomic():
         _, is_new = SelfBackup.objects.get_or_create(day=day, defaults={"repository": repository})
@@ -63,16 +65,21 @@ def plan_for_today(now: datetime | None = None) -> int:
 
 
 def chosen_repository() -> Repository | None:
-    """The one that `BACKUPSCHED_SELF_BACKUP_TO` names; by default the oldest one."""
+    """The one that `BACKUPSCHED_SELF_BACKUP_TO` names; by default the oldest one. Only one that a superuser, or who
+    runs commands on the host, has given its name and place: an account that edits repositories would get the
+    scheduler's backups, and could keep back the newest one."""
     name = settings.SELF_BACKUP_TO
-    return Repository.objects.filter(**({"name": name} if name else {})).order_by("id").first()
+    named = {"name": name} if name else {}
+    return Repository.objects.filter(by_superuser=True, **named).order_by("id").first()
 
 
 def self_backup(run: Run) -> Outcome:
     """Back up the scheduler. Blocks for as long as that takes."""
     repository = chosen_repository()
-    if repository is None and (name := settings.SELF_BACKUP_TO):
+    if repository is None and (name := settings.SELF_BACKUP_TO) and not Repository.objects.filter(name=name).exists():
         return Failed(f"there is no repository {name}, which BACKUPSCHED_SELF_BACKUP_TO names: {NAME_ANOTHER}")
+    if repository is None and Repository.objects.exists():
+        return Failed(NOT_BY_SUPERUSER)
     if repository is None:
         return Cancelled("there is no repository to put it into")
     try:
@@ -127,6 +134,10 @@ def print_passphrase() -> str:
 
 
 NAME_ANOTHER = "name another repository in BACKUPSCHED_SELF_BACKUP_TO"
+NOT_BY_SUPERUSER = (
+    "the scheduler goes into no repository whose name or place is from an account that is no superuser: let one add "
+    f"one for it, or give one another name, or add one on the host (`{PROGRAM} repositories add`), and {NAME_ANOTHER}"
+)
 
 
 class DumpFailed(Exception):

@@ -26,8 +26,16 @@ from sources.models import Repository
 from sources.processes.programs import find_postgresql_program
 from sources.restores import playing
 from sources.self_backup import archive, restoring
-from sources.self_backup.backing_up import KEEP, dump_database, plan_for_today, print_passphrase, self_backup
+from sources.self_backup.backing_up import (
+    KEEP,
+    chosen_repository,
+    dump_database,
+    plan_for_today,
+    print_passphrase,
+    self_backup,
+)
 from sources.storage.location import of_directory
+from tests.api.asking import Program, make_user
 from tests.commands import command
 from tests.sources.engines.postgresql_peer import ADMIN, DEBIAN, PASSWORD, postgresql_server
 from tests.sources.factories import claim, make_policy, make_source
@@ -117,6 +125,33 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert "no backup of the scheduler" in refused(vault, "--list")
     (tmp_path / "paper").touch()
     assert "this installation is not empty" in refused(vault, "--passphrase-file", tmp_path / "paper")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("orders_run_here")
+def test_it_goes_only_where_a_superuser_has_pointed_a_repository(tmp_path: Path, settings: Any) -> None:
+    settings.SELF_BACKUP_TO, settings.VAR_DIR = "", tmp_path / "var"
+    settings.VAR_DIR.mkdir()
+    editor = Program(make_user("add_repository", "change_repository", "view_repository", "use_any_folder"))
+    made = editor.ask("POST", "repositories", {"name": "vault", "location": str(tmp_path / "of an editor")})
+    assert made.status_code == 201, made.content
+    assert plan_for_today() == 1, "so that it is missed"
+    run = Run(claim("default", database_clock()))
+    for named in ("", "vault"):
+        settings.SELF_BACKUP_TO = named
+        outcome = self_backup(run)
+        assert isinstance(outcome, Failed)
+        assert "no superuser" in outcome.error
+    assert not (tmp_path / "of an editor" / archive.FOLDER).exists()
+
+    settings.SELF_BACKUP_TO = ""
+    ours = Repository.objects.create(name="ours", location=str(tmp_path / "ours"))
+    assert chosen_repository() == ours
+    assert editor.ask("PATCH", f"repositories/{ours.pk}", {"name": "theirs"}).status_code == 200
+    assert chosen_repository() is None, "a name is what BACKUPSCHED_SELF_BACKUP_TO goes by"
+    boss = make_user(is_superuser=True)
+    assert Program(boss).ask("PATCH", f"repositories/{ours.pk}", {"name": "ours"}).status_code == 200
+    assert chosen_repository() == ours
 
 
 @pytest.mark.django_db(transaction=True)
