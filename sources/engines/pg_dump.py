@@ -2,6 +2,7 @@
 
     database.dump    read back whole with `pg_restore` (its table of contents alone would accept a truncated file)
     globals.sql      roles, their grants and settings, tablespaces (`pg_dumpall`)
+    database.json    owner, rights, settings and locale of the database (`pg_properties.py`)
 
 Roles first: `psql --dbname=postgres --file=globals.sql`, then `pg_restore --create --dbname=postgres database.dump`.
 
@@ -13,12 +14,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from sources.engines import pg_properties
 from sources.engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from sources.engines.engine import Run
 from sources.engines.pg_catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
 from sources.engines.pg_counting import counting
+from sources.engines.pg_properties import PROPERTIES
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Ended, StopSignal
 
@@ -101,7 +104,8 @@ class PgDumpEngine(DumpEngine):
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)
         dump.tables, dump.rows = counter.tables, counter.rows
         left_out = [f"not in the dump: {each}" for each in catalogue.lacking]
-        warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read), *_dump_globals(dump))
+        warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read))
+        warnings = (*warnings, *_dump_globals(dump), *_keep_properties(dump))
         judge_dump(version := _start(dump, "pg_dump", "--version"), task)
         return version.last_lines[-1], warnings
 
@@ -157,6 +161,22 @@ def _dump_globals(dump: Dump) -> tuple[str, ...]:
             break
     dump.leave_out(GLOBALS)
     return (f"{WITHOUT_GLOBALS} ({message})",)
+
+
+def _keep_properties(dump: Dump) -> tuple[str, ...]:
+    """Returns warnings. A database without them is still a backup."""
+    environment = connection_environment(dump.task.source, dump.task.connect_timeout)
+    argv = (find_postgresql_program("psql"), *PSQL, _proof(dump.task.source))
+
+    def ask(on_line: Callable[[str], None]) -> Ended:
+        return dump.start(argv, environment, given=pg_properties.SQL, on_line=on_line)
+
+    file = dump.new_file(PROPERTIES)
+    if not (found := pg_properties.asked(ask)):
+        dump.leave_out(PROPERTIES)
+        return (pg_properties.WITHOUT,)
+    file.write_text(found)
+    return ()
 
 
 def _start(

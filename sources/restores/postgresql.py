@@ -14,8 +14,8 @@ superuser can make are left out; roles that policies name are made without right
 import re
 import signal
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,12 @@ from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
+from sources.engines.pg_properties import PROPERTIES
 from sources.processes.runner import Ended
 from sources.restores import loading
-from sources.restores.pg import leftover, roles
+from sources.restores.pg import databases, leftover, roles
 from sources.restores.pg.contents import IDENTIFIER, read
+from sources.restores.pg.databases import Properties
 from sources.restores.pg.loader import Loader
 from sources.restores.pg.steps import Loaded, load
 from sources.restores.scratch import KEPT, NAME, Database, Scratch, Server, ran
@@ -36,14 +38,13 @@ from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFail
 from sources.storage.store import Store
 from sources.storage.trees import opened
 
-FILES = (DATABASE, GLOBALS)
+FILES = (DATABASE, GLOBALS, PROPERTIES)
 CONNECT_SECONDS = 30
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63
 FIRST_WITH_FORCE = 130000
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATEs of a server that is away, full or busy."""
-ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
 
 SETTINGS = {
     "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",
@@ -92,8 +93,9 @@ def create(
                 if report.failed_files:
                     return report
                 made = _make_roles(server, fetched.target, report)
+                like = databases.of_file(loading.lines_of(fetched.target, PROPERTIES))
                 with loading.opened(fetched.target, DATABASE) as dump:
-                    loaded = _fill(server, dump, name, store, source, loader)
+                    loaded = _fill(server, dump, name, like, store, source, loader)
     except psycopg.Error as error:
         if _is_final(error):
             raise Refused(f"{source.name}: {first_line(error)}") from None
@@ -141,7 +143,15 @@ def _make_roles(server: Any, files: Path, report: Report) -> list[str]:
     return made.names
 
 
-def _fill(server: Any, dump: int, name: str, store: Store, source: SourceSpec, loader: Scratch | None) -> Loaded:
+def _fill(
+    server: Any,
+    dump: int,
+    name: str,
+    like: Properties | None,
+    store: Store,
+    source: SourceSpec,
+    apart: Scratch | None,
+) -> Loaded:
     import psycopg
     from psycopg import sql
 
@@ -150,23 +160,31 @@ def _fill(server: Any, dump: int, name: str, store: Store, source: SourceSpec, l
     force = " WITH (FORCE)" if server.info.server_version >= FIRST_WITH_FORCE else ""
     drop = sql.SQL("DROP DATABASE IF EXISTS {}" + force).format(sql.Identifier(unfinished))
     server.execute(drop)
-    like = server.execute(ALIKE, (source.path,)).fetchone()
-    how = sql.SQL("ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(*map(sql.Literal, like)) if like else sql.SQL("")
-    server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ").format(sql.Identifier(unfinished)) + how)
-    try:
-        loaded = _load(unfinished, dump, store, source, loader)
-        server.execute(
-            sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
-        )
-        return loaded
-    except BaseException:
-        with suppress(psycopg.Error):  # a server that went away: the first error says so
-            server.execute(drop)
-        raise
+    with _loader(unfinished, store, source, apart) as loader:
+        contents = read(loader, dump)
+        like = like or databases.of_source(server, source.path, contents.encoding)
+        databases.create(server, unfinished, like)
+        try:
+            loaded = load(loader, dump, contents)
+            if loaded.failures and contents.rows and not loaded.tables:
+                raise Refused(f"{source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+            # what is shared among databases is kept in the encoding of the one that it was said in
+            with _connected(source, (unfinished,)) as inside:
+                databases.furnish(inside, unfinished, like)
+            server.execute(
+                sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
+            )
+        except BaseException:
+            with suppress(psycopg.Error):  # a server that went away: the first error says so
+                server.execute(drop)
+            raise
+    databases.give_to_owner(server, name, like)
+    loaded.lacking += like.left
+    return loaded
 
 
-def _load(database: str, dump: int, store: Store, source: SourceSpec, apart: Scratch | None) -> Loaded:
-    """Raises: Refused when nothing could be loaded; TargetFailed when the server went away."""
+@contextmanager
+def _loader(database: str, store: Store, source: SourceSpec, apart: Scratch | None) -> Iterator[Loader]:
     from psycopg.conninfo import make_conninfo
 
     environment = connection_environment(source, CONNECT_SECONDS)
@@ -186,26 +204,31 @@ def _load(database: str, dump: int, store: Store, source: SourceSpec, apart: Scr
 
         parameters |= {"sslrootcert": certificates} if certificates else {}
         to = (f"--dbname={make_conninfo(dbname=database, **parameters)}",)
-        loader = Loader(run, program, to, account=loading.loader_of("pg_restore", source, apart)[1])
-        contents = read(loader, dump)
-        loaded = load(loader, dump, contents)
-    if loaded.failures and contents.rows and not loaded.tables:
-        raise Refused(f"{source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
-    return loaded
+        yield Loader(run, program, to, account=loading.loader_of("pg_restore", source, apart)[1])
 
 
-def _connected(source: SourceSpec) -> Any:
-    """The server of a source, at its maintenance database."""
+def _connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
+    """The server of a source, at the first of these databases that lets it in: usually one for maintenance.
+
+    Raises: psycopg.OperationalError, that of the first.
+    """
     import psycopg
     from psycopg.conninfo import make_conninfo
 
-    parameters = {
-        "host": source.address, "port": str(source.port or 5432), "dbname": "postgres", "application_name": "restore",
-        "connect_timeout": str(CONNECT_SECONDS), "user": str(source.options.get("user", "")),
-        "password": source.secret or "", **libpq_parameters(source.secret, source.options),
-    }  # fmt: skip
-    given = make_conninfo(**{name: value for name, value in parameters.items() if value})
-    return psycopg.connect(given, autocommit=True)
+    first: psycopg.OperationalError | None = None
+    for database in databases or ("postgres", source.path, "template1"):
+        parameters = {
+            "host": source.address, "port": str(source.port or 5432), "dbname": database, "application_name": "restore",
+            "connect_timeout": str(CONNECT_SECONDS), "client_encoding": "UTF8",
+            "user": str(source.options.get("user", "")), "password": source.secret or "",
+            **libpq_parameters(source.secret, source.options),
+        }  # fmt: skip
+        try:
+            given = make_conninfo(**{name: value for name, value in parameters.items() if value})
+            return psycopg.connect(given, autocommit=True)
+        except psycopg.OperationalError as error:
+            first = first or error
+    raise first or AssertionError
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:

@@ -91,6 +91,8 @@ def _count(loader: Loader, contents: Contents, done: Loaded) -> None:
     count = [f"SELECT {number}, count(*) FROM ONLY {table};" for number, table in enumerate(tables)]
     loader.ask(["SET row_security = off;", *count], take)
     for name, number in contents.rows.items():
-        if (rows := done.tables.get(name)) != number:
+        if "\N{REPLACEMENT CHARACTER}" in name:
+            done.lacking.append(f"table {name} was not counted: its name is none in UTF-8 in the dump")
+        elif (rows := done.tables.get(name)) != number:
             there = "is missing" if rows is None else f"has {rows:,} rows"
             done.lacking.append(f"table {name} {there}, and the dump holds {number:,}")

@@ -37,7 +37,14 @@ class PostgresqlServer:
         return {"PGHOST": str(self.folder), "PGUSER": ADMIN, "PGPASSWORD": PASSWORD, "LC_ALL": "C"}
 
     def connect(self, database: str = "postgres", **other: Any) -> psycopg.Connection[Any]:
-        given = {"host": str(self.folder), "user": ADMIN, "password": PASSWORD, "dbname": database} | other
+        given = {
+            "host": str(self.folder),
+            "user": ADMIN,
+            "password": PASSWORD,
+            "dbname": database,
+            "client_encoding": "UTF8",
+        }
+        given |= other
         return psycopg.connect(autocommit=True, **given)
 
     def run(self, text: str, database: str = "postgres") -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import os
 import subprocess
 import threading
@@ -68,10 +69,12 @@ def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path
     seen: list[EngineProgress] = []
     result = run(task_for(database, tmp_path / "copy", policy="nightly"), seen.append)
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    file, roles = (tmp_path / "copy/points/20261121T065755Z" / name for name in ("database.dump", "globals.sql"))
-    size = file.stat().st_size + roles.stat().st_size
-    assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 2, size, size)
-    assert file.stat().st_size <= seen[-1].bytes_done <= size
+    names = ("database.dump", "database.json", "globals.sql")
+    file, about, roles = files = [tmp_path / "copy/points/20261121T065755Z" / name for name in names]
+    size = sum(each.stat().st_size for each in files)
+    assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 3, size, size)
+    assert json.loads(about.read_text())["encoding"] == "UTF8"
+    assert roles.stat().st_size <= seen[-1].bytes_done <= size
     assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
     with connection.cursor() as cursor:
         tables = connection.introspection.table_names(cursor)
@@ -80,10 +83,10 @@ def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path
     pg_restore = find_postgresql_program("pg_restore")
     sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
     assert sql.stdout.count(b"x" * 100) == 1000
-    assert {each.stat().st_mode & 0o777 for each in (file, roles)} == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
     manifest = tmp_path / "copy/manifests/20261121T065755Z.jsonl.gz"
     assert [(each.path, each.size, each.digest) for each in manifests.read(manifest)] == [
-        (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in (file, roles)
+        (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
     ]
     header = manifests.read_header(manifest)
     assert (header.engine, header.policy, header.complete) == ("pg_dump", "nightly", True)
@@ -242,6 +245,6 @@ def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_n
     with opened(store, FOLDER, name, tmp_path / "cache") as tree:
         assert (tree.header.engine, tree.header.source_kind) == ("pg_dump", "postgresql")
     report = restoring.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
-    assert (report.files, report.failed) == (2, [])
+    assert (report.files, report.failed) == (3, [])
     restore = (find_postgresql_program("pg_restore"), "--list", str(tmp_path / "back/database.dump"))
     assert "engine_test" in subprocess.run(restore, capture_output=True, text=True, check=True).stdout

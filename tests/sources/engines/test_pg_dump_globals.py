@@ -136,7 +136,7 @@ def test_who_may_not_even_list_roles_keeps_the_dump_and_is_warned(
     assert result.verdict is Verdict.WARNINGS, result.error
     [warning] = result.warnings
     assert warning.startswith("the roles of the server were not kept: create them before a restore (")
-    assert [each.path for each in points(tmp_path / "copy")["20261121T065755Z"]] == ["database.dump"]
+    assert [each.path for each in points(tmp_path / "copy")["20261121T065755Z"]] == ["database.dump", "database.json"]
 
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "subprocess.Popen")
@@ -203,7 +203,7 @@ def test_an_encrypted_repository_gets_the_same_and_this_host_keeps_nothing(
     environment = {f"RCLONE_CONFIG_SEALED_{name}": value for name, value in settings.items()}
     location = Location("sealed:", str(tmp_path / "vault"), environment)
     result = back_up(database, tmp_path, location=location, folder="shop-1/nightly")
-    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 2), result.error
+    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 3), result.error
     store = Store(location, threading.Event())
     assert store.fetch(layout.manifest_path("shop-1/nightly", result.snapshot), tmp_path / "manifest")
     for entry in manifests.read(tmp_path / "manifest"):

@@ -43,8 +43,15 @@ def databases(server: PostgresqlServer) -> set[str]:
 
 
 def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: PostgresqlServer, tmp_path: Path) -> None:
+    """And it does not insist on the database that is usually there for maintenance."""
     shop(old, "CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n")
-    report = restored(old, tmp_path, "shop2")
+    try:
+        with old.connect("template1") as connection:
+            connection.execute("ALTER DATABASE postgres RENAME TO other")
+        report = restored(old, tmp_path, "shop2")
+    finally:
+        with old.connect("template1") as connection:
+            connection.execute("ALTER DATABASE other RENAME TO postgres")
     assert report.failed == []
     assert old.ask("SELECT count(*) FROM orders", "shop2") == [(10,)]
 

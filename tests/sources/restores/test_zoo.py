@@ -15,7 +15,7 @@ from sources.restores.scratch import Scratch
 from sources.storage.places import Wish
 from tests.sources.engines.peers import back_up
 from tests.sources.engines.postgresql_peer import DEBIAN, EMBEDDED, PostgresqlServer, postgresql_server
-from tests.sources.restores.zoo import ANIMALS, Animal, rows, schema
+from tests.sources.restores.zoo import ANIMALS, Animal, properties, rows, schema
 from tests.sources.storage.building import ASSIGNMENT, Built
 
 pytestmark = pytest.mark.slow
@@ -40,17 +40,17 @@ class Zoo:
     kept: dict[tuple[str, int], BackedUp] = field(default_factory=dict)
 
     def backed_up(self, name: str, of: int) -> BackedUp:
+        animal, source = Animal(name), self.servers[of]
+        if animal.said("of") not in ([], [str(of)]):
+            pytest.skip(f"version {of} cannot make it")
         if (name, of) not in self.kept:
-            animal, source = Animal(name), self.servers[of]
             database = animal.make(source)
             built = Built(self.folder / f"{name} of {of}")
             result = back_up(source.source(path=database), built.folder / "repository" / ASSIGNMENT)
             assert result.snapshot, result.error
             with drills_folder() as var:
                 scratch = Scratch(**scratch_server(var, with_programs=True), reserve=0)
-                drilled = drilling.drill(
-                    built.store, ASSIGNMENT, built.folder / "cache", scratch, source_kind="postgresql"
-                )
+                drilled = drilling.drill(built.store, ASSIGNMENT, scratch, source_kind="postgresql")
             self.kept[name, of] = BackedUp(animal, source, database, built, result.snapshot, drilled)
         return self.kept[name, of]
 
@@ -75,7 +75,8 @@ def drills_folder() -> Iterator[Path]:
 def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: Zoo) -> None:
     found = zoo.backed_up(name, of)
     assert "hunter" not in f"{found.drilled}"
-    wrong = found.animal.said("doubtful") or found.animal.said("named")
+    wrong = [each for each in found.animal.said("named") if not each.startswith("DATABASE")]
+    wrong = found.animal.said("doubtful") or wrong
     assert {each for each in wrong if each not in found.drilled.error} == set(), found.drilled
     assert bool(found.drilled.error) is bool(wrong), found.drilled
 
@@ -93,9 +94,12 @@ def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
 
     assert "hunter" not in f"{report}"
     named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
-    assert named == set(found.animal.said("named")), report.failed
+    assert named == found.animal.named(to), report.failed
     before, after = schema(found.source, found.database), schema(target, back)
     assert differing(before, after) <= named, {each: (before.get(each), after.get(each)) for each in before}
+    belongs = properties(found.source, found.database), properties(target, back)
+    if not any(each.startswith("DATABASE locale") for each in named):
+        assert belongs[0] == belongs[1]
     assert differing(rows(found.source, found.database), rows(target, back)) == set(found.animal.said("rows"))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 
+from sources.engines import pg_properties
 from sources.processes.programs import find_postgresql_program
 from tests.sources.engines.postgresql_peer import PostgresqlServer
 
@@ -40,6 +41,9 @@ class Animal:
         found = re.search(rf"^-- {word}: (.*)$", self.text, re.MULTILINE)
         return [each.strip() for each in found[1].split(";")] if found else []
 
+    def named(self, to: int) -> set[str]:
+        return {*self.said("named"), *self.said(f"named to {to}")}
+
     def make(self, server: PostgresqlServer) -> str:
         """Returns the name of its database."""
         database = f"zoo_{self.name}"
@@ -64,6 +68,25 @@ def run(server: PostgresqlServer, program: str, *arguments: str, given: str = ""
     ended = subprocess.run(argv, env=server.reached, input=given, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
+
+
+def properties(server: PostgresqlServer, database: str) -> dict[str, str]:
+    """What belongs to the database itself."""
+    found = server.ask(pg_properties.SQL.decode().rpartition("SET ")[2].partition(";")[2], database)[0][0]
+    columns = found.pop("columns")
+    columns["datlocale"] = columns.get("datlocale") or columns.get("daticulocale")
+    kept = ("datcollate", "datctype", "datlocprovider", "datlocale", "datconnlimit", "datistemplate")
+    settings = [
+        (each["role"], value)
+        for each in found.pop("settings") or ()
+        for value in each["values"]
+        if not value.startswith("log_")
+    ]
+    rights = found.pop("rights")
+    shown = sorted((each["role"] or "", each["right"], each["may_grant"]) for each in rights or ())
+    return {name: str(value) for name, value in found.items()} | {
+        "settings": str(settings), "rights": str(shown), "locale": str([columns.get(each) for each in kept]),
+    }  # fmt: skip
 
 
 def schema(server: PostgresqlServer, database: str) -> dict[str, str]:
