@@ -37,6 +37,7 @@ def needed(name: str, package: str) -> str:
 
     `package`: Debian's, one of `.ci/packages`.
     """
+    assert os.sep not in name, "a path is not hidden from a test: give the name"
     if package not in names_in("packages"):
         pytest.fail(f"add {package} to .ci/packages: a test needs its program {name}")
     return _installed(name) or _missing(f"{name} is not installed (Debian: apt install {package})")

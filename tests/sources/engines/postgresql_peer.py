@@ -15,7 +15,7 @@ import psycopg
 from backupsched.embedded import Layout
 from backupsched.embedded.binaries import server_bin
 from sources.engines.base import SourceSpec
-from tests.programs import needed
+from tests.programs import postgresql_programs
 from tests.sources.engines.peers import specification
 
 EMBEDDED, DEBIAN = 18, 15
@@ -68,7 +68,7 @@ def postgresql_server(version: int, *, initdb: tuple[str, ...] = ()) -> Iterator
     """Skips the test where that version is not installed."""
     folder = Path(tempfile.mkdtemp(prefix=f"postgresql-{version}-"))
     layout = Layout(folder)
-    account, programs = layout.account, server_bin(layout) if version == EMBEDDED else programs_of(version)
+    account, programs = layout.account, server_bin(layout) if version == EMBEDDED else postgresql_programs(version)
     as_user: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
     data, password = folder / "data", folder / "password"
@@ -96,9 +96,3 @@ def postgresql_server(version: int, *, initdb: tuple[str, ...] = ()) -> Iterator
             run("pg_ctl", f"--pgdata={data}", "--mode=immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def programs_of(version: int) -> Path:
-    """Where Debian installs them, which no PATH has."""
-    folder = f"/usr/lib/postgresql/{version}/bin"
-    return Path(needed(f"{folder}/initdb", f"postgresql-{version}")).parent
