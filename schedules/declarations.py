@@ -8,6 +8,7 @@ from pydantic import field_validator as checks
 from declarations.types import DURATION, PRINTABLE, STRICT, Choice, Json, Priority, Reference, Title
 from schedules import templates
 from schedules.cron import check_expression, check_zone, from_fields
+from schedules.cron_doubts import check_steps
 from schedules.models import Late, Overlap, Stagger
 
 OF_POLICIES = "assignments"
@@ -49,9 +50,11 @@ class CronFields(BaseModel):
 
 def _expression(cron: str | CronFields) -> str:
     if isinstance(cron, CronFields):
-        return from_fields(**dict(cron))
-    check_expression(cron)
-    return cron
+        expression = from_fields(**dict(cron))
+    else:
+        check_expression(expression := cron)
+    check_steps(expression)
+    return expression
 
 
 def _zone(zone: str) -> str:

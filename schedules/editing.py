@@ -12,6 +12,7 @@ from delivery.models import EndpointKind
 from jobs.handlers import registry
 from jobs.models import Origin
 from schedules import declarations, providers, rescheduling, verbs
+from schedules.cron_doubts import doubts
 from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Trigger
 from schedules.obstacles import obstacle_to_deleting, obstacle_to_editing
@@ -59,7 +60,7 @@ class Schedules(Service[Schedule]):
         verbs.saved(row, changed)
         if changed and "retry_policy" in changed:
             transaction.on_commit(lambda: rescheduling.follow(row), robust=True)
-        return []
+        return doubts(row.cron) if changed is None or "cron" in changed else []
 
     def uses(self, row: Schedule) -> list[str]:
         found = obstacle_to_deleting(row)

@@ -16,6 +16,7 @@ from declarations.service import Service
 from jobs.conf import PROGRAM
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
+from schedules.cron_doubts import doubts
 from schedules.models import Schedule
 from sources import declarations, ledger, likeness, planning, policy_declaration, removing, retiring
 from sources.backups import overlaps, reach
@@ -102,7 +103,8 @@ class Policies(Service[Policy]):
         if changed is not None and "retry_policy" in changed:
             transaction.on_commit(partial(rescheduling.follow, row.schedule))
         left = _left_copies(row) if changed and "copy_to" in changed else []
-        return [*_look_for_openings(row)[1], *left, *map(str, rollouts.progress("policy", [row.pk]).values())]
+        unsure = doubts(row.schedule.cron) if changed is None or "cron" in changed else []
+        return [*_look_for_openings(row)[1], *unsure, *left, *map(str, rollouts.progress("policy", [row.pk]).values())]
 
     def uses(self, row: Policy) -> list[str]:
         count = row.assignments.count()

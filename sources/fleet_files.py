@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import Node
 
 from jobs.formatting import reason_of
 from operations.printable import printable
+from sources import yaml_words
 
 LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
 """Bytes. YAML is read at some 100 kB a second, so a fleet of more than some ten thousand sources is for JSON."""
@@ -42,6 +43,8 @@ def read(file: str) -> Any:
         text = content.decode("utf-8-sig")
         if form == "JSON":
             return json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse)
+        if lost := yaml_words.lost_to_a_comment(text):
+            raise Unreadable(f"{name}: {lost}")
         return _yaml().load(text)
     except UnicodeDecodeError as error:
         raise Unreadable(f"{name} is not UTF-8 text: {error}") from error
@@ -49,9 +52,9 @@ def read(file: str) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise Unreadable(f"{name} is not JSON: {where}: {error.msg.removesuffix(' at')}") from error
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise Unreadable(f"{name} is not YAML: {where}{error.problem or error.context}") from error
+        raise Unreadable(f"{name} is not YAML: {yaml_words.in_words(error, text)}") from error
+    except Unreadable:
+        raise
     except (YAMLError, ValueError) as error:
         raise Unreadable(f"{name} cannot be read: {error}") from error
     except RecursionError as error:
@@ -77,7 +80,7 @@ class _Composer(Composer):
         """Aliases are refused: nine lines of them are a billion values."""
         if self.parser.check_event(AliasEvent):
             mark = self.parser.peek_event().start_mark
-            raise ComposerError(None, None, "aliases are not taken; write the values out", mark)
+            raise ComposerError(None, None, yaml_words.AN_ALIAS, mark)
         return super().compose_node(parent, index)
 
 

@@ -106,7 +106,7 @@ class TestAdding:
         message = run("add", "n", "--cron", "0 3 * * *", "--endpoint", "hooks", "--throttle", "slow", "--set", payload)
         assert "! No batch begins: the throttle slow is paused" in message
         assert Schedule.objects.get().payload_template == {"of": "$count"}
-        assert "/nothing' cannot be read: Not a directory" in refused(
+        assert "/nothing' cannot be read: a part of its path is a file" in refused(
             "set", "n", "--set", f"{payload}/nothing", code=None
         )
 

@@ -1,5 +1,6 @@
 """When a period begins, in zones whose clocks jump."""
 
+import re
 from datetime import UTC, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedules.cron import NAMES, Period, check_expression, check_zone, from_fields
+from schedules.cron_doubts import check_steps, doubts
 from tests.schedules.calendars import CRONS, ZONES, instants, periods, triggers, utc
 
 
@@ -149,3 +151,48 @@ class TestAZoneThatIsMisspelt:
     def test_gets_none_where_nothing_is_alike(self, written: str) -> None:
         with pytest.raises(ValueError, match=r"unknown time zone .*use an IANA name, as Europe/Berlin or UTC"):
             check_zone(written)
+
+
+class TestWhatMayNotBeMeant:
+    @pytest.mark.parametrize(
+        ("expression", "instead"),
+        [
+            (
+                "*/90 * * * *",
+                "it would only be 0. Write 0 for that, or a smaller step; what comes more rarely is said by",
+            ),
+            ("0 */24 * * *", "'*/24' has a step of 24 among the 24 values of the hour"),
+            ("10-20/30 * * * *", "'10-20/30' has a step of 30 among the 11 values of the minute: it would only be 10"),
+            ("0 0 1 */12 *", "it would only be 1. Write 1 for that, or a smaller step"),
+        ],
+    )
+    def test_a_step_that_never_comes_twice_is_refused_where_it_is_typed(self, expression: str, instead: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(instead)):
+            check_steps(expression)
+        check_expression(expression)  # what is stored goes on
+
+    @pytest.mark.parametrize(
+        ("expression", "text"),
+        [
+            ("0 9 1 * 1", "not on those alone that are both: `0 9 * * 1#1` is the first such weekday of a month"),
+            ("0 9 8-14 * mon", "`0 9 * * mon#2` is the second such weekday"),
+            ("0 9 13 * 5", "write the weekday with its number in the month, as `* * * 1#1`"),
+            ("*/7 * * * *", "*/7 of the minute is not even: it begins again after 56, 4 later and not 7; */6 is even"),
+            ("0 */5 * * *", "begins again after 20, 4 later and not 5; */4 is even"),
+            ("0 0 */2 * *", "*/2 begins again with each month"),
+            ("0 0 31 * *", "there is no 31st of February, April, June, September, November; L is the last day"),
+            ("0 0 29 2 *", "the 29th comes in leap years alone"),
+        ],
+    )
+    def test_what_it_will_do_is_said_with_a_cure(self, expression: str, text: str) -> None:
+        check_steps(expression)
+        [doubt] = doubts(expression)
+        assert text in doubt
+
+    @pytest.mark.parametrize(
+        "cure", ["0 9 * * 1#1", "*/6 * * * *", "0 0 L * *", "0 9 * * 1-5", "0 9 28 * *", "*/15 * * * *"]
+    )
+    def test_what_says_what_it_does_is_taken_without_a_word(self, cure: str) -> None:
+        check_expression(cure)
+        check_steps(cure)
+        assert doubts(cure) == []

@@ -1,0 +1,60 @@
+"""What is wrong with a YAML file, in words: the parser's whole problem, and what to write instead. Pure."""
+
+import re
+
+from ruamel.yaml.error import MarkedYAMLError
+
+VALUE = re.compile(r"^(?P<indent>\s*(?:- +)*)(?P<key>[\w.-]+|\"[^\"]*\"|'[^']*'):\s+(?P<value>\S.*?)\s*$")
+SIGNS = "*@%?&!`|>,[]{}"
+"""What YAML takes for its own at the beginning of a value."""
+AN_ALIAS = "aliases are not taken; write the values out"
+BACKSLASH = "in double quotes a backslash begins a code; in single quotes it is one"
+
+
+def in_words(error: MarkedYAMLError, text: str) -> str:
+    """As `line 3, column 9: found character '@' … ; put it in quotes: `cron: "@daily"``."""
+    mark = error.problem_mark or error.context_mark
+    told = error.problem or error.context or "it cannot be read"
+    if error.context and error.problem and error.context != error.problem:
+        begun = f" from line {error.context_mark.line + 1}" if error.context_mark else ""
+        told = f"{error.problem} ({error.context}{begun})"
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    cure = cure_of(text.splitlines()[mark.line]) if mark and mark.line < text.count("\n") + 1 and text else ""
+    return f"{where}{told}{cure}"
+
+
+def cure_of(line: str) -> str:
+    """What to write in place of a line whose value begins with a sign of YAML, or holds one; empty: not known."""
+    if not (found := VALUE.match(line)):
+        return ""
+    key, value = found["key"], found["value"]
+    if value.startswith('"') and "\\" in value:
+        return f"; {BACKSLASH}: `{key}: '{value.strip(chr(34))}'`"
+    if value[0] in SIGNS or re.search(r": |:$| #", value):
+        return f"; put it in quotes: `{key}: {quoted(value)}`"
+    return ""
+
+
+def quoted(value: str) -> str:
+    """In double quotes, or where it holds some, or a backslash, in single ones."""
+    return f"'{value.replace(chr(39), chr(39) * 2)}'" if '"' in value or "\\" in value else f'"{value}"'
+
+
+def lost_to_a_comment(text: str) -> str:
+    """Where a value that begins with # is taken for a comment, so that its field is empty; empty: nowhere. A comment
+    has a space behind its sign, or stands above what belongs to its field."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        found = VALUE.match(line)
+        if found is None or not re.match(r"#[^\s#]", found["value"]):
+            continue
+        below = next((each for each in lines[number + 1 :] if each.strip() and not each.lstrip().startswith("#")), "")
+        indent = len(found["indent"])
+        if len(below) - len(below.lstrip()) <= indent and not below.startswith(f"{' ' * indent}- "):
+            key, value = found["key"], found["value"]
+            column = line.index("#") + 1
+            return (
+                f"line {number + 1}, column {column}: what follows # is a comment, so {key} is empty; put it in "
+                f"quotes: `{key}: {quoted(value)}`"
+            )
+    return ""
