@@ -25,9 +25,10 @@ attempt can never be taken for the current one. Lease arithmetic uses `clock_tim
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
-from jobs import conf, order, throttles
+from jobs import conf, order, priorities, throttles
 from jobs.clock import ARRIVAL, CLOCK
 from jobs.outcomes import RECORD_COLUMNS, Claimed
 from jobs.prepared import execute
@@ -58,6 +59,30 @@ UPDATE jobs_backlogrecord
          WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane > 0
          ORDER BY lane
          LIMIT 1) IS NULL
+RETURNING {RECORD_COLUMNS}
+"""
+
+# The same for what was woken, of all lanes: a question takes no room of a throttle. One descent of
+# `backlog_claim_order` a lane.
+CLAIM_WOKEN = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {ARRIVAL}, leased_by_id = %(worker)s::bigint,
+       lease_token = %(token)s::uuid, lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'
+ WHERE status = {Status.READY}
+   AND ctid = ANY(ARRAY(
+       SELECT woken.ctid
+         FROM (SELECT 0 AS id UNION ALL SELECT id FROM jobs_lane) AS l
+        CROSS JOIN LATERAL (
+              SELECT ctid
+                FROM jobs_backlogrecord
+               WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = l.id
+                 AND priority >= {priorities.WOKEN_FROM} AND (closes_at IS NULL OR closes_at > {ARRIVAL})
+               ORDER BY {order.IN_SQL}
+               LIMIT %(limit)s::int
+                 FOR UPDATE SKIP LOCKED) AS woken
+        LIMIT %(limit)s::int))
+   AND NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)
+   AND NOT EXISTS (SELECT FROM jobs_hold WHERE id = 1)
 RETURNING {RECORD_COLUMNS}
 """
 
@@ -112,6 +137,17 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     values = {"queue": queue, "limit": limit, **lease}
     rows = [] if throttles.named_by_ready(queue) else execute(CLAIM, values).fetchall()
     rows = rows or throttles.claim_beside_throttles(values)
+    return _readable(rows, worker_id, token)
+
+
+def claim_woken(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
+    """The same of what was woken alone, whatever its throttles: only to ask it."""
+    token = uuid4()
+    values = {"queue": queue, "limit": limit, "worker": worker_id, "token": token, "lease": conf.lease_seconds()}
+    return _readable(execute(CLAIM_WOKEN, {**values, "now": now}).fetchall(), worker_id, token)
+
+
+def _readable(rows: list[tuple[Any, ...]], worker_id: int, token: UUID) -> list[Claimed]:
     try:
         found = [claimed(row, worker_id, token) for row in rows]
     except UNREADABLE:

@@ -91,8 +91,9 @@ class Failed:
 class Unavailable:
     """What it is about did not answer. Not a failure: it costs no retry.
 
-    `recheck_after` in seconds. `first_in_line`: it was just woken, or lost a moment ago; its re-check comes before
-    everything else and it keeps its place. `lost_again`: it went away during the work, and not for the first time in a
+    `recheck_after` in seconds. `first_in_line`: it was lost a moment ago; its re-check comes before everything else and
+    it keeps its place. `woken`: likewise, and its re-check waits for no shortage; once it answers it stays first until
+    its next attempt has ended. `lost_again`: it went away during the work, and not for the first time in a
     row: it is demoted, and no answer ends that. `silent_for`: seconds for which it may have been silent when that was
     found out; None: since it was claimed.
     """
@@ -100,6 +101,7 @@ class Unavailable:
     reason: str
     recheck_after: float
     first_in_line: bool = False
+    woken: bool = False
     lost_again: bool = False
     silent_for: float | None = None
 

@@ -1,16 +1,21 @@
 """What a priority may be: higher runs first.
 
-A person gives one from -MAX_PRIORITY to MAX_PRIORITY. A record that is to go before all others once, as the
-re-check of what was just woken, has FIRST_IN_LINE added to its own until its next attempt has ended.
+A person gives one from -MAX_PRIORITY to MAX_PRIORITY. What is to go before all others has more than that added to its
+own: FIRST_IN_LINE, until its next attempt has ended; or WOKEN, what was just woken, until an attempt after its answer
+has ended. The last needs no shortage to be asked (`jobs/worker/claimer.py`), so the two are told apart.
 """
 
 MAX_PRIORITY = 100_000
 FIRST_IN_LINE = 1_000_000
+WOKEN = 1_300_000
 _BETWEEN = FIRST_IN_LINE // 2
+WOKEN_FROM = (FIRST_IN_LINE + WOKEN) // 2
+"""The least priority of what was woken."""
 LEAST, GREATEST = -_BETWEEN, FIRST_IN_LINE + _BETWEEN
 """What the table takes: priorities are added to one another, as an origin's and that of a person's request."""
 
-USUAL = f"CASE WHEN b.priority > {_BETWEEN} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END"
+USUAL = f"""CASE WHEN b.priority >= {WOKEN_FROM} THEN b.priority - {WOKEN}
+            WHEN b.priority > {_BETWEEN} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END"""
 """`usual` of the record `b`, in SQL."""
 
 
@@ -19,6 +24,17 @@ def first_in_line(priority: int) -> int:
     return priority if priority > _BETWEEN else priority + FIRST_IN_LINE
 
 
+def woken(priority: int) -> int:
+    """The priority of a record whose subject was woken: before all others, and asked without a shortage."""
+    return usual(priority) + WOKEN
+
+
+def is_woken(priority: int) -> bool:
+    return priority >= WOKEN_FROM
+
+
 def usual(priority: int) -> int:
     """The record's own priority, without what was added to it."""
+    if is_woken(priority):
+        return priority - WOKEN
     return priority - FIRST_IN_LINE if priority > _BETWEEN else priority

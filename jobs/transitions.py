@@ -156,10 +156,14 @@ def transition(
         case Handoff():
             rank_day, tried_at = place(lost_at=outcome.lost_at)
             answered = replace(kept, rank_day=rank_day, tried_at=tried_at, attempt_outcome=AttemptOutcome.HANDOFF)
+            if priorities.is_woken(record.priority):  # else it might be asleep again before a unit takes it
+                answered = replace(answered, priority=record.priority)
             return replace(answered, queue=outcome.queue, exclusive_key=outcome.exclusive_key)
         case Unavailable():
             silent = replace(kept, attempt_outcome=AttemptOutcome.UNAVAILABLE)
             silent = waiting(silent, WaitingFor.RECHECK, now + timedelta(seconds=outcome.recheck_after))
+            if outcome.woken:
+                return replace(silent, priority=priorities.woken(kept.priority))
             if outcome.first_in_line:
                 return replace(silent, priority=priorities.first_in_line(kept.priority))
             usual = order.demoted(record.rank_day, today), now

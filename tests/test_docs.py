@@ -30,7 +30,7 @@ OUTCOMES: list[Outcome] = [
     Postponed(NOW, WaitingFor.SNOOZE, "its user wants none before"),
     Handoff("backups", exclusive_key="source:1"),
     Unavailable("silent", recheck_after=900),
-    Unavailable("woken", recheck_after=180, first_in_line=True),
+    Unavailable("woken", recheck_after=180, woken=True),
     Failed("refused"),
     Failed("lost", rescued=True),
     Held(7, "the breaker of a repository is open"),

@@ -3,7 +3,9 @@ another may run ahead of it.
 
 Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Of
 those that are asked some are silent, and most that answer do so at once; so as many again are asked every moment, until
-enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon.
+enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon. What
+was woken is asked on time without a shortage: it would be asleep again when the next one comes. A unit was foreseen for
+it when its packet was sent.
 """
 
 from datetime import datetime
@@ -12,7 +14,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import claiming, conf, throttles
+from jobs import claiming, conf, priorities, throttles
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import registry
@@ -62,16 +64,27 @@ WITH alive AS (
     SELECT COALESCE(sum(LEAST(waiting.count, lane_room.room)), 0) AS ready
       FROM waiting
       LEFT JOIN lane_room USING (lane)
+), woken AS (
+    SELECT count(*) AS woken
+      FROM (SELECT 0 AS id UNION ALL SELECT id FROM jobs_lane) AS l
+     CROSS JOIN LATERAL (
+           SELECT
+             FROM jobs_backlogrecord
+            WHERE status = {Status.READY} AND queue = %(feeder)s AND lane = l.id
+              AND priority >= {priorities.WOKEN_FROM}
+            LIMIT 1000) AS first
 )
-SELECT (all_units - busy + (all_units + 1) / 2 - ready)::int, feeders FROM units, running, ready
+SELECT (all_units - busy + (all_units + 1) / 2 - ready)::int, feeders, woken FROM units, running, ready, woken
 """
 
 
 class Shortage(NamedTuple):
-    """`missing`: ready records that a queue is short of; `feeders`: workers alive that serve the queue feeding it."""
+    """`missing`: ready records that a queue is short of; `feeders`: workers alive that serve the queue feeding it;
+    `woken`: records of that queue that are ready and were woken."""
 
     missing: int
     feeders: int
+    woken: int = 0
 
 
 def shortage(queue: str, feeder: str = "", now: datetime | None = None) -> Shortage:
@@ -113,9 +126,10 @@ class Claimer:
             self._note_no_socket()
         if not room or not self._hints.take(queue):
             return 0
-        limit = min(room, self._worth_asking(queue, rule.feeds)) if rule.feeds else room
+        limit, woken = self._worth_asking(queue, rule.feeds) if rule.feeds else (room, 0)
+        limit = min(room, limit)
         if not limit:
-            return 0
+            return self._claim_woken(queue, min(room, woken)) if woken else 0
         sent_at = boot_seconds()
         claimed = claiming.claim(queue, worker_id=self._worker_id, limit=limit)
         if len(claimed) == limit:
@@ -132,16 +146,24 @@ class Claimer:
             each(queue, claimed, limit, self._worker_id)
         return len(claimed)
 
-    def _worth_asking(self, queue: str, fed: str) -> int:
-        """How many records of `queue` to claim for the sake of the queue that it feeds."""
+    def _claim_woken(self, queue: str, limit: int) -> int:
+        sent_at = boot_seconds()
+        claimed = claiming.claim_woken(queue, worker_id=self._worker_id, limit=limit)
+        if claimed:
+            self._units.start(claimed, sent_at)
+        return len(claimed)
+
+    def _worth_asking(self, queue: str, fed: str) -> tuple[int, int]:
+        """How many records of `queue` to claim for the sake of the queue that it feeds; and how many ready ones were
+        woken, which wait for no shortage."""
         short = shortage(fed, queue)
         if short.missing <= 0:
             self._hints.add(queue)  # asked again when something ends
-            return 0
+            return 0, short.woken
         limit = to_ask(short, self._units.begun_lately(queue, PATIENCE_SECONDS))
         if not limit:
             self._hints.again(queue, PATIENCE_SECONDS)
-        return limit
+        return limit, short.woken
 
     def seconds_to_token(self, queue: str) -> float | None:
         """How long until a ready record of `queue` finds a token; None: none lacks one. The database is asked at most

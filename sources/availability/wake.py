@@ -1,6 +1,8 @@
 """Wake-on-LAN: the magic packet (AMD, Magic Packet Technology, 1995): FF six times, then the MAC sixteen times.
 
-A packet never implies that the source is up: after one it is asked again.
+A packet never implies that the source is up: after one it is asked again, on time and before all others, and it stays
+first until a unit has taken it. A packet is sent only while a unit is foreseen: while the execution units are short of
+more sources than are waking up. So no computer is woken and not connected to (docs/decisions/0111).
 """
 
 import asyncio
@@ -8,21 +10,51 @@ import logging
 from datetime import datetime, timedelta
 
 import wakeonlan
-from django.db import Error
+from django.db import Error, transaction
 from django.db.models import F
 
-from jobs import decisions
+from jobs import decisions, priorities
 from jobs.clock import database_clock
 from jobs.outcomes import Claimed, Unavailable
+from jobs.prepared import execute
+from jobs.states import UNFINISHED
+from jobs.worker.claimer import shortage
 from jobs.worker.database_threads import ask_database
 from sources.availability import wake_networks
 from sources.models import Policy, Source
 from sources.network import contact
+from sources.planning.names import BACKUPS, KIND
 
 log = logging.getLogger(__name__)
 
 LOOKUP_SECONDS = 5.0
 """To look up a broadcast address that is given as a name. A broadcast that does not know where to is not worth more."""
+
+
+LATE_SECONDS = 30.0
+"""After the time of a re-check. A computer that was woken by a packet may fall asleep again two minutes later."""
+
+SETTLED_WITHIN_SECONDS = 10.0
+"""From a packet to the settle of its record. Until then the source counts by its row, from then on by its record."""
+REMEMBERED_FOR = timedelta(hours=1)
+
+ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('wake', 0))"
+"""Who looks whether a unit is foreseen sees all packets that were sent for one."""
+
+# Served by `source_woken`, and one descent of `one_unfinished_record_per_subject` an assignment.
+WAKING_UP = f"""
+SELECT count(*)
+  FROM sources_source s
+ WHERE s.last_woken_at > %(since)s::timestamptz AND s.last_woken_at <= %(now)s::timestamptz
+   AND s.id <> %(source)s::bigint
+   AND (s.last_woken_at > %(settled_since)s::timestamptz
+        OR EXISTS (
+           SELECT
+             FROM sources_assignment a
+             JOIN jobs_backlogrecord b ON b.kind = '{KIND}' AND b.subject = 'assignment:' || a.id
+            WHERE a.source_id = s.id AND b.status IN {tuple(map(int, UNFINISHED))}
+              AND b.queue <> '{BACKUPS}' AND b.priority >= {priorities.WOKEN_FROM}))
+"""
 
 
 async def wake_or_wait(record: Claimed, source: Source, policy: Policy, reason: str) -> Unavailable:
@@ -38,24 +70,47 @@ def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str,
     waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
     if 0 <= waking_for < policy.wake_wait:
         reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
-        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
-    if not may_wake(source, policy, now):
+        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), woken=True)
+    in_vain = priorities.is_woken(record.priority) and is_late(record.started_at, source, policy)
+    if not may_wake(source, policy, now, in_vain=in_vain):
         return Unavailable(reason, policy.recheck_after)
-    if error := wake(source, broadcast, now):
-        return Unavailable(f"{reason}; {error}", policy.recheck_after)
+    with transaction.atomic():
+        execute(ONE_AT_A_TIME, {})
+        if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
+            reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
+            return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
+        if error := wake(source, broadcast, now):
+            return Unavailable(f"{reason}; {error}", policy.recheck_after)
     text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
     decisions.doing("woken", text, record=record, now=now)
-    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, first_in_line=True)
+    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, woken=True)
 
 
-def may_wake(source: Source, policy: Policy, now: datetime) -> bool:
-    """Whether to send a packet at `now`: allowed by the source, else its policy, and none sent lately.
+def waking_up(source: Source, now: datetime) -> int:
+    """How many other sources were sent a packet and have not been asked since, or not been settled."""
+    settled_since = now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
+    values = {"source": source.pk, "now": now, "settled_since": settled_since, "since": now - REMEMBERED_FOR}
+    return int(execute(WAKING_UP, values).fetchall()[0][0])
+
+
+def is_late(asked_at: datetime, source: Source, policy: Policy) -> bool:
+    """Whether a re-check at `asked_at` came so long after its time that what was woken may be asleep again."""
+    if source.last_woken_at is None:
+        return False
+    return asked_at - source.last_woken_at > timedelta(seconds=policy.wake_wait + LATE_SECONDS)
+
+
+def may_wake(source: Source, policy: Policy, now: datetime, *, in_vain: bool = False) -> bool:
+    """Whether to send a packet at `now`: allowed by the source, else its policy, and none sent lately. `in_vain`: the
+    last one does not count, since nothing asked in time whether it had worked.
 
     One of the future (a clock was set back) holds up the next one for twice `wake_every` at the most.
     """
     allowed = policy.wake_allowed if source.wake_allowed is None else source.wake_allowed
     if not allowed or not source.mac_address:
         return False
+    if in_vain:
+        return True
     return source.last_woken_at is None or abs(now - source.last_woken_at) >= timedelta(seconds=policy.wake_every)
 
 
@@ -85,7 +140,9 @@ def wake(source: Source, address: str | None, now: datetime) -> str | None:
         return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {reason}"
     log.info("sent a magic packet for %s to %s:%s", source.name, source.wake_address, source.wake_port)
     try:
-        remembered = Source.objects.filter(pk=source.pk).update_unless_locked(last_woken_at=now, wakes=F("wakes") + 1)
+        with transaction.atomic():  # a point to return to, where a transaction is open
+            woken = Source.objects.filter(pk=source.pk)
+            remembered = woken.update_unless_locked(last_woken_at=now, wakes=F("wakes") + 1)
     except Error:
         log.exception("cannot remember that %s was sent a magic packet: the next one may come too soon", source.name)
     else:

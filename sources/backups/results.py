@@ -107,8 +107,9 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
         _log(record, what, f"{reason}; but it checked in meanwhile and is asked at once", now)
         return
     again_at = now + timedelta(seconds=outcome.recheck_after)
-    place = ", first in line" if outcome.first_in_line else ""
-    facts = {"again_at": again_at.isoformat(), "first_in_line": outcome.first_in_line}
+    is_first = outcome.first_in_line or outcome.woken
+    place = ", first in line" if is_first else ""
+    facts = {"again_at": again_at.isoformat(), "first_in_line": is_first}
     _log(record, what, f"{reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
 
 

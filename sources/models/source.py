@@ -127,6 +127,10 @@ class Source(models.Model):
             ("restore_source", "Can restore sources, and look into their backups"),
             ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
         ]
+        indexes = [
+            # who was woken a moment ago?
+            models.Index("last_woken_at", name="source_woken", condition=Q(last_woken_at__isnull=False)),
+        ]
         constraints = [
             readable(
                 "every_instant_of_a_source_is_readable",

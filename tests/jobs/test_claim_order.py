@@ -142,6 +142,9 @@ def test_the_plans_of_claim_look_settle_and_rescue_read_indexes_only(crowded):
             assert "Tid Scan" in plan, plan
             assert "Sort" not in plan, plan
             assert "Seq Scan" not in plan, plan
+            plan = plans_of_the_prepared(claiming.CLAIM_WOKEN, {**claimed, "now": now}, cache_mode)
+            assert "Index Scan using backlog_claim_order" in plan, plan
+            assert "Seq Scan on jobs_backlogrecord" not in plan, plan
         look = plans_of_the_prepared(LOOK, LOOKED, cache_mode)
         for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
             assert index in look, look

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.clock import database_clock
+from jobs.conf import QueueRule
 from jobs.models import Worker
+from jobs.outcomes import Claimed
+from jobs.priorities import FIRST_IN_LINE, MAX_PRIORITY, WOKEN
 from jobs.states import Status
-from jobs.worker.claimer import ASKED_PER_PLACE, Shortage, shortage, to_ask
+from jobs.worker.claimer import ASKED_PER_PLACE, Claimer, Shortage, shortage, to_ask
+from jobs.worker.hints import Hints
 from tests.factories import make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import make_rated, ready
 
@@ -48,6 +52,45 @@ class TestShortage:
         living(availability=10)
         living(backups=4)
         assert shortage("backups", "availability") == Shortage(missing=8 + 4, feeders=2)
+
+
+class Kept:
+    """Units that keep what they are given."""
+
+    def __init__(self) -> None:
+        self.records: list[Claimed] = []
+
+    def room(self, queue: str) -> int:
+        return 50 - len(self.records)
+
+    def start(self, records: list[Claimed], sent_at: float) -> None:
+        self.records += records
+
+    def begun_lately(self, queue: str, seconds: float) -> int:
+        return 0
+
+
+@pytest.mark.django_db
+def test_what_was_woken_is_asked_on_time_while_the_units_have_enough_and_nothing_else_is() -> None:
+    worker = living(backups=2, availability=50)
+    for _ in range(2):
+        make_record(Status.RUNNING, queue="backups", worker=worker)
+    make_record(queue="backups")
+    full = make_lane(make_throttle(1))
+    make_record(Status.RUNNING, queue="backups", worker=worker, lane=full)
+    make_record(queue="availability", priority=FIRST_IN_LINE + MAX_PRIORITY)
+    for number in range(8):
+        make_record(queue="availability", lane=full if number % 2 else 0)
+    woken = {make_record(queue="availability", priority=WOKEN + own, lane=lane).pk
+             for own, lane in ((0, 0), (-MAX_PRIORITY, full), (100, 0))}  # fmt: skip
+    units, hints = Kept(), Hints()
+    claimer = Claimer([QueueRule("availability", 50, "backups")], units, hints, worker.pk)  # type: ignore[arg-type]
+    assert shortage("backups", "availability") == Shortage(missing=-1, feeders=1, woken=3)
+    for expected in (3, 0):
+        hints.add("availability")
+        assert claimer.claim_what_fits() == expected
+    assert {record.id for record in units.records} == woken
+    assert shortage("backups", "availability").woken == 0
 
 
 @given(st.integers(1, 500), st.integers(1, 50))

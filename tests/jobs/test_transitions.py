@@ -19,7 +19,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
-from jobs.priorities import FIRST_IN_LINE
+from jobs.priorities import FIRST_IN_LINE, MAX_PRIORITY, WOKEN
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
 from jobs.retries.phases import Line, phase
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -107,16 +107,45 @@ class TestSilence:
         change = after(make_claimed(), Unavailable("away", 1), now=datetime(2026, 3, 2, 22, tzinfo=UTC), zone=zone)
         assert change.rank_day == day
 
-    @pytest.mark.parametrize("usual", [-5000, 0, 7, 1100])
-    def test_of_a_woken_source_gives_the_first_place_for_one_re_check_only(self, usual):
+    OWN = (-MAX_PRIORITY, 0, 7, MAX_PRIORITY + 100)
+
+    @pytest.mark.parametrize("usual", OWN)
+    @pytest.mark.parametrize(
+        ("first", "added"),
+        [
+            (Unavailable("lost", 180, first_in_line=True), FIRST_IN_LINE),
+            (Unavailable("woken", 180, woken=True), WOKEN),
+        ],
+    )
+    def test_of_what_was_lost_or_woken_gives_the_first_place_for_one_re_check_only(self, usual, first, added):
         record = make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY, priority=usual)
-        wake = Unavailable("woken", 180, first_in_line=True)
-        change = after(record, wake)
-        assert (change.priority, change.rank_day, change.tried_at) == (usual + FIRST_IN_LINE, YESTERDAY, None)
-        woken = then(record, change)
-        assert [after(woken, outcome).priority - FIRST_IN_LINE for outcome in (wake, Released())] == [usual, usual]
-        for outcome in (Unavailable("away", 900), Handoff("backups"), Failed("no"), Succeeded()):
-            assert after(woken, outcome).priority == usual
+        change = after(record, first)
+        assert (change.priority, change.rank_day, change.tried_at) == (usual + added, YESTERDAY, None)
+        ahead = then(record, change)
+        assert [after(ahead, outcome).priority - added for outcome in (first, Released())] == [usual, usual]
+        for outcome in (Unavailable("away", 900), Failed("no"), Succeeded()):
+            assert after(ahead, outcome).priority == usual
+
+    @pytest.mark.parametrize("usual", OWN)
+    def test_of_what_was_woken_alone_keeps_that_place_through_its_answer_until_the_next_attempt_ends(self, usual):
+        for added, kept in ((FIRST_IN_LINE, 0), (WOKEN, WOKEN)):
+            answered = after(make_claimed(priority=usual + added), Handoff("backups"))
+            assert answered.priority == usual + kept
+            copied = then(make_claimed(), answered)
+            assert after(copied, Released()).priority == usual + kept
+            for outcome in (Unavailable("lost", 9), Failed("no"), Postponed(NOON, WaitingFor.RECHECK, "busy")):
+                assert after(copied, outcome).priority == usual
+
+    def test_of_what_was_lost_again_is_not_ended_by_an_answer(self):
+        record = make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY, priority=FIRST_IN_LINE)
+        lost = after(record, Unavailable("lost", 900, lost_again=True))
+        assert (lost.priority, lost.rank_day, lost.tried_at) == (0, TOMORROW, NOON)
+        silent = after(then(record, lost), Unavailable("away", 900), now=LATER)
+        assert (silent.rank_day, silent.tried_at) == (TOMORROW, LATER)
+        answered = after(then(record, silent), Handoff("backups", lost_at=NOON), now=LATER)
+        assert (answered.rank_day, answered.tried_at) == (TOMORROW, NOON)
+        failed = make_claimed(due_day=YESTERDAY, failures=3, first_failure_at=LAST_WEEK, last_failure_at=NOON)
+        assert after(failed, Handoff("backups", lost_at=LAST_WEEK)).rank_day == TODAY + timedelta(days=3)
 
 
 class TestAnswer:

@@ -5,17 +5,27 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.db.models import F, Sum
 
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from jobs.outcomes import Unavailable
+from jobs.priorities import WOKEN
+from jobs.states import Status
 from sources.availability import wake, wake_networks
-from sources.models import Policy, Source
+from sources.models import Assignment, Policy, Source
 from sources.network import contact
+from sources.planning import emit_due, subject_of
+from tests.factories import make_record, make_worker
 from tests.sources.engines.peers import loopback_address
-from tests.sources.factories import MONDAY, make_source
+from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
+from tests.threads import at_once
 from tests.waiting import PATIENCE
 
 MAC_ADDRESS = "02:00:00:aa:bb:cc"
@@ -115,6 +125,56 @@ def test_a_packet_that_cannot_be_written_down_was_sent_all_the_same(
     assert send(source) is None
     assert len(network_card.recv(2048)) == 102
     assert "the next one may come too soon" in caplog.text
+
+
+def asleep(card: socket.socket, **fields: Any) -> Assignment:
+    policy = make_policy(wake_allowed=True, wake_wait=180, recheck_after=900)
+    return make_assignment(policy, sleeping_source(card, kind="sftp", address="192.0.2.9", **fields))
+
+
+def found_silent(assignment: Assignment, **record: Any) -> Unavailable:
+    read = Assignment.objects.select_related("source", "policy__schedule").get(pk=assignment.pk)
+    return wake._after_silence(
+        claimed_for(read, **record), read.source, read.policy, "silent", read.source.wake_address
+    )
+
+
+@pytest.mark.django_db
+def test_a_packet_is_sent_only_while_a_unit_is_foreseen_for_what_wakes(network_card: socket.socket) -> None:
+    make_worker(queues={"backups": 2}, heartbeat_at=database_clock())
+    found = [found_silent(asleep(network_card)) for _ in range(5)]
+    assert [each.woken for each in found] == [True] * 3 + [False] * 2
+    assert found[4].reason.endswith("no execution unit is foreseen for it")
+    assert (found[4].recheck_after, Source.objects.aggregate(n=Sum("wakes"))["n"]) == (180, 3)
+    # settled meanwhile: two wait for their re-check, one was silent at that
+    Source.objects.filter(wakes=1).update(last_woken_at=F("last_woken_at") - timedelta(minutes=2))
+    woken = Assignment.objects.filter(source__wakes=1).order_by("pk")
+    emit_due(None, [each.pk for each in woken])
+    first, *_ = woken
+    BacklogRecord.objects.exclude(subject=subject_of(first.pk)).update(priority=WOKEN)
+    assert [found_silent(asleep(network_card)).woken for _ in range(2)] == [True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_are_silent_at_once_one_is_woken_for_one_unit(network_card: socket.socket) -> None:
+    worker = make_worker(queues={"backups": 1}, heartbeat_at=database_clock())
+    make_record(Status.RUNNING, queue="backups", worker=worker)
+    both = [asleep(network_card) for _ in range(2)]
+    found = at_once(*(partial(found_silent, each) for each in both))
+    assert sorted(each.woken for each in found) == [False, True]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("priority", "seconds", "again"), [(WOKEN, 250, True), (WOKEN, 190, False), (0, 250, False), (WOKEN, 9000, True)]
+)
+def test_what_was_asked_too_late_is_woken_again_whenever_the_last_packet_was(
+    network_card: socket.socket, priority: int, seconds: int, again: bool
+) -> None:
+    make_worker(queues={"backups": 2}, heartbeat_at=database_clock())
+    now = database_clock()
+    assignment = asleep(network_card, last_woken_at=now - timedelta(seconds=seconds))
+    assert found_silent(assignment, priority=priority, started_at=now).woken is again
 
 
 def test_a_source_is_woken_at_most_once_in_its_time_if_it_or_else_its_policy_allows_it() -> None:

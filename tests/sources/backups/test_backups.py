@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from django.db.models import F
 
 from jobs import tick
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
@@ -23,6 +24,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import ARRIVALS
 from sources.storage.location import of_directory
 from sources.storage.locks import locked
+from tests.factories import make_worker
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.sources.factories import (
     MONDAY,
@@ -91,19 +93,19 @@ class TestAsking:
         assignment = sleeping(network_card)
         woken = ask(assignment)
         assert isinstance(woken, Unavailable)
-        assert (woken.recheck_after, woken.first_in_line) == (WAKE_WAIT, True)
+        assert (woken.recheck_after, woken.woken) == (WAKE_WAIT, True)
         assert woken.reason.endswith("sent a magic packet")
         assert network_card.recv(2048).startswith(b"\xff" * 6)
         # asked by another policy of its source a moment later: it is given the same time to come up
         beside = ask(assignment)
         assert isinstance(beside, Unavailable)
         assert WAKE_WAIT - PATIENCE < beside.recheck_after <= WAKE_WAIT
-        assert beside.first_in_line
+        assert beside.woken
         # still silent after that: not woken again before its time
         Source.objects.update(last_woken_at=F("last_woken_at") - timedelta(seconds=WAKE_WAIT))
         again = ask(assignment)
         assert isinstance(again, Unavailable)
-        assert (again.recheck_after, again.first_in_line) == (77, False)
+        assert (again.recheck_after, again.woken) == (77, False)
         with pytest.raises(BlockingIOError):
             network_card.recv(2048)
 
@@ -112,7 +114,7 @@ class TestAsking:
         Source.objects.update(wake_address="no-such-host.invalid")
         outcome = ask(assignment)
         assert isinstance(outcome, Unavailable)
-        assert (outcome.recheck_after, outcome.first_in_line) == (77, False)
+        assert (outcome.recheck_after, outcome.woken) == (77, False)
         assert "cannot send a magic packet to no-such-host.invalid" in outcome.reason
 
     @pytest.mark.parametrize("handler", [ask, copy])
@@ -142,7 +144,8 @@ class TestAsking:
 
 
 def sleeping(network_card: socket.socket) -> Assignment:
-    """A host that does not answer, with a network card that listens."""
+    """A host that does not answer, with a network card that listens, and a unit that is free."""
+    make_worker(queues={"backups": 1}, heartbeat_at=database_clock())
     address, port = network_card.getsockname()
     source = make_source(
         kind="sftp", address=address, port=free_port(address), mac_address="02:00:00:aa:bb:cc",

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.utils import OperationalError
 
 from jobs import closing, tick
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
@@ -30,6 +31,7 @@ from sources.availability import check, wake
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning, requests
+from tests.factories import make_worker
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -202,13 +204,14 @@ def test_what_vanished_and_has_checked_in_before_that_was_settled_is_first_in_li
 
 
 def test_two_policies_of_one_source_wake_it_once() -> None:
+    make_worker(queues={"backups": 1}, heartbeat_at=database_clock())
     source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
     both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
     read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
     outcomes = [wake._after_silence(claimed_for(one), one.source, one.policy, "silent", "127.0.0.1") for one in read]
     source.refresh_from_db()
     assert source.wakes == 1
-    assert all(isinstance(outcome, Unavailable) and outcome.first_in_line for outcome in outcomes)
+    assert all(isinstance(outcome, Unavailable) and outcome.woken for outcome in outcomes)
 
 
 @pytest.mark.django_db(transaction=True)
