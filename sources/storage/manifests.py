@@ -16,7 +16,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
+
+from sources.storage.bounds import LONGEST_PATH, OutOfBounds, is_nameable, lines_of
 
 FORMAT = 1
 KINDS = frozenset({"file", "folder", "link"})
@@ -174,7 +176,7 @@ def read(file: Path) -> Iterator[Entry]:
             row = _parsed(line, file)
             if "sha256" in row:
                 expected = dataclasses.asdict(Totals(files, size, folders)) | {"sha256": digest.hexdigest()}
-                if row != expected:
+                if row != expected or next(lines, b""):
                     raise ManifestDamaged(f"manifest {file.name} does not match its own digest")
                 return
             digest.update(line)
@@ -235,10 +237,10 @@ def side_by_side(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Pair
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[Iterator[bytes]]:
     """The lines of a manifest. What gzip finds wrong is raised as ManifestDamaged."""
-    with gzip.open(file, "rb") as packed, io.BufferedReader(packed, BUFFERED) as lines:
+    with gzip.open(file, "rb") as packed, io.BufferedReader(packed, BUFFERED) as unpacked:
         try:
-            yield iter(lines)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            yield lines_of(cast(IO[bytes], unpacked), file.stat().st_size)
+        except (EOFError, zlib.error, gzip.BadGzipFile, OutOfBounds) as error:
             raise ManifestDamaged(f"manifest {file.name} is damaged: {error}") from None
 
 
@@ -273,6 +275,8 @@ def is_sound(entry: Entry) -> bool:
         and type(entry.size) is int
         and abs(entry.size) < LARGEST
         and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
+        and is_nameable(entry.path)
+        and len(entry.target) <= LONGEST_PATH
         and not LEADS_ELSEWHERE.search(entry.path)
     )
 

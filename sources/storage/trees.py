@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from sources.storage import layout, manifests
 from sources.storage.known import Known
 from sources.storage.location import Location
 from sources.storage.manifests import Entry, Header
+from sources.storage.moving import check_room
 from sources.storage.store import Store
 
 CACHE_BYTES = 2 * 2**30
@@ -30,13 +32,20 @@ COLUMNS = tuple(Entry._fields[1:])
 
 SCHEMA = """
 CREATE TABLE header (name TEXT, value);
-CREATE TABLE folders (id INTEGER PRIMARY KEY, path TEXT UNIQUE, files INTEGER, size INTEGER);
+CREATE TABLE folders (
+    id INTEGER PRIMARY KEY, parent INTEGER, name TEXT, files INTEGER, size INTEGER, UNIQUE (parent, name)
+);
 CREATE TABLE entries (
     folder INTEGER, name TEXT, kind TEXT, size INTEGER, modified TEXT, mode INTEGER, target TEXT, digest TEXT,
     digest_from TEXT, PRIMARY KEY (folder, name)
 ) WITHOUT ROWID;
 """
-SELECT = f"SELECT folders.path, name, {', '.join(f'entries.{each}' for each in COLUMNS)}"
+VALUES = ", ".join(f"entries.{each}" for each in COLUMNS)
+TOP = 1
+"""The id of the topmost folder. Folders name their parents by ids: their paths would grow with the square of the
+depth."""
+VERSION = "2"
+"""Of such a file."""
 
 
 class NotThere(ValueError):
@@ -66,15 +75,14 @@ class Tree:
     def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[Listed]:
         """What lies right in a folder, by name, from behind `after` on."""
         found = self._rows.execute(
-            f"{SELECT}, below.files, below.size FROM entries JOIN folders ON folders.id = folder "
-            "LEFT JOIN folders below ON below.path = CASE folders.path WHEN '' THEN name "
-            "ELSE folders.path || '/' || name END AND kind = 'folder' "
-            "WHERE folders.path = ? AND name > ? ORDER BY name LIMIT ?",
-            (path, after, limit),
+            f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries "
+            "LEFT JOIN folders below ON below.parent = folder AND below.name = entries.name AND kind = 'folder' "
+            "WHERE folder = ? AND entries.name > ? ORDER BY entries.name LIMIT ?",
+            (self._id(path), after, limit),
         )
         rows = []
-        for parent, name, *values, files, size in found:
-            entry = _entry(parent, name, values)
+        for name, *values, files, size in found:
+            entry = _entry(path, name, values)
             if entry.kind == "folder":
                 entry = Entry(entry.path, "folder", size or 0, entry.modified, entry.mode)
             rows.append(Listed(name, entry, files or 0 if entry.kind == "folder" else 1))
@@ -86,34 +94,43 @@ class Tree:
             return Entry("", "folder")
         parent, _, name = path.rpartition("/")
         found = self._rows.execute(
-            f"{SELECT} FROM entries JOIN folders ON folders.id = folder WHERE folders.path = ? AND name = ?",
-            (parent, name),
+            f"SELECT {VALUES} FROM entries WHERE folder = ? AND name = ?", (self._id(parent), name)
         ).fetchone()
-        return _entry(found[0], found[1], found[2:]) if found else None
+        return _entry(parent, name, found) if found else None
 
     def below(self, path: str) -> Iterator[Entry]:
         """The entry of a path, with all that lies below it: a folder before what is in it."""
         if path and (entry := self.entry(path)):
             yield entry
-        where, values = "1", tuple[str, ...]()
-        if path:
-            where, values = (
-                "(folders.path = ? OR folders.path > ? AND folders.path < ?)",
-                (path, path + "/", path + "0"),
-            )
-        for parent, name, *rest in self._rows.execute(
-            f"{SELECT} FROM entries JOIN folders ON folders.id = folder WHERE {where} ORDER BY folders.path, name",
-            values,
-        ):
-            yield _entry(parent, name, rest)
+        waiting = [(path, self._id(path))]
+        while waiting:
+            folder, number = waiting.pop()
+            for name, *values in self._rows.execute(
+                f"SELECT name, {VALUES} FROM entries WHERE folder = ? ORDER BY name", (number,)
+            ):
+                yield _entry(folder, name, values)
+            inner = self._rows.execute("SELECT name, id FROM folders WHERE parent = ? ORDER BY name DESC", (number,))
+            waiting += [(f"{folder}/{name}" if folder else name, each) for name, each in inner]
 
     def total(self, path: str = "") -> tuple[int, int]:
         """Files and links at a path or below it, and their bytes."""
-        found = self._rows.execute("SELECT files, size FROM folders WHERE path = ?", (path,)).fetchone()
+        found = self._rows.execute("SELECT files, size FROM folders WHERE id = ?", (self._id(path),)).fetchone()
         if found:
             return int(found[0]), int(found[1])
         entry = self.entry(path)
         return (1, entry.size) if entry and entry.kind != "folder" else (0, 0)
+
+    def _id(self, path: str) -> int:
+        """Of the folder of that path; 0: it holds nothing, or there is none."""
+        number = TOP
+        for name in path.split("/") if path else ():
+            found = self._rows.execute(
+                "SELECT id FROM folders WHERE parent = ? AND name = ?", (number, name)
+            ).fetchone()
+            if found is None:
+                return 0
+            number = found[0]
+        return number
 
     def check(self, path: str) -> None:
         """Raises: NotThere for a path that this point does not have, naming similar ones."""
@@ -193,7 +210,7 @@ def _entry_at(store: Store, assignment: str, point: str, path: str, cache: Path)
 def _file_of(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> Path:
     """What was read of a manifest is not shown for that of another one: of a foreign point, or one written again."""
     digests = "foreign" if known is None else " ".join(sorted(known.get(point, ())))
-    key = f"{location.outside}\0{assignment}\0{point}\0{digests}"
+    key = f"{VERSION}\0{location.outside}\0{assignment}\0{point}\0{digests}"
     return cache / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite3"
 
 
@@ -202,56 +219,68 @@ def _entry(parent: str, name: str, values: list[object] | tuple[object, ...]) ->
 
 
 def _index(manifest: Path, file: Path, store: Store) -> None:
-    """Write the entries of a manifest as a database, with folders that only their contents name."""
+    """Write the entries of a manifest as a database, with folders that only their contents name. What lies in one
+    folder, however deep, follows one another in a manifest: so only the folders above an entry are in memory."""
     rows = sqlite3.connect(file)
     with contextlib.closing(rows):
         rows.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + SCHEMA)
         rows.executemany("INSERT INTO header VALUES (?, ?)", asdict(manifests.read_header(manifest)).items())
-        totals: dict[str, list[int]] = {"": [1, 0, 0]}
-        implied: list[str] = []
         named: list[tuple[object, ...]] = []
+        implied: list[tuple[object, ...]] = []
+        ended: list[tuple[object, ...]] = []
+        above = [_Folder(TOP, -1, "", "")]
+        numbers = count(TOP + 1)
 
         def flush() -> None:
             rows.executemany(f"INSERT INTO entries VALUES ({', '.join('?' * 9)})", named)
-            named.clear()
+            rows.executemany(
+                "INSERT OR IGNORE INTO entries VALUES (?, ?, 'folder', 0, '', NULL, '', NULL, '')", implied
+            )
+            rows.executemany("INSERT INTO folders VALUES (?, ?, ?, ?, ?)", ended)
+            for each in (named, implied, ended):
+                each.clear()
             store.go_on()
+            check_room(file.parent)
+
+        def end_folders(path: str) -> None:
+            """Those of which nothing more comes before what has this path."""
+            while above[1:] and not path.startswith(above[-1].path + "/"):
+                last = above.pop()
+                ended.append(last.row)
+                above[-1].files, above[-1].size = above[-1].files + last.files, above[-1].size + last.size
 
         for entry in manifests.read(manifest):
-            parent, _, name = entry.path.rpartition("/")
-            if entry.kind == "folder":
-                totals.setdefault(entry.path, [len(totals) + 1, 0, 0])
-            folder = parent
-            if parent not in totals:
-                while folder not in totals:
-                    totals[folder] = [len(totals) + 1, 0, 0]
-                    implied.append(folder)
-                    folder = folder.rpartition("/")[0]
-            values = [getattr(entry, each) for each in COLUMNS]
-            named.append((totals[parent][0], name, *values))
+            end_folders(entry.path)
+            *folders, name = entry.path[len(above[-1].path) :].lstrip("/").split("/")
+            for each in folders:
+                upper = above[-1]
+                implied.append((upper.number, each))
+                above.append(_Folder(next(numbers), upper.number, each, f"{upper.path}/{each}".lstrip("/")))
+            named.append((above[-1].number, name, *(getattr(entry, each) for each in COLUMNS)))
             if entry.kind != "folder":
-                _add(totals, parent, entry.size)
-            if len(named) >= BATCH:
+                above[-1].files, above[-1].size = above[-1].files + 1, above[-1].size + entry.size
+            if len(named) + len(implied) >= BATCH:
                 flush()
+        end_folders("/")
+        ended.append(above[0].row)
         flush()
-        rows.executemany(
-            "INSERT OR IGNORE INTO entries VALUES (?, ?, 'folder', 0, '', NULL, '', NULL, '')",
-            ((totals[path.rpartition("/")[0]][0], path.rpartition("/")[2]) for path in implied),
-        )
-        rows.executemany(
-            "INSERT INTO folders VALUES (?, ?, ?, ?)",
-            ((number, path, *sums) for path, (number, *sums) in totals.items()),
-        )
         rows.commit()
 
 
-def _add(totals: dict[str, list[int]], folder: str, size: int) -> None:
-    while True:
-        sums = totals[folder]
-        sums[1] += 1
-        sums[2] += size
-        if not folder:
-            return
-        folder = folder.rpartition("/")[0]
+@dataclass
+class _Folder:
+    """One that entries lie in, with its files so far."""
+
+    number: int
+    parent: int
+    name: str
+    path: str
+    files: int = 0
+    size: int = 0
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        return self.number, self.parent, self.name, self.files, self.size
 
 
 def _bound(cache: Path, kept: Path) -> None:

@@ -12,6 +12,7 @@ from sources.engines.rclone.earlier import Earlier
 from sources.engines.rclone.log import PIECE
 from sources.processes.programs import rclone_version
 from sources.storage import layout, manifests, runs
+from sources.storage.bounds import LONGEST_PATH, is_nameable
 from sources.storage.digests import digests_of_copy
 from sources.storage.files import digest_of, nanoseconds, path_in
 from sources.storage.manifests import Changes, Entry, Totals
@@ -21,6 +22,7 @@ from sources.storage.store import Stopped, StorageFailed, Store
 LINK = ".rclonelink"
 NEVER = "1970-01-01T00:00:00"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
+TOO_DEEP = "its path has more than 4,096 bytes or 255 names, so it stands in no point: move it up, or shorten names"
 LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it stands in no point: rename it"
 
 
@@ -117,11 +119,13 @@ def _entries(
     if pieces:
         store.delete(task.folder, pieces)
     odd = [path for path in found if "\ufffd" in path and not _is_there(task, path)]
-    entries = [found[path] for path in sorted(found.keys() - odd)]
+    deep = [path for path in found if not is_nameable(path)]
+    entries = [found[path] for path in sorted(found.keys() - {*odd, *deep})]
     alike = [*removed, *(path.removeprefix(current) for path in pieces if path.startswith(current))]
     if task.source.kind == "local":
         alike = [path for path in alike if os.path.lexists(path_in(source, path))]
-    return entries, [*(f"{path}: {NOT_UTF_8}" for path in odd), *(f"{path}: {LIKE_A_PIECE}" for path in alike)]
+    why = [*((each, NOT_UTF_8) for each in odd), *((each, TOO_DEEP) for each in deep)]
+    return entries, [f"{path:.500}: {reason}" for path, reason in (*why, *((each, LIKE_A_PIECE) for each in alike))]
 
 
 def _is_there(task: BackupTask, path: str) -> bool:
@@ -133,7 +137,7 @@ def _entry(path: str, source: Path, row: dict[str, Any], task: BackupTask) -> En
     """A folder of this host, and it alone, tells modes and has links."""
     kind, mode, target = "folder" if row["IsDir"] else "file", None, ""
     if task.source.kind == "local":
-        if kind == "file" and path.endswith(LINK):
+        if kind == "file" and path.endswith(LINK) and row["Size"] <= LONGEST_PATH:
             target = _target(path, task)
             path, kind = path.removesuffix(LINK), "link"
         with suppress(OSError, ValueError):  # it is gone since, or its name is not what this host calls it

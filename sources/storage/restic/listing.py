@@ -16,6 +16,7 @@ from typing import Any
 
 from sources.processes.rows import number, row_of, text
 from sources.storage import manifests
+from sources.storage.bounds import LONGEST_PATH, is_nameable
 from sources.storage.location import RESTIC
 from sources.storage.manifests import Entry, Header
 from sources.storage.restic.program import Restic, ResticFailed
@@ -39,12 +40,19 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
 
     def take(line: str) -> None:
         nonlocal is_whole
-        if line.startswith('{"name"') and (entry := _entry(row_of(line))):
+        if not line.startswith('{"name"'):
+            return
+        row = row_of(line)
+        if row and not is_nameable(shown(text(row, "path").removeprefix("/"))):
+            is_whole = False
+        elif entry := _entry(row):
             is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
 
     restic.run("ls", "--json", snapshot.id, on_line=take)
     if links := {path for path, entry in found.items() if entry.kind == "link"}:
         for path, target in _targets(restic, snapshot, links):
+            if len(target) > LONGEST_PATH:  # no file system has one
+                continue
             entry = found[path]
             size = len(target.encode(errors="replace"))
             found[path] = Entry(path, "link", size, entry.modified, entry.mode, target)

@@ -1,20 +1,25 @@
 """What the server of a repository announces and sends is bounded, and so is what lies in a folder of this host."""
 
 import ast
+import gzip
 import os
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from sources.processes import orders
-from sources.storage import moving, remotes
+from sources.storage import manifests, moving, remotes, room
+from sources.storage.manifests import Entry, Header, ManifestDamaged
 from sources.storage.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, Moved
 from sources.storage.rclone import ANY, command_line, expected
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import opened
 from tests.sources.engines.hostile_share import FILE, hostile_share
 from tests.sources.engines.peers import small_disk
+from tests.sources.storage.building import ASSIGNMENT, Built
 
 SOURCES = Path(__file__).parents[3] / "sources"
 HUGE = 3 * 2**30
@@ -127,3 +132,81 @@ def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: 
 
 def test_what_moves_within_a_repository_has_a_limit_that_nothing_reaches() -> None:
     assert f"--max-transfer={ANY}B" in command_line("move", "a", "b")
+
+
+HEADER = Header("nas", "local", "nightly", "rclone", "v1.75.2", "2026-11-21T06:57:55Z", "")
+
+
+def write(file: Path, entries: Iterable[Entry], more: bytes = b"") -> Path:
+    """A manifest that is right in itself, and what is packed behind it."""
+    manifests.write(file, HEADER, entries)
+    if more:
+        file.write_bytes(file.read_bytes() + gzip.compress(more))
+    return file
+
+
+def deep(number: int, parts: int = 255) -> str:
+    """A path of so many folders, none of which another one has."""
+    return "/".join([f"{number:012}", *["a" * 14] * (parts - 2), "f"])
+
+
+@pytest.mark.parametrize(
+    ("what", "named"),
+    [
+        ("line", "a line of more than 65,536 bytes"),
+        ("bomb", "unpacks to more than 100 times"),
+        ("path", "an entry that is none"),
+        ("parts", "an entry that is none"),
+        ("target", "an entry that is none"),
+        ("behind", "does not match its own digest"),
+    ],
+)
+def test_a_manifest_has_its_bounds(tmp_path: Path, what: str, named: str) -> None:
+    entries = {
+        "line": [Entry("a", modified="x" * 2**17)],
+        "bomb": (Entry(f"{number:07}{'a' * 4000}") for number in range(60_000)),
+        "path": [Entry("a/" * 2048 + "f")],
+        "parts": [Entry(deep(0, 256))],
+        "target": [Entry("a", "link", target="b" * 4097)],
+        "behind": [Entry("a")],
+    }[what]
+    file = write(tmp_path / "manifest", entries, b'{"path":"b","kind":"file","size":1}\n' if what == "behind" else b"")
+    with pytest.raises(ManifestDamaged, match=named):
+        for _ in manifests.read(file):
+            pass
+
+
+def test_what_file_systems_take_is_within_them(tmp_path: Path) -> None:
+    entries = [Entry(deep(0)), Entry("ы" * 127 + "/" + "z" * 3000, "link", target="ы" * 2000)]
+    assert list(manifests.read(write(tmp_path / "manifest", entries))) == entries
+
+
+def test_an_index_grows_with_the_names_in_a_manifest_and_not_with_the_square_of_the_depth(built: Built) -> None:
+    paths = [deep(number) for number in range(1000)]
+    built.point("20261121T065755Z", [Entry(path, size=1) for path in paths])
+    cache = built.folder / "trees"
+    with opened(built.store, ASSIGNMENT, "20261121T065755Z", cache) as tree:
+        assert tree.total() == (1000, 1000)
+        assert tree.total("/".join(paths[7].split("/")[:200])) == (1, 1)
+        assert [each.path for each in tree.below(paths[7].partition("/")[0]) if each.kind == "file"] == [paths[7]]
+        assert tree.entry(paths[9]) == Entry(paths[9], size=1)
+    [index] = cache.glob("*.sqlite3")
+    assert index.stat().st_size < 25 * sum(map(len, paths))
+
+
+def test_an_index_is_ended_before_it_fills_the_disk(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.point("20261121T065755Z", [Entry("a")])
+    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    monkeypatch.setattr(room, "GIB", 2**60)
+    monkeypatch.setattr(room, "reserve_of", lambda total, percent: total)
+    with (
+        pytest.raises(StorageFailed, match="fills the disk"),
+        opened(built.store, ASSIGNMENT, "20261121T065755Z", built.folder / "trees"),
+    ):
+        pass
+    assert list((built.folder / "trees").iterdir()) == []
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    return Built(tmp_path / "built")
