@@ -40,7 +40,7 @@ UPDATE jobs_backlogrecord b
        waiting_for = CASE WHEN r.opens_at <= %(now)s::timestamptz THEN NULL ELSE {WaitingFor.WINDOW} END
   FROM unnest(%(ids)s::bigint[], %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(errors)s::text[])
        AS r(id, opens_at, closes_at, error)
- WHERE b.id = r.id
+ WHERE b.id = r.id AND b.status = {Status.READY}
 """
 
 WINDOW_CLOSED = "window closed"

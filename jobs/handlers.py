@@ -75,9 +75,9 @@ class Kind:
 
     `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
     transaction. `next_opening([(record id, subject)], now)` answers, for records whose window has closed, from
-    when to when they may run next; a kind without it has no windows. `max_seconds`: a handler that runs for longer
-    is hung: it is stopped, its lease is not renewed any more, and that is a failure. `warm_up()` is called once by each
-    worker that serves its home queue, before it claims.
+    when to when they may run next, and may end those that are not wanted any more; a kind without it has no windows.
+    `max_seconds`: a handler that runs for longer is hung: it is stopped, its lease is not renewed any more, and that is
+    a failure. `warm_up()` is called once by each worker that serves its home queue, before it claims.
     """
 
     name: str

@@ -26,7 +26,7 @@ class SourcesConfig(AppConfig):
         ):
             referring.append(Referring(*each))
         written = later("sources.backups.results:write_down")
-        opening, warm = planning.next_openings, _load
+        opening, warm = planning.reopen, _load
         registry.add(Kind(planning.KIND, planning.AVAILABILITY, written, opening, warm_up=warm))
         for queue in (planning.ARRIVALS, planning.AVAILABILITY):
             registry.handler(planning.KIND, queue=queue)(later_async("sources.availability.check:ask_source"))

@@ -26,8 +26,8 @@ from sources.planning.names import (
     subject_of_policy,
     subject_of_source,
 )
-from sources.planning.openings import copy_openings, next_openings, plain_openings, stops_at
-from sources.planning.replanning import limit_seeding, replan
+from sources.planning.openings import copy_openings, plain_openings, stops_at
+from sources.planning.replanning import limit_seeding, reopen, replan
 from sources.planning.requests import (
     back_up_now,
     cancel,

@@ -6,12 +6,13 @@ by the policy as it was, and one that is emitted or copied meanwhile by the poli
 """
 
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from jobs import priorities, throttles
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status, WaitingFor
@@ -20,7 +21,9 @@ from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import due_day, next_backup_at
 from sources.models import Assignment, Copy, Policy
-from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
+from sources.models.policy import Opening
+from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, assignment_of, subject_of
+from sources.planning.openings import next_openings
 from sources.planning.requests import cancel
 
 RESCHEDULE = """
@@ -37,20 +40,28 @@ UPDATE sources_assignment a
 # record waits for, it comes back through the new window. What a person moved ahead, or was just woken, stays ahead.
 MOVE = f"""
 UPDATE jobs_backlogrecord b
-   SET due_day = due.day,
-       rank_day = CASE WHEN b.rank_day IS NOT DISTINCT FROM b.due_day THEN due.day
-                       ELSE GREATEST(b.rank_day, due.day) END,
+   SET due_day = moved.day,
+       rank_day = CASE WHEN b.rank_day IS NOT DISTINCT FROM b.due_day THEN moved.day
+                       ELSE GREATEST(b.rank_day, moved.day) END,
        run_after = CASE WHEN b.status = {Status.READY} OR b.waiting_for = {WaitingFor.WINDOW} THEN %(now)s
                         ELSE b.run_after END,
        closes_at = %(now)s,
-       lane = CASE WHEN due.day IS NULL THEN %(seeding_lane)s ELSE %(lane)s END,
-       priority = CASE WHEN b.priority < {BACK_UP_NOW_PRIORITY} THEN %(priority)s ELSE b.priority END
-  FROM unnest(%(assignments)s::bigint[], %(days)s::date[]) AS due(assignment_id, day)
- WHERE b.id = ANY(%(records)s) AND b.subject = 'assignment:' || due.assignment_id
+       lane = moved.lane,
+       priority = b.priority + CASE WHEN {priorities.USUAL} < {BACK_UP_NOW_PRIORITY}
+                                    THEN moved.priority - ({priorities.USUAL}) ELSE 0 END
+  FROM unnest(%(ids)s::bigint[], %(days)s::date[], %(lanes)s::int[], %(priorities)s::int[])
+       AS moved(id, day, lane, priority)
+ WHERE b.id = moved.id
 """
 
-ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None)
-"""What a person moved ahead, out of its window."""
+ONLY_FIRST = priorities.FIRST_IN_LINE - priorities.MAX_PRIORITY, priorities.FIRST_IN_LINE + BACK_UP_NOW_PRIORITY - 1
+ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None) & ~Q(priority__range=ONLY_FIRST)
+"""What a person moved ahead, out of its window; not what was only woken, or lost in mid-copy."""
+
+Given = tuple[int, date | None, int, int]
+"""The id of a record, its day, its lane and its priority."""
+
+NOT_DUE, DISABLED = "not due any more: its policy was edited", "its policy was disabled"
 
 
 @transaction.atomic
@@ -113,10 +124,11 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
     if policy.schedule.enabled:
         emitted = records.filter(trigger_at__isnull=False).exclude(ASKED_FOR)
         ahead = [subject_of(pk) for pk, last in started.items() if last and computed[last] > instant]
-        cancel(emitted.filter(subject__in=ahead), "not due any more: its policy was edited", instant)
+        cancel(emitted.filter(subject__in=ahead), NOT_DUE, instant)
     else:
         # what a person asked for, too
-        cancel(records, "its policy was disabled", instant)
+        cancel(records, DISABLED, instant)
+        records.filter(status=Status.RUNNING).update(closes_at=instant)
     dates = [(pk, last, computed[last]) for pk, last in started.items() if last]
     _reschedule(dates)
     _want_copies(policy, [pk for pk, _, _ in dates], instant)
@@ -166,21 +178,63 @@ def _want_copies(policy: Policy, assignment_ids: list[int], now: datetime) -> No
 
 def _move(policy: Policy, records: QuerySet[BacklogRecord], days: dict[int, date | None], now: datetime) -> None:
     """Bring the policy's unfinished records under its new rules."""
-    # what is asked at the moment comes back through the new window, too
+    # what is asked at the moment comes under them when a tick closes it
     records.filter(status=Status.RUNNING).update(closes_at=now)
-    idle = records.filter(status__in=[Status.READY, Status.WAITING])
-    _execute(
-        MOVE,
-        {
-            "records": list(idle.values_list("pk", flat=True)),
-            "assignments": list(days),
-            "days": list(days.values()),
-            "now": now,
-            "priority": policy.schedule.priority,
-            "lane": policy.lane(first_backup=False),
-            "seeding_lane": policy.lane(first_backup=True),
-        },
+    idle = records.filter(status__in=[Status.READY, Status.WAITING]).values_list("pk", "subject")
+    lanes = {is_first: policy.lane(first_backup=is_first) for is_first in (False, True)}
+    found = [(pk, days[assignment_of(subject)]) for pk, subject in idle if assignment_of(subject) in days]
+    _give([(pk, day, lanes[day is None], policy.schedule.priority) for pk, day in found], now)
+
+
+def _give(moved: list[Given], now: datetime) -> None:
+    """Give records, by id, their day, lane and priority. They look for their window at the next tick."""
+    if moved:
+        ids, days, lanes, priorities = (list(column) for column in zip(*moved, strict=True))
+        _execute(MOVE, {"ids": ids, "days": days, "lanes": lanes, "priorities": priorities, "now": now})
+
+
+def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
+    """When backup records (id, subject) that a tick has closed may run next, as `next_openings`, under the rules that
+    their policies have now. Without those that are not wanted any more: they are cancelled.
+
+    An edit closes what is being asked. The settle of the question does not know of it: it writes priority and days as
+    they were at the claim. To be called in the transaction that holds the records.
+    """
+    subjects = dict(records)
+    found = BacklogRecord.objects.filter(pk__in=subjects).defer("payload")
+    assignments = Assignment.objects.select_related("policy__schedule", "policy__seeding_throttle").in_bulk(
+        {assignment_of(subject) for subject in subjects.values()}
     )
+    of = {each.pk: assignments[pk] for each in found if (pk := assignment_of(each.subject)) in assignments}
+    disabled = [pk for pk, each in of.items() if not each.policy.schedule.enabled]
+    ahead = [each.pk for each in found if each.pk in of and each.trigger_at and not _is_due(of[each.pk], now)]
+    for pks, why in ((disabled, DISABLED), (ahead, NOT_DUE)):
+        if pks:
+            cancel(BacklogRecord.objects.filter(pk__in=pks), why, now)
+    wanted = {pk: each for pk, each in of.items() if pk not in {*disabled, *ahead}}
+    _give(_changed([each for each in found if each.pk in wanted], wanted, now), now)
+    return next_openings([(pk, subjects[pk]) for pk in wanted], now)
+
+
+def _is_due(assignment: Assignment, now: datetime) -> bool:
+    """Also if its last backup lies in the future, as for the emission: the clock was wrong."""
+    following, last = assignment.next_backup_at, assignment.last_backup_at
+    return not following or following <= now or (last is not None and last > now + timedelta(hours=1))
+
+
+def _changed(records: list[BacklogRecord], of: dict[int, Assignment], now: datetime) -> list[Given]:
+    """Of records that have another day, lane or priority than their policies give them: those that these give them."""
+    key_of = {pk: each.policy.throttle_key(first_backup=each.last_backup_at is None) for pk, each in of.items()}
+    lanes = throttles.lanes_of(key_of.values())
+    given = []
+    for record in records:
+        policy, following = of[record.pk].policy, of[record.pk].next_backup_at
+        day = due_day(min(following, now), policy.schedule.zone) if following else None
+        lane, priority = lanes[key_of[record.pk]], priorities.usual(record.priority)
+        is_as_given = priority >= BACK_UP_NOW_PRIORITY or priority == policy.schedule.priority
+        if (day, lane) != (record.due_day, record.lane) or not is_as_given:
+            given.append((record.pk, day, lane, policy.schedule.priority))
+    return given
 
 
 def _execute(sql: str, values: dict[str, Any]) -> None:

@@ -1,0 +1,186 @@
+"""An edit of a policy holds for all that has not begun to copy, at whatever step it comes."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from jobs import claiming, settling, tick
+from jobs.models import BacklogRecord, Breaker
+from jobs.outcomes import Claimed, Failed, Handoff, Held, Outcome, Postponed, Released, Unavailable
+from jobs.priorities import usual
+from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
+from sources import planning
+from sources.models import Policy, Repository
+from sources.planning import AVAILABILITY, BACKUPS
+from tests.factories import make_throttle, make_worker
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    record_of,
+    settle,
+    unfinished,
+)
+
+pytestmark = pytest.mark.django_db
+
+HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+NIGHTS = [{"start": "22:00", "end": "06:00"}]
+LATER = NINE + 2 * HOUR
+"""When all that an outcome made wait is over, but closed windows."""
+
+EDITS: dict[str, Callable[[], dict[str, Any]]] = {
+    "throttle": lambda: {"throttle": make_throttle(10)},
+    "priority": lambda: {"priority": 9},
+    "yearly": lambda: {"cron": "0 9 1 1 *"},
+    "weekly": lambda: {"cron": "0 9 * * 1"},
+    "zone": lambda: {"zone": "Pacific/Auckland"},
+    "window": lambda: {"window": NIGHTS},
+    "ten at first": lambda: {"seeding_limit": 10},
+    "what fits": lambda: {"only_if_it_fits": True, "window": [{"start": "08:00", "end": "23:00"}]},
+    "repository": lambda: {"repository": Repository.objects.create(name="other", location="/srv/other")},
+    "disabled": lambda: {"enabled": False},
+}
+OUTCOMES: dict[str, Outcome] = {
+    "answers": Handoff(BACKUPS),
+    "silent": Unavailable("silent", 900),
+    "lost": Unavailable("lost", 900, first_in_line=True),
+    "failed": Failed("failed"),
+    "put off": Postponed(NINE + 20 * MINUTE, WaitingFor.RECHECK, "busy"),
+    "snoozed": Postponed(NINE + HOUR, WaitingFor.SNOOZE, "its user wants no backup"),
+    "released": Released("the worker was stopped"),
+}
+STEPS = ("before it is emitted", "emitted", "asked", "answered", "looked at again")
+
+
+def edit(policy: Policy, names: list[str], now: datetime) -> None:
+    of_schedule = {each.name for each in Schedule._meta.local_fields} | {"name", "zone", "priority"}
+    for name in names:
+        for field, value in EDITS[name]().items():
+            target = policy.schedule if field in of_schedule else policy
+            setattr(target, field, value)
+    policy.schedule.save()
+    policy.save()
+    planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), now)
+
+
+def ask(now: datetime) -> list[Claimed]:
+    return claiming.claim(AVAILABILITY, worker_id=make_worker().pk, limit=10, now=now)
+
+
+def what_is_to_be_copied(step: str, names: list[str], outcomes: list[str]) -> list[tuple[Any, ...]]:
+    """What stands on the backlog when all that is wanted was asked, if the edit came at this step."""
+    policy = make_policy()
+    assignments = [make_assignment(policy), *(backed_up(policy, NINE - days * DAY) for days in (1, 2))]
+    number = {planning.subject_of(each.pk): index for index, each in enumerate(assignments)}
+
+    def edited_at(this: str) -> None:
+        if this == step:
+            edit(policy, names, NINE)
+
+    edited_at("before it is emitted")
+    planning.emit_due(NINE)
+    edited_at("emitted")
+    tick.tick(NINE, rescue=False)
+    asked = ask(NINE)
+    edited_at("asked")
+    settling.settle([(record, OUTCOMES[outcomes[number[record.subject]]]) for record in asked], now=NINE + MINUTE)
+    edited_at("answered")
+    tick.tick(NINE + MINUTE, rescue=False)
+    edited_at("looked at again")
+    for now in (NINE + 2 * MINUTE, LATER, LATER + MINUTE):
+        for _ in range(2):
+            tick.tick(now, rescue=False)
+            settling.settle([(record, Handoff(BACKUPS)) for record in ask(now)], now=now)
+    tick.tick(LATER + 2 * MINUTE, rescue=False)
+    rows = BacklogRecord.objects.unfinished().filter(origin=policy.schedule)
+    # what was asked before the edit closed its window remembers that until it answers
+    return sorted(
+        (number[row.subject], row.queue, row.status, row.waiting_for, row.closes_at, row.lane != 0,
+         usual(row.priority), row.due_day,
+         row.run_after if row.status == Status.WAITING else (row.rank_day, row.failures))
+        for row in rows
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(phases=[Phase.explicit, Phase.generate])  # each example takes a tenth of a second: shrinking, minutes
+@given(
+    step=st.sampled_from(STEPS[1:]),
+    names=st.lists(st.sampled_from(sorted(EDITS)), min_size=1, max_size=3, unique=True),
+    outcomes=st.lists(st.sampled_from(sorted(OUTCOMES)), min_size=3, max_size=3),
+)
+def test_an_edit_at_any_step_is_as_one_before_it_began(step: str, names: list[str], outcomes: list[str]) -> None:
+    found = []
+    for at in (STEPS[0], step):
+        with transaction.atomic():
+            found.append(what_is_to_be_copied(at, names, outcomes))
+            transaction.set_rollback(True)
+    before, meanwhile = found
+    assert meanwhile == before
+
+
+def test_a_throttle_and_a_priority_that_are_set_while_sources_are_asked_hold_for_them() -> None:
+    policy = make_policy()
+    for _ in range(5):
+        make_assignment(policy)
+    planning.emit_due(NINE)
+    asked = ask(NINE)
+    edit(policy, ["priority"], NINE)
+    policy.schedule.throttle = make_throttle(1)
+    policy.schedule.save()
+    planning.replan(policy, NINE)
+    settling.settle([(record, Handoff(BACKUPS)) for record in asked], now=NINE)
+    tick.tick(NINE + MINUTE, rescue=False)
+    settling.settle([(record, Handoff(BACKUPS)) for record in ask(NINE + MINUTE)], now=NINE + MINUTE)
+    worker = make_worker().pk
+    [copied] = claiming.claim(BACKUPS, worker_id=worker, limit=5, now=NINE + MINUTE)
+    assert copied.priority == 9
+
+
+def test_what_is_not_due_any_more_when_its_source_answers_is_not_copied() -> None:
+    policy = make_policy()
+    backed_up(policy, NINE - DAY)
+    planning.emit_due(NINE)
+    [asked] = ask(NINE)
+    edit(policy, ["yearly"], NINE)
+    settle(asked, Handoff(BACKUPS), NINE)
+    tick.tick(NINE + MINUTE, rescue=False)
+    assert unfinished() == 0
+    assert BacklogRecord.objects.get().last_error == "not due any more: its policy was edited"
+
+
+def test_what_the_breaker_of_the_earlier_repository_refused_is_asked_for_the_new_one() -> None:
+    policy = make_policy()
+    assignment = make_assignment(policy)
+    planning.emit_due(NINE)
+    breaker = Breaker.objects.create(key="repository:1", title="r", opened_at=NINE, probe_at=NINE + DAY, failures=3)
+    [asked] = ask(NINE)
+    edit(policy, ["repository"], NINE)
+    settle(asked, Held(breaker.pk, "its breaker is open"), NINE)
+    tick.tick(NINE + MINUTE, rescue=False)
+    assert (record_of(assignment).status, record_of(assignment).breaker_id) == (Status.READY, None)
+
+
+def test_a_copy_under_way_ends_by_the_old_rules_and_what_follows_goes_by_the_new() -> None:
+    policy = make_policy()
+    assignment = backed_up(policy, NINE - DAY)
+    planning.emit_due(NINE)
+    copied = handed_on(assignment, NINE)
+    edit(policy, ["throttle", "priority", "weekly"], NINE)
+    row = record_of(assignment)
+    assert (row.status, row.lane, row.priority) == (Status.RUNNING, 0, 0)
+    settle(copied, Failed("failed"), NINE + MINUTE)
+    tick.tick(LATER, rescue=False)
+    following = claim(AVAILABILITY, LATER)
+    assert (following.lane != 0, following.priority) == (True, 9)
