@@ -2,7 +2,7 @@
 
 Run as `python -I -S launcher.py PARENT ACCOUNT READABLE PROGRAM ARGUMENT…`. PARENT is the process id of the worker;
 ACCOUNT is `uid:gid` of the account that the program runs as, or empty; READABLE names the files and folders, each on a
-line of its own, that alone it may open, for reading, or is empty.
+line of its own, that alone it may open, for reading, or behind a `+` for writing as well; or is empty.
 
 The kernel sends SIGKILL to the program when the thread that started it ends, so a worker that is killed leaves no
 engine behind. A worker that died before the request was made is seen by its changed process id. Code between fork and
@@ -58,12 +58,14 @@ def confine(readable: list[str]) -> None:
     rules = libc.syscall(CREATE_RULESET, ctypes.byref(handled), 8, 0)
     if rules < 0:
         return
-    for path in readable:
+    for line in readable:
+        path = line.removeprefix("+")
         try:
             opened = os.open(path, os.O_PATH)
         except OSError:  # this system has none
             continue
         rights = OF_FOLDERS if os.path.isdir(path) else DEVICES if path.startswith("/dev/") else OF_FILES
+        rights = handled.value if line.startswith("+") else rights
         rule = rights.to_bytes(8, sys.byteorder) + opened.to_bytes(4, sys.byteorder)
         libc.syscall(ADD_RULE, rules, 1, rule, 0)
         os.close(opened)

@@ -61,7 +61,8 @@ class Command:
     All durations are in seconds. `given`: its standard input; `reads`: the file descriptor that it is read from.
     `inherited`: file descriptors that stay open in the program (a lock). `account`: the (uid, gid) that it runs as;
     None: those of the worker. `readable`: the files and folders that alone it may open, for reading, beside what it
-    inherits (on Linux 5.13 and later); empty: what its account may. `directory`: in which it runs. `longest_line`:
+    inherits (on Linux 5.13 and later); empty: what its account may; `writable`: folders in which it may write then.
+    `directory`: in which it runs. `longest_line`:
     bytes of a line of its output.
     """
 
@@ -75,6 +76,7 @@ class Command:
     inherited: tuple[int, ...] = ()
     account: tuple[int, int] | None = None
     readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     directory: str = "/"
     longest_line: int = LINE_LIMIT
 
@@ -131,7 +133,8 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
     if sys.platform == "linux":
         launcher = Path(__file__).with_name("launcher.py")
         account = f"{user}:{group}" if command.account else ""
-        how = (str(os.getpid()), account, "\n".join(command.readable))
+        may_open = (*command.readable, *(f"+{each}" for each in command.writable))
+        how = (str(os.getpid()), account, "\n".join(may_open) if command.readable else "")
         argv = (sys.executable, "-I", "-S", str(launcher), *how, *argv)
     elif command.account:
         as_account = {"user": user, "group": group, "extra_groups": []}

@@ -9,26 +9,18 @@ worker is root and so may choose. Without Django.
 
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sources.engines.base import SourceSpec
+from sources.processes.confinement import readable_by
 from sources.processes.programs import find_postgresql_program
 from sources.restores.scratch import Scratch
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, TargetFailed
 from sources.storage.trees import Tree
-
-SYSTEM = (
-    "/usr", "/lib", "/lib64", "/nix/store", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
-    "/etc/ld.so.cache", "/etc/alternatives", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
-    "/etc/resolv.conf", "/etc/services", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/ssl", "/etc/pki",
-    "/etc/crypto-policies",
-)  # fmt: skip
-"""What a program needs to start, find a host and check its certificate. No secret of anybody is there."""
 
 
 def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
@@ -72,10 +64,7 @@ def lines_of(folder: Path, name: str) -> Iterator[str]:
 
 def apart_from(program: str, account: tuple[int, int] | None, *more: str) -> dict[str, Any]:
     """How a program runs that reads what a restore made, as parts of its `Command`. `more`: what else it may open."""
-    home = Path(program).resolve().parent
-    its_own = (home, *(home.parent / each for each in ("lib", "lib64", "share")), f"{home.parents[1]}.libs")
-    readable = (*SYSTEM, *map(str, its_own), sys.prefix, sys.base_prefix, *more)
-    return {"account": account, "readable": tuple(each for each in readable if each != "/")}
+    return {"account": account, "readable": readable_by(program, *more)}
 
 
 def loader_of(name: str, source: SourceSpec, loader: Scratch | None) -> tuple[str, tuple[int, int] | None]:

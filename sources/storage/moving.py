@@ -103,3 +103,16 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
             if written.tell() > most:
                 raise StorageFailed(f"{found} has more than {most:,} bytes by now: it was not read whole")
     return True
+
+
+def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:
+    """What a copy out of a repository in a folder of this host may read from, and write to; as `Rclone.run` has it.
+    Raises: StorageFailed for a place that links lead out of there: who can write to it could have any file of this
+    host restored."""
+    real = Path(os.path.realpath(repository))
+    if not Path(os.path.realpath(place)).is_relative_to(real):
+        raise StorageFailed(f"{place} is where a link leads out of the repository, and that is not followed")
+    if not target.startswith("/"):
+        return real, None
+    there = Path(target)
+    return real, next(each for each in (there, *there.parents) if each.exists())

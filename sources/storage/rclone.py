@@ -1,14 +1,17 @@
 """rclone at work on a repository: started, watched, its errors in words."""
 
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from delivery.redaction import redacted
 from sources.processes import runner
+from sources.processes.confinement import readable_by
 from sources.processes.programs import find_rclone
 from sources.processes.rows import number, row_of, text
 from sources.processes.runner import Command, Ended, Ending, StopSignal
@@ -22,6 +25,8 @@ SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
 """rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
 listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
+BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
+LISTED = "--files-from0="
 STATS = '"stats":{'
 ROW, LOGGED = '{"Path"', '{"time"'
 """How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
@@ -69,9 +74,11 @@ class Rclone:
         problems: dict[str, str] | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
         most: int = ANY,
+        confined: tuple[Path, Path | None] | None = None,
     ) -> bool:
         """Run rclone. Returns False when what it was to read is missing and that is fine. `most`: bytes that it may
-        move, whatever the other side announces.
+        move, whatever the other side announces. `confined`: the folder of this host that alone it reads from, and the
+        one that it writes to; None: to a remote.
 
         `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
         about single files, by path, which are no failure then.
@@ -91,9 +98,11 @@ class Rclone:
                 on_line(line)
 
         with reached(self.location, self.beside) as found:
+            argv, variables = command_line(*arguments, *QUIET, most=most), {**_tries(found), **found, **environment}
             command = Command(
-                command_line(*arguments, *QUIET, most=most),
-                environment={**_tries(found), **found, **environment},
+                argv,
+                environment=variables,
+                **(_may_open(argv, variables, *confined) if confined else {}),
                 stall_timeout=self.stall_timeout,
                 grace=self.grace,
                 given=given,
@@ -120,7 +129,7 @@ class Rclone:
             self.run(*arguments, **watched)
         elif paths:
             with path_list(paths) as file:
-                self.run(*arguments, f"--files-from0={file}", **watched)
+                self.run(*arguments, f"{LISTED}{file}", **watched)
 
 
 def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
@@ -156,6 +165,22 @@ def path_list(paths: Iterable[str]) -> Iterator[str]:
         listed.write(b"".join(path.encode() + b"\0" for path in paths))
         listed.flush()
         yield listed.name
+
+
+def _may_open(
+    argv: tuple[str, ...], environment: Mapping[str, str], source: Path, target: Path | None
+) -> dict[str, Any]:
+    """As parts of a `Command`: besides these folders the list of what is copied, and what a remote names in its
+    settings (files of keys, the folder of an encrypted one). A remote that uses accounts of the worker may open all:
+    where those are found is not known."""
+    if any(BY_ACCOUNT.search(name) for name in environment):
+        return {}
+    lists = [each.removeprefix(LISTED) for each in argv if each.startswith(LISTED)]
+    named = [each for each in environment.values() if each.startswith("/")]
+    folders = [each for each in named if Path(each).is_dir()]
+    # some remotes keep a file here to learn its digest before they send it
+    written = [target] if target else [tempfile.gettempdir(), *folders]
+    return {"readable": readable_by(argv[0], str(source), *lists, *named), "writable": tuple(map(str, written))}
 
 
 def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from sources.storage.files import rows_below
 from sources.storage.flushing import flush, remove_left_behind
 from sources.storage.known import Known
 from sources.storage.manifests import Header, read_header
-from sources.storage.moving import Moved, fetch_here
+from sources.storage.moving import Moved, fetch_here, stay_within
 from sources.storage.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
 
 if TYPE_CHECKING:
@@ -248,7 +248,9 @@ class Store(Rclone):
                 on_progress(moved.files, moved.size)
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
-        watched = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
+        watched: dict[str, Any] = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
+        if (here := self._here(path)) is not None:
+            watched["confined"] = stay_within(Path(self.location.root), here, target)
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from sources.processes import runner
+from sources.processes.confinement import SYSTEM
 from sources.processes.runner import Command
 from sources.restores import drilling, loading
 from sources.restores.drilling import DATABASES, Drilled
 from sources.restores.scratch import Scratch
-from sources.storage import layout
+from sources.storage import layout, restoring
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, TargetFailed, Wish
+from sources.storage.store import StorageFailed
 from tests.sources.engines.peers import specification
 from tests.sources.storage.building import ASSIGNMENT, FIRST, Built
 
@@ -96,9 +98,7 @@ def test_what_came_back_is_opened_only_as_a_file(secret: Path, tmp_path: Path) -
 @pytest.fixture
 def confined() -> None:
     said = list[str]()
-    runner.run(
-        Command(("/bin/cat", "/etc/hostname"), readable=loading.SYSTEM), stop=threading.Event(), on_line=said.append
-    )
+    runner.run(Command(("/bin/cat", "/etc/hostname"), readable=SYSTEM), stop=threading.Event(), on_line=said.append)
     if not said or "ermission" not in said[0]:
         pytest.skip("this kernel has no Landlock")
     return
@@ -121,3 +121,38 @@ def test_who_loads_a_dump_opens_no_other_file_of_this_host(secret: Path, tmp_pat
     assert not (tmp_path / "made").exists()
     with loading.opened(tmp_path, secret.name) as descriptor:
         assert "root_hash" in said("/bin/cat", reads=descriptor)
+
+
+def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
+    """A point, and a folder of this host with a file that has name, size and time of one of it."""
+    built.digests = False
+    built.write("docs/shadow", "x" * 20)
+    built.write("own", "y")
+    host, times = tmp_path / "host/docs", (built.source / "docs/shadow").stat()
+    host.mkdir(parents=True)
+    (host / "shadow").write_text("root:$6$12345678:0:0")
+    os.utime(host / "shadow", ns=(times.st_mtime_ns, times.st_mtime_ns))
+    return built.back_up(), host
+
+
+@pytest.mark.usefixtures("confined")
+def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, tmp_path: Path) -> None:
+    """As who can write to a share that is one puts it there."""
+    point, host = with_a_file_of_this_host(built, tmp_path)
+    docs = built.folder / "repository" / ASSIGNMENT / "current/docs"
+    docs.rename(docs.with_name("away"))
+    docs.symlink_to(host)
+    wish = Wish(ASSIGNMENT, point, tmp_path / "to")
+    report = restoring.restore(wish, built.store, tmp_path / "trees")
+    assert ((tmp_path / "to/own").read_text(), report.lost) == ("y", 1)
+    assert not (tmp_path / "to/docs/shadow").exists()
+
+
+def test_a_folder_of_a_repository_that_a_link_leads_out_of_it_is_not_read(built: Built, tmp_path: Path) -> None:
+    point, host = with_a_file_of_this_host(built, tmp_path)
+    current = built.folder / "repository" / ASSIGNMENT / "current"
+    current.rename(current.with_name("away"))
+    current.symlink_to(host.parent)
+    with pytest.raises(StorageFailed, match="a link leads out of the repository"):
+        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, tmp_path / "trees")
+    assert not (tmp_path / "to/docs").exists()
