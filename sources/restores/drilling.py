@@ -44,7 +44,8 @@ class Drilled:
     """What was restored of a point that holds `of_files`, and was compared. `tables`: the rows of each.
 
     `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
-    `lost`: files that did not come back as they were.
+    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: what this host
+    lacks.
     """
 
     point: str
@@ -55,6 +56,7 @@ class Drilled:
     notes: list[str] = field(default_factory=list)
     error: str = ""
     lost: int = 0
+    not_here: str = ""
 
 
 def drill(
@@ -98,6 +100,7 @@ def drill(
         elif kind:
             database: Database = kind.drill(files, folder, scratch, space, store)
             done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])
+            done.not_here = database.not_here
         return done
 
 

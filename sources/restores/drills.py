@@ -107,9 +107,10 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Succeeded(result=Drilled() as done):
             facts = asdict(done) | {"tables": dict(islice(done.tables.items(), KEPT_TABLES))}
             row.update(drill_error=done.error and f"point {done.point}: {done.error}", drill_facts=facts)
-            if not done.error:
+            end = "not restorable" if done.error else "not proved here" if done.not_here else "proved"
+            if end == "proved":
                 row.update(proved_at=now, proved_point=done.point)
-            upkeep.log(record, "not restorable" if done.error else "proved", in_words(done), now, **facts)
+            upkeep.log(record, end, in_words(done), now, **facts)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             row.update(drill_error=error.partition("\n")[0])
 
@@ -121,4 +122,7 @@ def in_words(done: Drilled) -> str:
     files = f"{done.files:,} of {several(done.of_files, 'file')}"
     text = f"point {done.point}: {files}, {filesizeformat(done.size)}, came back whole"
     rows = f"{several(sum(done.tables.values()), 'row')} of {several(len(done.tables), 'table')}"
-    return f"{text}; the database was restored with {rows}" if done.tables else text
+    text = f"{text}; the database was restored with {rows}" if done.tables else text
+    if done.not_here:
+        return f"{text}; the rest is not proved here: {done.not_here}"
+    return f"{text}. Not proved here: {'; '.join(done.notes)}" if done.notes else text

@@ -6,13 +6,8 @@ whole, and what a killed restore left is dropped by the next one of that name, w
 
 Roles that the dump needs and the server has no longer are made again, as the `globals.sql` of the point says. One that
 is there stays as it is: the file would give it the password and the rights of the day of the backup.
-
-In a drill it is restored by a role that owns one database and may do nothing else. Owners, grants and what only a
-superuser can make are left out; roles that policies name are made without rights.
 """
 
-import re
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,17 +17,16 @@ from typing import Any
 
 from sources.engines.base import SourceSpec
 from sources.engines.cleartext import libpq_parameters
-from sources.engines.limits import Space
 from sources.engines.pg_dump import DATABASE, GLOBALS, connection_environment
 from sources.engines.pg_properties import PROPERTIES
 from sources.processes.runner import Ended
 from sources.restores import loading
-from sources.restores.pg import databases, leftover, roles
-from sources.restores.pg.contents import IDENTIFIER, read
+from sources.restores.pg import databases, leftover, proving, roles
+from sources.restores.pg.contents import read
 from sources.restores.pg.databases import Properties
 from sources.restores.pg.loader import Loader
 from sources.restores.pg.steps import Loaded, load
-from sources.restores.scratch import KEPT, NAME, Database, Scratch, Server, ran
+from sources.restores.scratch import Scratch, ran
 from sources.storage import restoring
 from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Store
@@ -45,24 +39,6 @@ LONGEST_NAME = 63
 FIRST_WITH_FORCE = 130000
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATEs of a server that is away, full or busy."""
-
-SETTINGS = {
-    "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",
-    "full_page_writes": "off", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
-    "max_connections": "10", "shared_buffers": "32MB",
-}  # fmt: skip
-LEFT_OUT = (
-    "--no-owner",
-    "--no-privileges",
-    "--no-tablespaces",
-    "--no-publications",
-    "--no-security-labels",
-    "--no-subscriptions",
-)
-CREATE_ROLE = re.compile(rf"CREATE ROLE ({IDENTIFIER});")
-NOT_HERE = frozenset({"42501", "0A000", "58P01"})
-"""SQLSTATEs: rights, extensions and their files that a scratch server does not have."""
-UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 
 
 def create(
@@ -231,63 +207,4 @@ def _connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
     raise first or AssertionError
 
 
-def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
-    server = _Scratch(folder / "data", scratch, space, store)
-    names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
-    with loading.opened(files, DATABASE) as dump:
-        contents = read(server.loader(), dump)
-    with server.running(server.made(), signal.SIGINT):
-        server.psql("postgres", [f"CREATE ROLE {each};" for each in names])
-        ended = server.psql("postgres", [
-            "\\set ON_ERROR_STOP 1",
-            f"CREATE ROLE {NAME} LOGIN BYPASSRLS;",
-            f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{contents.encoding}' LOCALE 'C' TEMPLATE template0;",
-        ])  # fmt: skip
-        if ended.exit_code:
-            raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
-        with loading.opened(files, DATABASE) as dump:
-            return server.judged(load(server.loader(), dump, contents))
-
-
-class _Scratch(Server):
-    def environment(self) -> dict[str, str]:
-        return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
-
-    def is_up(self) -> bool:
-        return self.psql("postgres", ["SELECT;"]).exit_code == 0
-
-    def program(self, name: str) -> str:
-        return str(Path(self.scratch.programs) / name)
-
-    def made(self) -> tuple[str, ...]:
-        """Returns its command."""
-        self.make(
-            self.program("initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
-            "--locale=C", "--no-sync", "--no-instructions",
-        )  # fmt: skip
-        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
-        return self.program("postgres"), f"-D{self.data}", *settings
-
-    def loader(self) -> Loader:
-        to = (f"--dbname={NAME}", f"--username={NAME}")
-        return Loader(self.run, self.program, to, LEFT_OUT, self.scratch.account)
-
-    def judged(self, loaded: Loaded) -> Database:
-        """Failures that a scratch server makes of a sound dump, too, are notes, and so is what needed these objects."""
-        done = Database(loaded.tables)
-        lacks = [each for each in loaded.failures if each.state in NOT_HERE]
-        wrong = list[str]()
-        for each in loaded.failures:
-            is_note = each in lacks or (lacks and each.statement and each.state in UNDEFINED)
-            (done.notes if is_note else wrong).append(str(each))
-        done.wrong = [*wrong, *loaded.lacking]
-        done.notes = done.notes[:KEPT]
-        return done
-
-    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
-        return self.psql(NAME, statements, on_line)
-
-    def psql(self, user: str, lines: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
-        options = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", f"--username={user}", f"--dbname={user}")
-        return self.run((self.program("psql"), *options), on_line, given="\n".join(lines).encode())
+drill = proving.drill

@@ -60,11 +60,13 @@ class Scratch:
 
 @dataclass
 class Database:
-    """What came of it: rows by table as they were counted; `notes`: what was left out; `wrong`: what is not right."""
+    """What came of it: rows by table as they were counted; `notes`: what was left out; `wrong`: what is not right;
+    `not_here`: why some of it cannot be proved on this host, which is no fault of it."""
 
     tables: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    not_here: str = ""
 
 
 @dataclass

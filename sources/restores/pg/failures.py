@@ -1,10 +1,10 @@
 """What a server did not take of a dump: read from what programs say, and in words that quote no row."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sources.restores import playing
-from sources.restores.pg.contents import Contents
 
 ENTRY = re.compile(r"pg_restore: from TOC entry (\d+); \d+ \d+ (.*)")
 OF_ROWS, COMMAND, OF_PROGRAM = "pg_restore: error: ", "Command was: ", "pg_restore: "
@@ -36,15 +36,16 @@ class Failure:
 class RowErrors:
     """Reads what pg_restore says as it loads rows, line by line."""
 
-    def __init__(self, contents: Contents) -> None:
-        self.contents, self.found = contents, list[Failure]()
+    def __init__(self, objects: Mapping[int, str]) -> None:
+        """`objects`: the names of the entries of the dump."""
+        self.objects, self.found = objects, list[Failure]()
         self.entry: tuple[int, str] | None = None
         self.part = ""
 
     def take(self, line: str) -> None:
         if found := ENTRY.fullmatch(line):
             number = int(found[1])
-            self.entry, self.part = (number, self.contents.objects.get(number) or found[2]), ""
+            self.entry, self.part = (number, self.objects.get(number) or found[2]), ""
         elif line.startswith(OF_ROWS):
             self.part = "text" if len(self.found) < KEPT else ""
             if self.part:

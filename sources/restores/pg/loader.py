@@ -9,6 +9,7 @@ from typing import IO
 
 from sources.processes.runner import Ended
 from sources.restores import loading, playing
+from sources.restores.pg.failures import Failure
 
 FORMAT = "--format=custom"
 """pg_restore reads no other: a folder as a dump names files that it would open."""
@@ -20,13 +21,15 @@ of `runner.Command`."""
 @dataclass(frozen=True)
 class Loader:
     """`run` runs a program there; `program` finds it; `to`: how the programs connect; `left_out`: options of
-    pg_restore, of what that server is not given; `account`: that of the programs, where it is another one."""
+    pg_restore, of what that server is not given; `account`: that of the programs, where it is another one. `make_up`:
+    makes what statements failed for, as far as that server may have something else instead; says what, in words."""
 
     run: Run
     program: Callable[[str], str]
     to: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     account: tuple[int, int] | None = None
+    make_up: Callable[[list[Failure]], list[str]] = lambda failures: []
 
     @contextmanager
     def file(self) -> Iterator[IO[bytes]]:

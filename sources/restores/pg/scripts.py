@@ -8,6 +8,7 @@ key that ends this is known to nobody.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import IO
 
 from sources.restores import playing
@@ -40,7 +41,7 @@ def play(loader: Loader, dump: int, section: str) -> list[Failure]:
 
 
 def play_again(loader: Loader, failures: list[Failure]) -> list[Failure]:
-    """Those that fail again, each as it failed first."""
+    """Those that fail again, each as it does now."""
     if not failures:
         return []
     with loader.file() as script:
@@ -52,8 +53,9 @@ def play_again(loader: Loader, failures: list[Failure]) -> list[Failure]:
             at += text.count("\n")
             ends.append(at)
             script.write(text.encode(errors="surrogateescape"))
-        failed = {bisect_right(ends, line - 1) for line, _ in _errors(loader, script)}
-    return [each for number, each in enumerate(failures) if number in failed]
+        failed = {bisect_right(ends, line - 1): each for line, each in _errors(loader, script)}
+    again = [(each, failed[number]) for number, each in enumerate(failures) if number in failed]
+    return [replace(each, text=now.text, state=now.state) for each, now in again]
 
 
 def _played(loader: Loader, script: IO[bytes]) -> list[Failure]:

@@ -29,29 +29,35 @@ AGAIN = 200
 
 @dataclass
 class Loaded:
-    """What came of it: rows by table as they were counted, what failed, and tables that are not as in the dump."""
+    """What came of it: rows by table as they were counted, what failed, tables that are not as in the dump, and what
+    was made up for it."""
 
     tables: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
+    made_up: list[str] = field(default_factory=list)
 
 
 def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
     """Load what can be loaded; block until done. Raises: TargetFailed when the server went away; what `run` raises."""
     before = scripts.play(loader, dump, "pre-data")
+    made_up = list[str]()
+    while made := loader.make_up(before):
+        made_up += made
+        before = scripts.play_again(loader, before)
     rows = _load_rows(loader, dump, contents)
     after = scripts.play(loader, dump, "post-data")
     before = scripts.play_again(loader, before)
     for each in rows[:AGAIN]:
         each.state = _load_again(loader, dump, each)
     rows = [each for number, each in enumerate(rows) if number >= AGAIN or each.state]
-    done = Loaded(failures=[*before, *rows, *scripts.play_again(loader, after)])
+    done = Loaded(failures=[*before, *rows, *scripts.play_again(loader, after)], made_up=made_up)
     _count(loader, contents, done)
     return done
 
 
 def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
-    read = RowErrors(contents)
+    read = RowErrors(contents.objects)
     options = ("--section=data", "--verbose", "--no-password", *loader.left_out)
     ended = loader.read(dump, (*options, *loader.to), read.take)
     if ended.exit_code and not read.found:

@@ -120,6 +120,20 @@ def test_an_older_point_proves_nothing_of_the_newest_one_that_is_gone(built: Bui
     assert (row.proved_at, row.drill_error) == (None, f"point {gone}: {GONE}")
 
 
+def test_what_this_host_cannot_prove_is_neither_proved_nor_doubtful(built: Built) -> None:
+    row = assigned(built, layout.name_of(NOW))
+    assert drills.plan(NOW) == 1
+    record = claim(AVAILABILITY, NOW)
+    lacks = "this host lacks EXTENSION uuid-ossp, which public.things need"
+    for error, expected in (("table public.things has 0 rows", "not restorable"), ("", "not proved here")):
+        done = drilling.Drilled(layout.name_of(NOW), 2, 2, tables={"a": 1}, error=error, not_here=lacks)
+        drills.write_down(record, Succeeded(done), NOW)
+        row.refresh_from_db()
+        assert (row.proved_at, bool(row.drill_error)) == (None, bool(error))
+        assert Decision.objects.filter(what=expected).count() == 1
+    assert lacks in Decision.objects.get(what="not proved here").text
+
+
 def test_a_person_drills_now_whatever_the_window(built: Built) -> None:
     row = assigned(built, layout.name_of(NOW))
     row.policy.window = [{"days": "sat", "start": "01:00", "end": "02:00"}]  # NOW is a Friday

@@ -79,6 +79,10 @@ def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: 
     wrong = found.animal.said("doubtful") or wrong
     assert {each for each in wrong if each not in found.drilled.error} == set(), found.drilled
     assert bool(found.drilled.error) is bool(wrong), found.drilled
+    for each in found.animal.said("notes"):
+        assert any(note.startswith(f"{each}: ") for note in found.drilled.notes), found.drilled.notes
+    lacks = found.animal.said("not here")
+    assert (f"this host lacks {', '.join(lacks)}" in found.drilled.not_here) is bool(lacks), found.drilled
 
 
 @pytest.mark.parametrize("to", [EMBEDDED, DEBIAN], ids="to {}".format)
@@ -100,7 +104,9 @@ def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
     belongs = properties(found.source, found.database), properties(target, back)
     if not any(each.startswith("DATABASE locale") for each in named):
         assert belongs[0] == belongs[1]
-    assert differing(rows(found.source, found.database), rows(target, back)) == set(found.animal.said("rows"))
+    assert differing(rows(found.source, found.database), rows(target, back)) == {
+        *found.animal.said("rows"), *found.animal.said(f"rows to {to}")
+    }  # fmt: skip
 
 
 def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
