@@ -105,10 +105,11 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
         assignments.update(vanished_at=now, losses=F("losses") + 1)
         what, reason = "vanished", f"{reason}{_broke_off(assignments.first())}"
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
-    if planning.has_checked_in_since(record, since, now):
+    again_at = planning.has_checked_in_since(record, since, now)
+    if again_at is not None and again_at <= now:
         _log(record, what, f"{reason}; but it checked in meanwhile and is asked at once", now)
         return
-    again_at = now + timedelta(seconds=outcome.recheck_after)
+    again_at = again_at or now + timedelta(seconds=outcome.recheck_after)
     is_first = outcome.first_in_line or outcome.woken
     place = ", first in line" if is_first else ""
     facts = {"again_at": again_at.isoformat(), "first_in_line": is_first}

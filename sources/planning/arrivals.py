@@ -11,14 +11,14 @@ the source silent holds its record's lock and looks at `checked_in_at` last, so 
 silence that is settled after a check-in neither demotes nor waits.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
 from jobs import priorities
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord
+from jobs.models import Attempt, BacklogRecord
 from jobs.order import place_after_an_answer
 from jobs.outcomes import Claimed
 from jobs.states import Status, WaitingFor
@@ -28,6 +28,9 @@ from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.names import ARRIVALS, AVAILABILITY, KIND, assignment_in
 from sources.planning.standings import Standing, standings_of
+
+ASKED_ONCE_IN = timedelta(seconds=30)
+"""What was asked for the sake of a check-in and did not answer: its agent may announce it each second."""
 
 
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
@@ -67,25 +70,42 @@ def _arrived(record: BacklogRecord, standing: Standing, now: datetime) -> bool:
 
 
 def _arrive(record: BacklogRecord, loss: Loss, zone: str, recheck_after: float, now: datetime) -> bool:
-    """Returns whether that moved it."""
-    place = place_after_a_check_in(record, loss, zone, recheck_after, now)
+    """Returns whether that made it ready. If not, it may wait for less long."""
+    asked_at = _asked_lately(record) if record.status == Status.WAITING else None
+    place = place_after_a_check_in(record, loss, zone, recheck_after, now, asked_at)
     if place is None:
         return False
     for name, value in place.items():
         setattr(record, name, value)
     record.save(update_fields=place)
+    if record.status != Status.READY:
+        return False
     notify_at_once(record.queue)
     return True
 
 
+def _asked_lately(record: BacklogRecord) -> datetime | None:
+    """When it was last asked for the sake of a check-in. One such question makes three attempts at most."""
+    attempts = Attempt.objects.filter(record=record.pk).order_by("-number").values_list("queue", "started_at")[:3]
+    return next((started_at for queue, started_at in attempts if queue == ARRIVALS), None)
+
+
 def place_after_a_check_in(
-    record: BacklogRecord, loss: Loss, zone: str, recheck_after: float, now: datetime
+    record: BacklogRecord,
+    loss: Loss,
+    zone: str,
+    recheck_after: float,
+    now: datetime,
+    asked_at: datetime | None = None,
 ) -> dict[str, Any] | None:
     """Where a record that waits for a re-check, or is ready to be asked, goes when its source checks in: the fields to
-    write. None: it stays where it is. Pure."""
+    write. None: it stays where it is. Pure. `asked_at`: when it was last asked for the sake of a check-in."""
     waits = record.status == Status.WAITING
     if waits and loss.holds_off(now, recheck_after):
         return None
+    if waits and asked_at and asked_at <= now < asked_at + ASKED_ONCE_IN and not loss.is_first_in_line:
+        again_at = asked_at + ASKED_ONCE_IN
+        return {"run_after": again_at} if again_at < record.run_after else None
     lost_at = loss.demoted_since
     rank_day, tried_at = place_after_an_answer(
         record.due_day, record.failures, record.last_failure_at, record.inserted_at, zone=zone, now=now, lost_at=lost_at
@@ -103,11 +123,11 @@ def place_after_a_check_in(
     }
 
 
-def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> bool:
+def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> datetime | None:
     """After a settle found the source of `record` silent from `since` on: if it checked in meanwhile, undo the wait.
 
-    An agent announces itself after the change of network that broke a copy, too.
-    Runs in the settle's transaction. Returns whether it did.
+    An agent announces itself after the change of network that broke a copy, too. Runs in the settle's transaction.
+    Returns from when on it is asked again, not after `now`: at once. None: it did not check in.
     """
     checked_in = Assignment.objects.filter(
         pk=assignment_in(record.payload), source__checked_in_at__gte=max(since, record.started_at)
@@ -115,5 +135,6 @@ def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> boo
     found = checked_in.select_related("policy__schedule").first()
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
     if found is None or (row := waiting.first()) is None:
-        return False
-    return _arrive(row, found.loss, found.policy.schedule.zone, found.policy.recheck_after, now)
+        return None
+    _arrive(row, found.loss, found.policy.schedule.zone, found.policy.recheck_after, now)
+    return row.run_after

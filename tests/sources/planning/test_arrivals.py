@@ -9,13 +9,13 @@ import pytest
 from django.db import transaction
 
 from jobs import settling, tick
-from jobs.models import BacklogRecord, Decision
+from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Source
-from tests.factories import make_retry_policy
+from tests.factories import claim_ready, make_retry_policy
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -169,6 +169,37 @@ class TestWhileItIsAsked:
         announce(assignment.source, NINE + minutes * MINUTE)
         settle(copied, Unavailable("it went away", 120, first_in_line=True, silent_for=60), NINE + HOUR)
         assert record_of(assignment).status == status
+
+
+class TestEachSecond:
+    """An agent announces a source that answers no question."""
+
+    def test_it_is_asked_twice_a_minute_and_logged_as_often(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        silent_since_nine(assignment)
+        for second in range(1, 65):
+            now = NINE + timedelta(seconds=second)
+            announce(assignment.source, now)
+            tick.promote(now)
+            for asked in claim_ready(1, "arrivals", now):
+                settle(asked, SILENT, now)
+        assert Attempt.objects.filter(queue="arrivals").count() == 3
+        assert Decision.objects.filter(what="silent").count() == 1 + 3
+
+    def test_what_checks_in_while_it_is_asked_for_a_check_in_waits_for_the_rest_of_that_time(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        silent_since_nine(assignment)
+        seconds = [NINE + timedelta(seconds=each) for each in range(60)]
+        announce(assignment.source, seconds[1])
+        settle(claim("arrivals", seconds[1]), Handoff("availability"), seconds[6])
+        asked = claim("availability", seconds[6])
+        announce(assignment.source, seconds[15])
+        settle(asked, SILENT, seconds[16])
+        record = record_of(assignment)
+        assert (record.status, record.run_after) == (Status.WAITING, seconds[31])
+        assert "asked again at 09:00:31 UTC" in Decision.objects.filter(what="silent").latest("id").text
+        assert announce(assignment.source, seconds[20]) == 0
+        assert announce(assignment.source, seconds[31]) == 1
 
 
 @contextmanager
