@@ -1,7 +1,8 @@
 """Restores a dump as a new database at its MariaDB or MySQL server, never over one that is there; a drill, into a
 server of its own, which lives for that only. Without Django.
 
-These servers rename no database. So it has its name from the beginning, and until it is whole a table of ours: one that
+It is loaded by `maria/steps.py`: what the server does not take costs nothing else. These servers rename no database. So
+it has its name from the beginning, and until it is whole a table of ours: one that
 has this table is what an interrupted restore left, and is made anew. The table's comment is a token of the restore that
 made it: of two under one name, the one that has been overtaken fails, and drops nothing.
 
@@ -10,6 +11,9 @@ besides the system's locked one: the one that restores, which has one database. 
 accounts that are not here, and there is none whose rights it could take by that.
 """
 
+import json
+import os
+import re
 import secrets
 import signal
 import tempfile
@@ -22,30 +26,45 @@ from typing import Any
 from sources.engines.base import SourceSpec
 from sources.engines.limits import Space
 from sources.engines.mariadb.catalogue import FACT
-from sources.engines.mariadb.engine import CLIENT, DATABASE, NO_HOME, number_of, option_file
-from sources.engines.mariadb.engine import errors_of as message_of
+from sources.engines.mariadb.engine import CLIENT, DATABASE, NO_HOME, PROPERTIES
 from sources.engines.mariadb.reading import read
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended
 from sources.restores import loading
-from sources.restores.scratch import NAME, Database, Scratch, Server, ran
+from sources.restores.maria.at_source import AtSource, LoadError, name_of, quoted, taker, text_of
+from sources.restores.maria.renamed import moved
+from sources.restores.maria.steps import failures_of, load, not_loaded
+from sources.restores.pg import leftover
+from sources.restores.pg.steps import Loaded
+from sources.restores.scratch import KEPT, NAME, Database, Scratch, Server
 from sources.storage import restoring
-from sources.storage.places import Refused, Report, Step, TargetFailed, Wish
+from sources.storage.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from sources.storage.store import Stopped, Store
 from sources.storage.trees import opened
 
-FILES = (DATABASE,)
+LONGEST_PROPERTIES = 16_384
+FILES = (DATABASE, PROPERTIES)
 UNFINISHED = "backupsched_unfinished"
 LOOK = """
 SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {name};
-SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = {name} AND TABLE_NAME = '{table}';
-SELECT CONCAT('{fact}', DEFAULT_CHARACTER_SET_NAME, ' COLLATE ', DEFAULT_COLLATION_NAME)
-  FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {source};
+SELECT CONCAT('{fact}', IFNULL(MAX(TABLE_COMMENT), '-')) FROM information_schema.TABLES
+ WHERE TABLE_SCHEMA = {name} AND TABLE_NAME = '{table}';
 """
 IS_MINE = """
 SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.TABLES
  WHERE TABLE_SCHEMA = {name} AND TABLE_NAME = '{table}' AND TABLE_COMMENT = '{token}';
 """
+NO_RIGHTS = "rights of accounts to the database: none is given under its new name (globals.sql of the point has them)"
+WITHOUT_LOADER = (
+    "the dump was loaded with all rights of the source's account, which may make none with rights to the new database "
+    "alone"
+)
+WITHOUT_PROPERTIES = (
+    "character set and collation of the database: the point does not hold them, so its server's are used"
+)
+
+OF_OTHERS = frozenset({1054, 1305})
+"""Of a view or a routine, which may stand on another database, or be dead: each backup names it then."""
 
 SOCKET, NOTHING = "socket", "nothing"
 SETTINGS = (
@@ -82,64 +101,79 @@ def create(
     """
     name = str(wish.target)
     server = AtSource(source, store)
-    exists, is_ours, *like = server.ask(
-        LOOK.format(fact=FACT, name=_text(name), source=_text(source.path), table=UNFINISHED)
-    )
-    if exists != "0" and is_ours == "0":
+    exists, left_by = server.ask(LOOK.format(fact=FACT, name=text_of(name), table=UNFINISHED))
+    if exists != "0" and left_by == "-":
         raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
-    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
+    with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
-            loading.files_in(tree, FILES)
-        fetched = replace(wish, target=Path(scratch) / "dump", paths=FILES)
+            paths = tuple(each.path for each in loading.files_in(tree, FILES))
+        fetched = replace(wish, target=Path(scratch) / "dump", paths=paths)
         report = restoring.restore(fetched, store, cache, on_step)
         if report.failed_files:
             return report
-        drop, token = f"DROP DATABASE IF EXISTS {_name(name)};", secrets.token_hex(8)
-        is_mine = IS_MINE.format(fact=FACT, name=_text(name), table=UNFINISHED, token=token)
-        mark = f"CREATE TABLE {_name(name)}.{UNFINISHED} (n INT) COMMENT '{token}';"
-        how = f" CHARACTER SET {like[0]}" if like else ""
-        server.ask(f"{drop} CREATE DATABASE {_name(name)}{how}; {mark}")
-        try:
-            server.load(name, fetched.target)
-            if server.ask(is_mine) != ["1"]:
-                raise TargetFailed(f"another restore made the database {name!r} at {source.name} meanwhile")
-            server.ask(f"DROP TABLE {_name(name)}.{UNFINISHED};")
-        except BaseException:
-            with suppress(TargetFailed, Stopped):  # a server that went away: the first error says so
-                if server.ask(is_mine) == ["1"]:
-                    server.ask(drop)
-            raise
+        loaded = _fill(server, name, fetched.target, report, left_by)
+    _note(report, loaded, cache, f"{wish.point}-{name}")
     return replace(report, target=f"{source.name}: database {name}")
 
 
-class AtSource:
-    def __init__(self, source: SourceSpec, store: Store) -> None:
-        self.source, self.store, self.program = source, store, find_mariadb_program("mariadb")
+def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str) -> Loaded:
+    """`left_by`: the token of a restore that was interrupted. Raises: as `create`."""
+    with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
+        contents = read(content, server.store.go_on)
+    drop, token = f"DROP DATABASE IF EXISTS {name_of(name)};", secrets.token_hex(8)
+    is_mine = IS_MINE.format(fact=FACT, name=text_of(name), table=UNFINISHED, token=token)
+    mark = f"CREATE TABLE {name_of(name)}.{UNFINISHED} (n INT) COMMENT '{token}';"
+    overtaken = f"another restore made the database {name!r} at {server.source.name} in the meantime"
+    server.drop_loader(left_by)
+    server.ask(f"{drop} CREATE DATABASE {name_of(name)}{_properties(files, report)}; {mark}")
+    try:
+        loader = server.make_loader(name, token, f"aA1-{secrets.token_urlsafe(24)}")
+        report.not_set += [NO_RIGHTS] if loader else [NO_RIGHTS, WITHOUT_LOADER]
+        loaded = load(server, name, files, contents, loader)
+        if server.ask(is_mine) != ["1"]:
+            raise TargetFailed(overtaken)
+        if loaded.failures and contents.rows and not loaded.tables:
+            raise Refused(f"{server.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+        server.ask(f"DROP TABLE {name_of(name)}.{UNFINISHED};")
+    except BaseException as error:
+        whose = [""]
+        with suppress(TargetFailed, Refused, Stopped):  # a server that went away: the first error says so
+            if (whose := server.ask(is_mine)) == ["1"]:
+                server.ask(drop)
+        if whose == ["0"] and isinstance(error, TargetFailed):  # the account that loads has gone with it
+            raise TargetFailed(overtaken) from None
+        raise
+    finally:
+        server.drop_loader(token)
+    return loaded
 
-    def ask(self, sql: str) -> list[str]:
-        """What it answers. Raises: TargetFailed, Stopped."""
-        return self._run(given=sql.encode())
 
-    def load(self, database: str, files: Path) -> None:
-        with loading.opened(files, DATABASE) as dump:
-            self._run("--", database, reads=dump)
-
-    def _run(self, *arguments: str, **given: Any) -> list[str]:
-        facts = list[str]()
-        with option_file(self.source) as (option, descriptor):
-            argv = (self.program, option, *CLIENT, *arguments)
-            ended = ran(self.store, argv, NO_HOME, facts.append, inherited=(descriptor,), **given)
-        if ended.exit_code:
-            raise TargetFailed(f"{self.source.name}: {message_of(ended) or f'code {ended.exit_code}'}")
-        return [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
+def _properties(files: Path, report: Report) -> str:
+    """Those of the database, as SQL, from checked parts."""
+    try:
+        with loading.opened(files, PROPERTIES) as found:
+            given = json.loads(os.read(found, LONGEST_PROPERTIES))
+        character_set, collation, comment = (str(given.get(each, "")) for each in ("charset", "collation", "comment"))
+    except (OSError, ValueError, AttributeError):
+        character_set = collation = comment = ""
+    if not re.fullmatch(r"\w+", character_set) or not re.fullmatch(r"\w+", collation):
+        report.not_set.append(WITHOUT_PROPERTIES)
+        return ""
+    sql = f" CHARACTER SET {character_set} COLLATE {collation}"
+    return f"{sql} COMMENT {quoted(comment)}" if comment and "\\" not in comment else sql
 
 
-def _text(value: str) -> str:
-    return f"CONVERT(0x{value.encode().hex()} USING utf8mb4)"
-
-
-def _name(value: str) -> str:
-    return f"`{value.replace('`', '``')}`"
+def _note(report: Report, loaded: Loaded, cache: Path, name: str) -> None:
+    """What is not as in the dump."""
+    report.what = "object"
+    report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
+    report.failed_files = len(loaded.failures) + len(loaded.lacking)
+    if loaded.failures:
+        file = leftover.write(cache.parent, name, loaded.failures, f"What is not in the database of {name}, and why")
+        report.elsewhere = (
+            f"All else is there. {file} on the worker's host has the statements that failed, with their errors: make "
+            "what they lack, and run them in that database with `mariadb --force`, twice if views stand on views"
+        )
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
@@ -149,8 +183,8 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
         contents = read(content, store.go_on)
     server.versioned = contents.versioned
-    with server.running(server.made(), signal.SIGTERM), loading.opened(files, DATABASE) as dump:
-        return server.count(server.load(dump), contents.rows)
+    with server.running(server.made(), signal.SIGTERM):
+        return server.count(server.load(files), contents.rows)
 
 
 class _Scratch(Server):
@@ -179,10 +213,19 @@ class _Scratch(Server):
             f"--init-file={first}", f"--plugin-dir={nothing}", f"--secure-file-priv={nothing}", f"--tmpdir={self.data}",
         )  # fmt: skip
 
-    def load(self, dump: int) -> Database:
-        errors = list[str]()
-        ended = self._client(lambda line: errors.append(line) if line.startswith("ERROR ") else None, reads=dump)
-        return self.judge(ended, errors, lambda error: number_of(error) in NOT_HERE)
+    def load(self, files: Path) -> Database:
+        """Errors that a scratch server makes of a sound dump, too, are notes."""
+        errors, done = list[LoadError](), Database()
+        with loading.opened(files, DATABASE) as dump, moved(dump) as moving:
+            ended = self._client(taker(errors), reads=moving)
+        failed = failures_of(files, errors, self.store.go_on)
+        for error, statement in failed.values():
+            is_note = error.number in NOT_HERE or (statement.definition and error.number in OF_OTHERS)
+            (done.notes if is_note else done.wrong).append(str(not_loaded([(error, statement)])[0]))
+        if ended.exit_code and not errors:
+            done.wrong.append(f"the dump was loaded with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}")
+        done.notes = done.notes[:KEPT]
+        return done
 
     def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
         return self._client(on_line, given="\n".join(statements).encode(errors="surrogateescape"))

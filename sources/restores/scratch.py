@@ -136,16 +136,6 @@ class Server:
             return f"/proc/self/fd/{self.inherited[0]}"
         return str(self.data)
 
-    def judge(self, ended: Ended, errors: list[str], is_note: Callable[[str], bool]) -> Database:
-        """What loading a dump came to: errors that a scratch server makes of a sound dump, too, are notes."""
-        done = Database()
-        for each in errors:
-            (done.notes if is_note(each) else done.wrong).append(each)
-        if ended.exit_code and not errors:
-            done.wrong.append(f"the dump was loaded with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}")
-        done.notes = done.notes[:KEPT]
-        return done
-
     def count(self, done: Database, expected: Mapping[str, int]) -> Database:
         """The rows of each table, compared with those that the dump holds."""
         tables = list(expected)

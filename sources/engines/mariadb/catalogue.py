@@ -26,9 +26,16 @@ SELECT CONCAT('{FACT}trigger ', HEX(TRIGGER_NAME)) FROM information_schema.TRIGG
 SELECT CONCAT('{FACT}', REPLACE(LOWER(ROUTINE_TYPE), ' ', '-'), ' ', HEX(ROUTINE_NAME))
   FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE();
 SELECT CONCAT('{FACT}event ', HEX(EVENT_NAME)) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE();
+SELECT CONCAT('{FACT}charset ', HEX(DEFAULT_CHARACTER_SET_NAME)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE();
+SELECT CONCAT('{FACT}collation ', HEX(DEFAULT_COLLATION_NAME)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE();
+/*M!100500 SELECT CONCAT('{FACT}comment ', HEX(SCHEMA_COMMENT)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE() */;
 SHOW GRANTS;
 """
 """Names are in hexadecimal digits: as text a client would escape some."""
+PROPERTIES = ("charset", "collation", "comment")
 TRANSACTIONAL = ("InnoDB", "ROCKSDB")
 VERSIONED = "system-versioned"
 IN_DUMP = {
@@ -62,6 +69,7 @@ class Catalogue:
 
     database: str
     objects: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    properties: dict[str, str] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
     grants: list[str] = field(default_factory=list)
     account: str = ""
@@ -84,6 +92,9 @@ class Catalogue:
             if kind == "account":
                 user, _, host = found.decode(errors="replace").rpartition("@")
                 self.account = f"'{user}'@'{host}'"
+                return
+            if kind in PROPERTIES:
+                self.properties[kind] = found.decode(errors="replace")
                 return
             self.objects[kind].add(found)
             if kind in ("base-table", VERSIONED) and engine not in TRANSACTIONAL:

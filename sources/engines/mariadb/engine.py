@@ -2,6 +2,7 @@
 
     database.sql    tables with their rows, views, triggers, routines and events, of one moment (InnoDB); read back as a
                     stream: a dump that was cut off lacks its last line
+    database.json   character set, collation and comment of the database, which its dump lacks
     globals.sql     users with the hashes of their passwords, roles and grants (`mariadb-dump --system=users`)
 
 Both go into a server by `mariadb --binary-mode NAME < database.sql`, the accounts first.
@@ -11,6 +12,7 @@ be read by other accounts, and so can, on some systems, an environment. No other
 worker's account adds a plugin, a host or a password. What only some of the programs know is `loose-`.
 """
 
+import json
 import re
 import ssl
 import tempfile
@@ -29,7 +31,7 @@ from sources.engines.mariadb.reading import Contents, read
 from sources.processes.programs import find_mariadb_program
 from sources.processes.runner import Ended, StopSignal
 
-DATABASE, GLOBALS = "database.sql", "globals.sql"
+DATABASE, GLOBALS, PROPERTIES = "database.sql", "globals.sql", "database.json"
 PORT = 3306
 LONGEST_ROW = "--max-allowed-packet=1G"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\b": r"\b"})
@@ -39,6 +41,7 @@ FORCE = "--force"
 """Go on after an error of one object, such as a view over a table that is gone."""
 DUMPED = (
     "--single-transaction", "--quick", "--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces",
+    "--skip-add-locks",
     "--default-character-set=utf8mb4", LONGEST_ROW,
 )  # fmt: skip
 """Of mariadb-dump: one moment of all tables that know transactions, and all that belongs to a database."""
@@ -122,6 +125,7 @@ class MariadbDumpEngine(DumpEngine):
             dump.tables, dump.rows = len(contents.rows), sum(contents.rows.values())
             warnings += _compare(catalogue, contents, said)
             warnings += _dump_globals(dump, start)
+            dump.new_file(PROPERTIES).write_text(json.dumps(catalogue.properties))
             judge_dump(version := dump.start((program, "--version")), task)
         return version.last_lines[-1], warnings
 

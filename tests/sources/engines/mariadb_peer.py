@@ -45,9 +45,9 @@ class MariadbServer:
     address: str
     port: int
 
-    def sql(self, text: str, database: str = "") -> str:
+    def sql(self, text: str, database: str = "", *options: str) -> str:
         argv = (find_mariadb_program("mariadb"), "--no-defaults", f"--socket={self.socket}", "--user=root", "--batch")
-        argv += ("--skip-column-names", "--default-character-set=utf8mb4", "--binary-mode", database)
+        argv += ("--skip-column-names", "--default-character-set=utf8mb4", "--binary-mode", *options, database)
         done = subprocess.run(argv, input=text.encode(), capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode(errors="surrogateescape")
@@ -102,7 +102,7 @@ def mariadb_server(keys: Path) -> Iterator[MariadbServer]:
         try:
             eventually(lambda: listens(place))
             server = MariadbServer(process, place, pem, address, port)
-            server.sql(f"{SHOP} CREATE USER {ACCOUNT}; GRANT ALL ON *.* TO 'backup'@'%';")
+            server.sql(f"{SHOP} CREATE USER {ACCOUNT}; GRANT ALL ON *.* TO 'backup'@'%' WITH GRANT OPTION;")
             yield server
         finally:
             process.kill()

@@ -101,12 +101,12 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert (result.tables, result.rows) == (len(ROWS), sum(ROWS.values()))
     assert [each.partition(": ")[2][:12] for each in result.warnings] == ["old (MyISAM)", "the server l"]
     files = copy / "points" / POINT
-    assert sorted(os.listdir(files)) == ["database.sql", "globals.sql"]
+    assert sorted(os.listdir(files)) == ["database.json", "database.sql", "globals.sql"]
     assert "CREATE USER `backup`@`%` IDENTIFIED BY PASSWORD" in (files / "globals.sql").read_text()
     header = manifests.read_header(copy / f"manifests/{POINT}.jsonl.gz")
     assert (header.engine, "MariaDB" in header.engine_version) == ("mariadb_dump", True)
     remote = dump(source, tmp_path / "remote/copy", location=Location(str(tmp_path / "remote"), "remote"))
-    assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 2), remote.error
+    assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 3), remote.error
     store = Store(of_directory(copy.parent), threading.Event())
     where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
     drilled = drilling.drill(store, "copy", where, source_kind="mariadb")
@@ -117,8 +117,10 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
         wish = Wish("copy", POINT, Path(name))
         return mariadb.create(wish, store, source, tmp_path / "trees", lambda step: None)
 
-    restore("shop2")
+    back = restore("shop2")
+    assert (back.failed, back.not_set) == ([], [mariadb.NO_RIGHTS])
     assert contents(server, "shop2") == contents(server, "shop")
+    assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
     with pytest.raises(Refused, match="there is a database 'shop2'"):
         restore("shop2")
     server.sql(f"CREATE TABLE {mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
@@ -126,26 +128,28 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert contents(server, "shop2") == contents(server, "shop"), "what an interrupted one left is made anew"
     load = mariadb.AtSource.load
 
-    def overtaken(self: Any, *given: Any) -> None:
+    def overtaken(self: Any, *given: Any, **how: Any) -> Any:
         monkeypatch.undo()
         restore("shop3")
-        load(self, *given)
+        return load(self, *given, **how)
 
     monkeypatch.setattr(mariadb.AtSource, "load", overtaken)
     with pytest.raises(StorageFailed, match="another restore made the database 'shop3'"):
         restore("shop3")
     assert contents(server, "shop3") == contents(server, "shop")
 
-    def fails_and_then_is_away(self: Any, database: str, files: Path) -> None:
-        (files / mariadb.DATABASE).write_text("SELECT nonsense;")
+    def is_away_after_it(self: Any, *given: Any, **how: Any) -> Any:
         try:
-            load(self, database, files)
+            return load(self, *given, **how)
         finally:
             self.source = dataclasses.replace(source, port=free_port(source.address))
 
-    monkeypatch.setattr(mariadb.AtSource, "load", fails_and_then_is_away)
-    with pytest.raises(StorageFailed, match="Unknown column 'nonsense'"):
+    monkeypatch.setattr(mariadb.AtSource, "load", is_away_after_it)
+    with pytest.raises(StorageFailed, match="Can't connect"):
         restore("shop4")
+    monkeypatch.undo()
+    assert restore("shop4").failed == [], "what that one left goes first, with its account"
+    assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
 
 
 @needs_mariadb_client
@@ -192,7 +196,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     assert "procedures and functions that the account may not see are not kept" in plain.warnings[0]
     assert "users, roles and grants of the server were not kept" in plain.warnings[2]
     assert "SELECT command denied" in plain.warnings[2]
-    assert os.listdir(copy / "points" / POINT) == ["database.sql"]
+    assert sorted(os.listdir(copy / "points" / POINT)) == ["database.json", "database.sql"]
 
 
 LAME = """
