@@ -10,6 +10,7 @@ from declarations.service import Service
 from delivery import addresses, declarations, signing
 from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
+from jobs.formatting import several
 from jobs.models import BacklogRecord
 
 MOST_COUNTED = 1000
@@ -61,6 +62,13 @@ class Endpoints(Service[Endpoint]):
         row.sealed_authorization = seal(text)
         return ""
 
+    def uses(self, row: Endpoint) -> list[str]:
+        """Also the events that are still to be delivered there: the schedule may name another endpoint by now."""
+        left = undelivered(row)
+        number = f"more than {MOST_COUNTED - 1:,} events" if left >= MOST_COUNTED else several(left, "event")
+        waiting = f"{row.name}: {number} still to be delivered there would fail; let them end, or cancel them"
+        return [*super().uses(row), *([waiting] if left else [])]
+
     def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
         """A new one signs nothing until it has a secret, which is shown once: who makes it has to rotate it."""
         super().write(row, changed)
@@ -95,7 +103,7 @@ def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
 
 
 def undelivered(endpoint: Endpoint) -> int:
-    """How many events are still to be delivered there, up to MOST_COUNTED. Without the endpoint they will fail."""
+    """How many events are still to be delivered there, up to MOST_COUNTED. Without the endpoint they would fail."""
     waiting = BacklogRecord.objects.unfinished().filter(kind=endpoint.kind, payload__endpoint=endpoint.pk)
     return waiting.order_by().values("pk")[:MOST_COUNTED].count()
 

@@ -8,7 +8,7 @@ import pytest
 from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
 from tests.api.asking import Program, fields_of, made, problem_of
-from tests.factories import everything_stored
+from tests.factories import everything_stored, make_record
 
 pytestmark = pytest.mark.django_db
 
@@ -116,3 +116,10 @@ class TestEditing:
         program.post(f"{path}/rotate", {})
         assert program.delete(path).status_code == 204
         assert not SigningSecret.objects.exists()
+
+    def test_it_stays_while_events_wait_for_it(self, program: Program, path: str) -> None:
+        for _ in range(58):
+            make_record(kind="http_callback", payload={"endpoint": Endpoint.objects.get().pk})
+        answer = program.delete(path)
+        assert "58 events still to be delivered there would fail" in str(problem_of(answer, 409))
+        assert Endpoint.objects.exists()

@@ -60,6 +60,14 @@ def a_schedule() -> Schedule:
     return schedule
 
 
+def an_endpoint_of_events() -> Endpoint:
+    """Its schedule names another one by now."""
+    endpoint = make_endpoint()
+    for _ in range(2):
+        make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
+    return endpoint
+
+
 def address_of(row: Any) -> str:
     return f"/admin/{row._meta.app_label}/{row._meta.model_name}/"
 
@@ -74,6 +82,7 @@ def chosen(*rows: Any) -> dict[str, Any]:
         (a_throttle_that_schedules_name, ["used by the schedules &lt;b&gt;0, ", "and 2 more: give them another thr"]),
         (a_throttle_of_records, ["of the records that name it 2 are ready. Let them end or cancel them first."]),
         (an_endpoint, ["hooks is used by the schedule nightly: give it another endpoint first"]),
+        (an_endpoint_of_events, ["hooks: 2 events still to be delivered there would fail; let them end, or cancel"]),
         (a_retry_policy, ["nightly &lt;b&gt;", "1 record on the backlog; let them end, or cancel them",
                           "2 records that ended under it; each is deleted 90 d after its end"]),
         (a_schedule, ["1 of its events is unfinished"]),

@@ -5,12 +5,12 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from delivery.endpoints import SignedEndpoints, endpoint_facts, secret_facts, undelivered
+from delivery.endpoints import SignedEndpoints, endpoint_facts, secret_facts
 from delivery.models import Endpoint
 from delivery.signing import KEEP_FOR, rotate
 from jobs.conf import PROGRAM
 from jobs.durations import duration, span
-from jobs.formatting import moment, several
+from jobs.formatting import moment
 from operations.endpoint_tests import describe, send_test, wait_for_test
 from operations.management.declared import DeclaredCommand
 from operations.terminal import columns, one_line
@@ -91,10 +91,6 @@ class Command(DeclaredCommand):
             self.answer(facts | {"code": tested.code, "seconds": tested.seconds, "why": tested.why}, describe(tested))
         if not tested.delivered:
             raise CommandError(f"{describe(tested)} (`{PROGRAM} backlog show {tested.record_id}`)", returncode=1)
-
-    def lost(self, row: Endpoint) -> str:
-        left = undelivered(row)
-        return f" {several(left, 'event')} still to be delivered there will fail." if left else ""
 
 
 def _authorization(options: dict[str, Any]) -> str | None:
