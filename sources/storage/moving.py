@@ -8,12 +8,14 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sources.processes import orders
 from sources.processes.rows import number, row_of
 from sources.storage import room
+from sources.storage.beneath import Beneath, LinkOnTheWay
+from sources.storage.files import relative
 from sources.storage.rclone import STATS, StorageFailed, TargetFailed
 
 WINDOW_SECONDS = 300.0
@@ -116,3 +118,23 @@ def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path 
         return real, None
     there = Path(target)
     return real, next(each for each in (there, *there.parents) if each.exists())
+
+
+def files_of(place: Path, paths: Collection[str]) -> list[str]:
+    """Those that are files in a folder of a repository here, or are not there. rclone would wait for a pipe until it is
+    ended, and go through a link to a folder."""
+
+    def may_be_one(path: str) -> bool:
+        try:
+            return stat.S_ISREG(folder.stat(relative(path)).st_mode)
+        except NotADirectoryError:
+            return False
+        except OSError:
+            return True  # rclone will say what is wrong
+
+    try:
+        folder = Beneath.opened(Path(os.path.realpath(place)))
+    except (OSError, LinkOnTheWay):
+        return list(paths)
+    with folder:
+        return [each for each in paths if may_be_one(each)]

@@ -17,7 +17,7 @@ from sources.storage.files import rows_below
 from sources.storage.flushing import flush, remove_left_behind
 from sources.storage.known import Known
 from sources.storage.manifests import Header, read_header
-from sources.storage.moving import Moved, fetch_here, stay_within
+from sources.storage.moving import Moved, fetch_here, files_of, stay_within
 from sources.storage.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
 
 if TYPE_CHECKING:
@@ -251,6 +251,7 @@ class Store(Rclone):
         watched: dict[str, Any] = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
         if (here := self._here(path)) is not None:
             watched["confined"] = stay_within(Path(self.location.root), here, target)
+            paths = files_of(here, paths)
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:

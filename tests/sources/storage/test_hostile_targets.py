@@ -177,3 +177,23 @@ def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
                     os._exit(1)
             assert os.waitpid(child, 0)[1] == 0
     assert picture(victim) == before
+
+
+def test_pipes_and_devices_in_a_target_or_a_repository_are_neither_read_nor_waited_for(
+    built: Built, victim: Path, home: Path
+) -> None:
+    """A pipe has no end, and a link may lead to /dev/zero."""
+    point, target = built.back_up(), home / "to"
+    (target / "a/b/c0").mkdir(parents=True)
+    os.mkfifo(target / "a/b/c0/0")
+    (target / "a/b/c0/4").symlink_to("/dev/zero")
+    os.mkfifo(target / "a/link")
+    current = built.folder / "repository" / ASSIGNMENT / "current/a/b"
+    for name in ("c0/8", "c1/1"):
+        (current / name).unlink()
+    os.mkfifo(current / "c0/8")
+    (current / "c1/1").symlink_to("/dev/zero")
+    report = restore(built, point, target, overwrite=True)
+    assert sorted(each.partition(":")[0] for each in report.failed) == ["a/b/c0/8", "a/b/c1/1"]
+    assert ((target / "a/b/c0/0").read_text(), (target / "a/b/c0/4").read_text()) == ("", "x" * 4)
+    assert (target / "a/link").is_symlink()
