@@ -11,11 +11,12 @@ class AlertingConfig(AppConfig):
         from declarations import fleet_sections, uses
         from delivery.references import Referring, referring
         from jobs.handlers import later, registry
-        from operations.backlog import IN_NEED
+        from operations.backlog import HINTS, IN_NEED
 
         fleet_sections["alert_routes"] = "alerting.declarations.Routes"
         referring.append(Referring(AlertRoute, "url"))
         uses.append(later("alerting.declarations:use_of"))
         registry.add_periodic(later("alerting.rounds:in_background"))
         IN_NEED.extend((later("alerting.raising:in_need"), later("alerting.sending:in_need")))
+        HINTS.append(later("alerting.untold:hints"))
         registry.prunes.append(later("alerting.raising:prune"))

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
+from alerting.models import AlertRoute
 from jobs.conf import PROGRAM
 from jobs.models import Worker
 from sources.models import Assignment, Backup, Policy, Repository, Restore, RestoreOutcome, Source
@@ -33,12 +34,13 @@ def of(request: HttpRequest) -> dict[str, Any]:
 
 
 def steps(request: HttpRequest) -> list[Step]:
-    """All six, in their order."""
+    """All seven, in their order."""
     restored = Restore.objects.filter(outcome=RestoreOutcome.SUCCEEDED)
     rows: dict[str, QuerySet[Any]] = {
         "repository": Repository.objects.all(), "policy": Policy.objects.all(), "source": Source.objects.all(),
         "assignment": Assignment.objects.all(), "worker": Worker.objects.all(), "backup": Backup.objects.all(),
-        "restore": restored, "drill": Assignment.objects.filter(proved_at__isnull=False),
+        "route": AlertRoute.objects.filter(enabled=True), "restore": restored,
+        "drill": Assignment.objects.filter(proved_at__isnull=False),
     }  # fmt: skip
     done = {name: each.exists() for name, each in rows.items()}
     to_sources = reverse("admin:sources_source_changelist")
@@ -53,6 +55,10 @@ def steps(request: HttpRequest) -> list[Step]:
         Step(
             "A worker", f"start it on the host that makes the backups: `{PROGRAM} worker`", done["worker"],
             "How", reverse("docs"),
+        ),
+        Step(
+            "An alert route", "by which people hear of what goes wrong, without looking here", done["route"],
+            "Add a route", _add(request, AlertRoute),
         ),
         Step(
             "The first backup", "it begins by itself while the window of the policy is open", done["backup"],

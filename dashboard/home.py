@@ -19,6 +19,8 @@ from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
+from alerting.models import AlertRoute
+from alerting.untold import UNTOLD, is_untold
 from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
 from jobs import backlog
@@ -127,6 +129,7 @@ def facts(request: HttpRequest) -> dict[str, Any]:
         "may_release": may_operate(request),
         "workers": workers,
         "notices": needs.notices(request, workers, now),
+        "untold": UNTOLD if may_look_at(request, AlertRoute) and is_untold() else "",
         "days": last_days,
         "repositories": days.repositories(last_days or [], now.astimezone(UTC).date())
         if may_look_at(request, Repository)

@@ -5,14 +5,18 @@ import re
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
 from django.urls import reverse
 
 from alerting import sending, urls
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
+from alerting.untold import ADD_ONE
 from declarations import InUse
 from delivery.models import StoredSecret
 from delivery.stored_secrets import read, store
+from jobs.clock import database_clock
+from operations.backlog import HINTS
 from sources.edits import Policies
 from sources.fleet import FleetError, export_fleet
 from sources.fleet_import import import_fleet
@@ -21,7 +25,8 @@ from tests.api.asking import Program, fields_of
 from tests.commands import command
 from tests.delivery.receiver import receiving
 from tests.factories import everything_stored
-from tests.sources.factories import make_policy
+from tests.operations.doctor.examining import OK, finding
+from tests.sources.factories import make_assignment, make_policy
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
@@ -223,3 +228,20 @@ def test_a_route_does_not_come_to_get_everything_when_its_last_policy_is_deleted
     with pytest.raises(InUse, match=r"alerts of this policy only \(laptops only\): name another"):
         Policies().remove(policies[1:])
     assert route.policies.get() == policies[1]
+
+
+def test_without_a_route_each_place_that_is_looked_at_says_so(admin_client: Client) -> None:
+    run_status, _ = command("status")
+    told = "No alert route is enabled: what goes wrong is shown here, and sent to no person"
+    assert finding("alert_routes").severity is OK, "there is nothing to watch over"
+    make_assignment()
+    assert finding("alert_routes").what == told
+    page = admin_client.get("/admin/", follow=True).content.decode()
+    assert told in page
+    assert "An alert route" in page, "of the first steps"
+    with pytest.raises(SystemExit):  # its first backup is missing
+        run_status()
+    assert [text for ask in HINTS for text in ask(database_clock())] == [f"{told}. {ADD_ONE}."]
+    make_route()
+    assert finding("alert_routes").severity is OK
+    assert told not in admin_client.get("/admin/", follow=True).content.decode()

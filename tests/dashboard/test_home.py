@@ -247,7 +247,7 @@ def test_costs_as_many_statements_however_many_sources_there_are(admin_client, p
 
 def test_an_empty_installation_is_led_step_by_step(admin_client):
     page = text_of(admin_client)
-    assert page.count("to do </span>") == 6
+    assert page.count("to do </span>") == 7
     assert "/admin/sources/repository/add/" in page
     assert "is-well" not in page
     Repository.objects.create(name="office", location="/srv/backups")

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from alerting import raising
+from alerting.models import AlertRoute
 from jobs import conf
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
@@ -39,6 +40,11 @@ def ends_with_1(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.mark.django_db
 class TestCommands:
+    @pytest.fixture(autouse=True)
+    def heard_of(self, db: None) -> None:
+        """People hear of what goes wrong: else `status` names that, too."""
+        AlertRoute.objects.create(name="ops", url="env:OPS")
+
     def test_status_names_who_needs_a_person_and_why(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert "there are no sources. Add a repository" in ends_with_1(capsys)
         found = finding("protection")

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
+from operations.backlog import HINTS
 from operations.backlog.attention import attention
 from operations.backlog.summary import summary as backlog_summary
 from operations.management.base import VerbCommand
@@ -34,6 +35,7 @@ class Command(VerbCommand):
         found, of_sources = summary(now), in_need(now)
         around = replace(backlog_summary(now), dead_letters=0)
         lines = [line for line in attention(around) if line not in of_sources]
+        hints = [line for ask in HINTS for line in ask(now)]
         wanted = with_status(Source.objects.all(), now).filter(status__in=NEEDS_A_PERSON)
         worst = list(wanted.order_by("status_rank", "name")[: None if self.json else SHOWN])
         reasons = reasons_of(worst, now)
@@ -42,13 +44,13 @@ class Command(VerbCommand):
             facts = {
                 "sentence": found.sentence, "is_well": found.is_well and not lines, "total": found.total,
                 "protected": found.protected, "in_need": found.in_need, "dead_letters": found.dead_letters,
-                "held": around.held, "attention": lines, "by_status": found.by_status,
+                "held": around.held, "attention": lines, "hints": hints, "by_status": found.by_status,
                 "sources": [dict(zip(("name", "status", "reason"), row, strict=True)) for row in rows],
             }  # fmt: skip
             self.answer(facts)
         else:
             sentence = f"{found.sentence}." if found.total else f"{found.sentence}. {FIRST_STEPS}."
-            self._print(rows, [*lines, sentence], found)
+            self._print(rows, [*lines, sentence, *hints], found)
         if lines or not found.is_well:
             sys.exit(1)
 
