@@ -69,9 +69,10 @@ class RestoreForm(forms.Form):
         self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
         if is_database:
             self.fields["target"].label = "Folder, or name of the new database"
-            self.fields[
-                "target"
-            ].help_text = "On the worker's host an absolute path. A new database is never one there is."
+            text = "On the worker's host an absolute path. A new database is never one there is."
+            if user := source.options.get("user"):
+                text += f" Functions that the dump holds run there with the rights of {user}."
+            self.fields["target"].help_text = text
 
 
 @dataclass

@@ -40,6 +40,11 @@ FIRST_WITH_FORCE = 130000
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATEs of a server that is away, full or busy."""
 
+RIGHTS = """
+SELECT quote_ident(current_user), rolsuper OR rolcreatedb, pg_is_in_recovery()
+  FROM pg_roles WHERE rolname = current_user
+"""
+
 
 def create(
     wish: Wish,
@@ -61,6 +66,7 @@ def create(
         with _connected(source) as server:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
+            _check_rights(server, source)
             if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:
                 raise TargetFailed(f"another restore makes the database {name!r} at {source.name}")
             with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
@@ -79,6 +85,15 @@ def create(
     more = f", with the roles that were missing: {', '.join(made)}" if made else ""
     _note(report, loaded, cache, f"{wish.point}-{name}")
     return replace(report, target=f"{source.name}: database {name}{more}")
+
+
+def _check_rights(server: Any, source: SourceSpec) -> None:
+    """Asked before a dump is fetched, which may take hours. Raises: Refused."""
+    who, may, is_standby = server.execute(RIGHTS).fetchone()
+    if is_standby:
+        raise Refused(f"{source.name} is a standby, which takes no new database: restore to its primary server")
+    if not may:
+        raise Refused(f"{source.name}: the role {who} may not create a database there: ALTER ROLE {who} CREATEDB")
 
 
 def _note(report: Report, loaded: Loaded, cache: Path, name: str) -> None:
