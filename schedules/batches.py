@@ -6,7 +6,7 @@ first: the witness. So a batch of a hundred thousand costs one look at a primary
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -147,3 +147,23 @@ def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> deci
     """A line of the log about one trigger."""
     text = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
     return decisions.Line(what, text, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})
+
+
+def lines_of_skipped(skipped: Iterable[tuple[Schedule, datetime, str]]) -> list[decisions.Line]:
+    """Of triggers that emit nothing, each with the reason: one line a schedule and reason, however many they are."""
+    alike: dict[tuple[int, str], list[datetime]] = defaultdict(list)
+    schedules = {}
+    for schedule, trigger_at, reason in skipped:
+        schedules[schedule.pk] = schedule
+        alike[schedule.pk, reason].append(trigger_at)
+    return [_line_of_skipped(schedules[pk], sorted(instants), reason) for (pk, reason), instants in alike.items()]
+
+
+def _line_of_skipped(schedule: Schedule, instants: list[datetime], reason: str) -> decisions.Line:
+    first, last = instants[0], instants[-1]
+    if len(instants) == 1:
+        return line(schedule, "skipped", first, f"emitted nothing: {reason}")
+    between = " to ".join(f"{instant:%Y-%m-%d %H:%M:%S}" for instant in (first, last))
+    text = f"{schedule}, {len(instants):,} triggers from {between} UTC: emitted nothing: {reason}"
+    facts = {"first": first.isoformat(), "last": last.isoformat(), "triggers": len(instants)}
+    return decisions.Line("skipped", text, schedule.kind, subject_of(schedule), facts)

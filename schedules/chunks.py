@@ -151,14 +151,14 @@ def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: dat
         return
     reasons = [reason[:200] for reason in skipped.values()]
     execute(SKIP, {"id": [trigger.id for trigger in skipped], "reason": reasons, "now": now})
-    lines = [
-        _line(trigger, schedules[trigger.schedule_id], reason) for trigger, reason in zip(skipped, reasons, strict=True)
+    found = [
+        (trigger, schedules[trigger.schedule_id], reason) for trigger, reason in zip(skipped, reasons, strict=True)
     ]
-    decisions.doing_all(lines, now)
+    cut = [_line_of_cut(*each) for each in found if each[0].events]
+    unbegun = [(schedule, trigger.trigger_at, reason) for trigger, schedule, reason in found if not trigger.events]
+    decisions.doing_all([*cut, *batches.lines_of_skipped(unbegun)], now)
 
 
-def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
-    if trigger.events:
-        text = f"ended after {several(trigger.events, 'event')}: {reason}"
-        return batches.line(schedule, "cut short", trigger.trigger_at, text)
-    return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")
+def _line_of_cut(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
+    text = f"ended after {several(trigger.events, 'event')}: {reason}"
+    return batches.line(schedule, "cut short", trigger.trigger_at, text)

@@ -54,9 +54,14 @@ FIELDS = {
 LONGEST_ABBREVIATION = 4
 
 
+OF_NO_PLACE = {"localtime", "Factory", "posixrules", "leapseconds"}
+"""Files that lie beside the zones: the first is that of the host, so other hosts would keep another time."""
+
+
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    there = available_timezones() - OF_NO_PLACE
+    return frozenset(name for name in there if not name.startswith(("posix/", "right/")))
 
 
 @cache

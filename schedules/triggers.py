@@ -144,11 +144,8 @@ def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
 
 def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
     passed = [_skipped(schedule, each.skipped) for schedule, each in found if each.skipped]
-    return passed + [
-        batches.line(intent.schedule, "skipped", intent.trigger_at, f"emitted nothing: {intent.skipped_for}")
-        for intent in intents
-        if intent.skipped_for
-    ]
+    skipped = [(intent.schedule, intent.trigger_at, intent.skipped_for) for intent in intents if intent.skipped_for]
+    return passed + batches.lines_of_skipped(skipped)
 
 
 def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:

@@ -140,14 +140,16 @@ class TestAZoneThatIsMisspelt:
         [
             ("Europe/Berlinn", "Europe/Berlin"), ("europe/berlin", "Europe/Berlin"), ("Berlin", "Europe/Berlin"),
             ("New York", "America/New_York"), ("utc", "UTC"), (" UTC", "UTC"), ("Asia/Calcuta", "Asia/Calcutta"),
-            ("CET+1", "CET"),
+            ("CET+1", "CET"), ("right/Europe/Berlin", "Europe/Berlin"), ("posix/Asia/Tokyo", "Asia/Tokyo"),
         ],
     )  # fmt: skip
     def test_gets_a_suggestion(self, written: str, meant: str) -> None:
         with pytest.raises(ValueError, match=f"did you mean {meant}\\?"):
             check_zone(written)
 
-    @pytest.mark.parametrize("written", ["", "CEST", "Mars/Olympus", "../etc/passwd", "x" * 10_000])
+    @pytest.mark.parametrize(
+        "written", ["", "CEST", "Mars/Olympus", "../etc/passwd", "x" * 10_000, "localtime", "Factory", "posixrules"]
+    )
     def test_gets_none_where_nothing_is_alike(self, written: str) -> None:
         with pytest.raises(ValueError, match=r"unknown time zone .*use an IANA name, as Europe/Berlin or UTC"):
             check_zone(written)

@@ -128,3 +128,17 @@ class TestQueue:
         batches.keep(NOON + SECOND)
         BacklogRecord.objects.filter(payload__number=1).update(status=Status.READY, finished_at=None)
         assert emitter.emit_triggers(NOON + HOUR) == 2
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_however_many_triggers_of_a_schedule_emit_nothing_a_tick_writes_one_line_of_them(overlap: str):
+    make_schedule(
+        cron="* * * * *", provider="", event_count=1, overlap=overlap, catch_up_for=3 * 86_400, next_trigger_at=NOON
+    )
+    emitter.emit_triggers(NOON)
+    for seconds in range(4):
+        Decision.objects.filter(what="skipped").delete()
+        emitter.emit_triggers(NOON + timedelta(days=2, seconds=seconds))
+        lines = list(Decision.objects.filter(what="skipped").values_list("text", "facts__triggers"))
+        assert len(lines) == (0 if overlap == "queue" and not seconds else 1), lines
+        assert all(", 100 triggers from 2026-03-0" in text and triggers == 100 for text, triggers in lines)
