@@ -76,6 +76,7 @@ def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str,
         return Unavailable(reason, policy.recheck_after)
     with transaction.atomic():
         execute(ONE_AT_A_TIME, {})
+        now = database_clock()  # behind the lock: a packet that was sent in the meantime lies in the past
         if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
             reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
             return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
