@@ -154,7 +154,9 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
     assert list((tmp_path / "repository/restic/locks").iterdir()) == []
     with frozen_prune(location, tmp_path / "repository/restic/locks"):
         assert back_up(task).verdict is Verdict.BUSY
-        found = apart.answer({"do": "points", "location": location.as_json(), "folder": FOLDER, "made": True})
+        found = apart.answer(
+            {"do": "points", "location": location.as_json(), "folder": FOLDER, "made": True, "known": None}
+        )
         assert "another restic works in" in found["failed"]
         (tmp_path / "key").write_text(KEY)
         said = recover(tmp_path / "repository", "--key-file", tmp_path / "key", "--list", code=1)
