@@ -120,6 +120,9 @@ def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
 def preview(request: HttpRequest, name: str, query: Query[PolicyPreviewQuery]) -> dict[str, Any]:
     """From now on, or from the instant `from`. `name`: the name of the policy; or its id, when none has that name."""
     policy = _named(name)
+    if query.count > previews.TO_LOOK_AT and not request.user.has_perm("sources.change_policy"):
+        errors = [("count", f"is more than {previews.TO_LOOK_AT}, and this account may not change policies")]
+        raise not_valid(errors, f"ask for {previews.TO_LOOK_AT} at most")
     try:
         periods = previews.preview(policy, query.count, query.start)
         return previews.as_json(policy, periods)

@@ -1,5 +1,6 @@
 """The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
 
+import time
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -14,23 +15,36 @@ from sources.domain.not_kept import not_kept
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Policy
 
-LARGEST_COUNT = 1000
+LARGEST_COUNT, TO_LOOK_AT = 1000, 100
+"""Periods, and those that an account gets over the API that may not change policies."""
+LONGEST_SECONDS = 3.0
+"""For a page or an answer: a thread of the website is busy for so long."""
 SHOWN_HOLIDAYS = 10
 HEADERS = ("period begins", "UTC", "lasts", "open from – to", "the same in UTC", "open for")
 
 
 def preview(
-    policy: Policy, count: int = 10, start: datetime | None = None, now: datetime | None = None
+    policy: Policy,
+    count: int = 10,
+    start: datetime | None = None,
+    now: datetime | None = None,
+    seconds: float = LONGEST_SECONDS,
 ) -> list[PreviewedPeriod]:
     """The first `count` periods that begin at or after `start` (aware; left out: `now`).
 
     The policy need not have been saved, so a form can show what it would do.
-    Raises: ValueError for a count that is not 1 to 1000, or when cron, zone or window cannot be read.
+    Raises: ValueError for a count that is not 1 to 1000, when cron, zone or window cannot be read, or when it takes
+    more than so many `seconds`.
     """
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
-    schedule = policy.schedule
-    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count)
+    schedule, until = policy.schedule, time.monotonic() + seconds
+
+    def go_on() -> None:
+        if time.monotonic() > until:
+            raise ValueError(f"{count} periods of it take more than {seconds:g} s to find: ask for fewer")
+
+    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count, go_on)
 
 
 def holidays_of(policy: Policy, periods: list[PreviewedPeriod]) -> list[tuple[date, str]]:

@@ -1,6 +1,6 @@
 """The periods of a policy with the openings of its window in them, and whether both ever meet. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
@@ -26,10 +26,16 @@ class PreviewedPeriod:
     warning: str = ""
 
 
-def coming_periods(period: Period, window: Window, start: datetime, count: int) -> list[PreviewedPeriod]:
-    """The first `count` periods that begin at or after `start` (aware)."""
-    triggers = period.after(start - timedelta(microseconds=1))
-    return [_previewed(window, *ends) for ends in pairwise(islice(triggers, count + 1))]
+def coming_periods(
+    period: Period, window: Window, start: datetime, count: int, go_on: Callable[[], object] = lambda: None
+) -> list[PreviewedPeriod]:
+    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each, and may raise:
+    some take a search over two years."""
+    triggers, found = period.after(start - timedelta(microseconds=1)), list[PreviewedPeriod]()
+    for ends in pairwise(islice(triggers, count + 1)):
+        go_on()
+        found.append(_previewed(window, *ends))
+    return found
 
 
 def check_period_meets_window(period: Period, window: Window, now: datetime) -> list[str]:

@@ -28,6 +28,10 @@ OF_SCHEDULE = columns("trigger", "UTC", "first event", "last event", "window clo
 EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
 
 
+LONGEST_LOOK_SECONDS = 600.0
+"""A person at a terminal may wait, and end it."""
+
+
 class Command(VerbCommand):
     help = (
         "Show the next periods of a policy with the openings of its window in them: local time in the policy's zone, "
@@ -55,7 +59,7 @@ class Command(VerbCommand):
         start = _instant(options["start"], schedule) if options["start"] is not None else None
         policy = Policy.objects.select_related("schedule").filter(schedule=schedule).first()
         if policy:
-            periods = preview(policy, options["count"], start)
+            periods = preview(policy, options["count"], start, seconds=LONGEST_LOOK_SECONDS)
             facts, view = as_json(policy, periods), _view(policy, periods)
         else:
             batches = coming_batches(schedule, options["count"], start)

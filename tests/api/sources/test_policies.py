@@ -1,5 +1,6 @@
 """Policies over the API, each one thing with its schedule, with what follows from an edit as in the admin."""
 
+import time
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -10,9 +11,10 @@ from django.utils import timezone
 
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from schedules.models import Schedule
+from sources import previews
 from sources.domain.retention import usual
 from sources.models import Policy, Repository
-from tests.api.asking import Program, check_filters, fields_of, made, problem_of
+from tests.api.asking import Program, check_filters, fields_of, made, make_user, problem_of
 from tests.factories import make_retry_policy, make_throttle
 from tests.sources.factories import backed_up, make_assignment, make_policy, make_source
 
@@ -150,5 +152,20 @@ def test_what_cannot_be_previewed_is_refused(admin_client: Client) -> None:
     for field, value in (("count", "0"), ("count", "9" * 5000), ("from", "10000-01-01T00:00:00Z")):
         assert list(fields_of(get(admin_client, "laptops", **{field: value}))) == [field]
     assert get(admin_client, str(policy.pk)).status_code == 200, "by its id, when none has that name"
+    program = Program(make_user("view_policy"), scopes=("read",))
+    assert list(fields_of(program.get(f"policies/{policy.pk}/preview", count=101))) == ["count"]
+    assert program.get(f"policies/{policy.pk}/preview", count=100).status_code == 200
     Policy.objects.update(window=[{"days": "never"}])
     assert "correct the policy" in problem_of(get(admin_client, "laptops"), 422)["hint"]
+
+
+@pytest.mark.slow
+def test_a_preview_that_would_take_long_is_ended(admin_client: Client) -> None:
+    """A period of four years has 1,461 openings."""
+    policy = named("laptops", cron="0 0 29 2 *", window=NIGHTS)
+    began = time.process_time()
+    answer = get(admin_client, "laptops", count=1000)
+    assert "ask for fewer" in answer.content.decode(), answer.content[:300]
+    assert time.process_time() - began < 4 * previews.LONGEST_SECONDS
+    with pytest.raises(ValueError, match="ask for fewer"):
+        previews.preview(policy, seconds=-1)
