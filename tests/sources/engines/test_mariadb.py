@@ -298,7 +298,7 @@ def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Pa
     assert found.tables == {"`t`": 2}
     messages = "\n".join([*found.notes, *found.wrong])
     for number in (1045, 1227):
-        assert f"ERROR {number} " in messages, messages
+        assert f"error {number}: " in messages, messages
 
 
 INSERTED = b"INSERT INTO `t` VALUES (1,'a;(\\'\n'),(2,_binary '\\\\');\n"

@@ -80,7 +80,7 @@ class MariadbAnimal:
         return Store(of_directory(self.folder / "repository"), threading.Event())
 
     def drill(self, scratch: Scratch) -> Drilled:
-        return drilling.drill(self.store, "copy", self.folder / "trees", scratch, source_kind="mariadb")
+        return drilling.drill(self.store, "copy", scratch, source_kind="mariadb")
 
     def restore(self, point: str, target: str, source: SourceSpec | None = None) -> Report:
         wish = Wish("copy", point, Path(target))
