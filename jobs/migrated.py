@@ -45,7 +45,9 @@ def differences() -> Differences:
         return Differences((), ())
     executor = MigrationExecutor(connection)
     loader = executor.loader
-    missing = [each for each, _ in executor.migration_plan(loader.graph.leaf_nodes())]
+    everything = executor.migration_plan(loader.graph.leaf_nodes(), clean_start=True)
+    applied = loader.applied_migrations  # one may be missing behind a later one
+    missing = [each for each, _ in everything if (each.app_label, each.name) not in applied]
     known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))
     unknown = [each for each in loader.applied_migrations if each[0] in loader.migrated_apps and each not in known]
     return Differences(

@@ -83,7 +83,7 @@ class TestAddAndSet:
             (["add", "new", URL, "--timeout", "0"], "--timeout: must be greater"),
             (["add", "new", URL, "--region", "eu-west-1"], "--region: is not for an endpoint of HTTP callbacks"),
             (["set", "hooks"], "say what to change"),
-            (["test"], "required: NAME"),
+            (["test"], "NAME is missing"),
         ],
     )
     def test_bad_usage_is_refused_in_words(self, arguments: list[str], message: str) -> None:

@@ -152,7 +152,7 @@ def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_s
     page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
     assert "last, missing" in page
     source = assignment.source
-    assert "a check found damage" in reasons_of([source], NOW)[source.pk]
+    assert f"though nothing here has removed it: {lost}" in reasons_of([source], NOW)[source.pk]
     assert retention.plan([assignment], NOW) == 0, "as long as nothing else is to go"
     for number in range(2):
         add_backup(assignment, played.back_up({"a": f"new {number}"}), 10 + number)
