@@ -109,7 +109,7 @@ def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
     tmp_path: Path,
     settings: Any,
 ) -> None:
-    settings.VAR_DIR, settings.FOLDERS = tmp_path / "var", [tmp_path]
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
     backed_up(assignment)
     point, first = newest(assignment), assignment.policy.repository
     forge(manifest_in(first, assignment, point), modified="2000-01-01T00:00:00Z")
@@ -146,7 +146,7 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     tmp_path: Path,
     settings: Any,
 ) -> None:
-    settings.VAR_DIR, settings.FOLDERS = tmp_path / "var", [tmp_path]
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
     backed_up(assignment)
     ours, put = newest(assignment), put_fakes(assignment, assignment.policy.repository)
     assert (put, asking.choose(assignment, None, database_clock())[0]) == (None, ours)
