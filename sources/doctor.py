@@ -90,7 +90,7 @@ def damage(cursor: CursorWrapper, now: datetime) -> Answer:
 def places(cursor: CursorWrapper, now: datetime) -> Answer:
     """Repositories that a look has missed, with all that lies in them."""
     rows = list(Repository.objects.exclude(away_why="").order_by("name").values_list("name", "away_since", "away_why"))
-    found = [f"{name} since {since:%Y-%m-%d %H:%M} UTC: {why}" for name, since, why in rows]
+    found = [f"{name}{f' since {since:%Y-%m-%d %H:%M} UTC' if since else ''}: {why}" for name, since, why in rows]
     return found, {"away": [name for name, *_ in rows]}
 
 
