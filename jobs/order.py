@@ -120,7 +120,7 @@ def place_after_an_answer(
 
     `inserted_at`: of a record whose failures are those of earlier periods, its demotion began then. `lost_at`: when it
     was last lost during its work, of several times in a row. That costs as much as a failure and moves it as far as the
-    first one (docs/decisions/0110); the later of the two places holds.
+    first one (docs/decisions/0080); the later of the two places holds.
     """
     rank_day, tried_at = due_day, None
     if failures:

@@ -2,7 +2,7 @@
 
 A packet never implies that the source is up: after one it is asked again, on time and before all others, and it stays
 first until a unit has taken it. A packet is sent only while a unit is foreseen: while the execution units are short of
-more sources than are waking up. So no computer is woken and not connected to (docs/decisions/0111).
+more sources than are waking up. So no computer is woken and not connected to (docs/decisions/0081).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What becomes of an assignment whose source is lost in mid-backup.
 
 Lost once, it is waited for and comes first in line, once. From the second loss in a row on it stands behind what is
-there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0110). It is no failure either way.
+there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). It is no failure either way.
 """
 
 from datetime import datetime, timedelta
