@@ -1,7 +1,7 @@
 """The two clocks: the database's for every instant that is stored, the machine's boot clock for deadlines."""
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
@@ -18,6 +18,18 @@ def database_clock() -> datetime:
         cursor.execute("SELECT clock_timestamp()")
         clock: datetime = cursor.fetchone()[0]
         return clock
+
+
+def host_clock() -> datetime:
+    """The present instant as this machine has it, aware UTC."""
+    return datetime.now(UTC)
+
+
+def ahead_of_database() -> float:
+    """Seconds by which this machine's clock is ahead of the database's, negative if it is behind. Only what lies
+    outside the time between question and answer counts: an answer that an outage held up is not a wrong clock."""
+    before, at_database, after = host_clock(), database_clock(), host_clock()
+    return max(before - at_database, min(after - at_database, timedelta())).total_seconds()
 
 
 skew = 0.0

@@ -4,14 +4,13 @@ touches no database: it stops what could not be renewed in time, before another 
 import logging
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from django.db import connection
 from django.db.models.functions import Now
 from django.db.utils import Error
 
 from jobs import claiming, clock, conf
-from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
+from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database, boot_seconds
 from jobs.database_errors import is_away
 from jobs.handlers import Run, registry
 from jobs.models import Hold, Worker
@@ -135,7 +134,7 @@ class Guard(threading.Thread):
 
 def clock_skew() -> float:
     """Seconds by which this machine's clock is ahead of the database's. Warns when it is far off."""
-    skew = (datetime.now(UTC) - database_clock()).total_seconds()
+    skew = ahead_of_database()
     if abs(skew) > MAX_SKEW_SECONDS:
         log.error("this machine's clock is %.0f s off the database's: synchronise it (NTP)", skew)
     return skew

@@ -1,7 +1,7 @@
 """The installation: its migrations, the server, what stands before it, its connections and the clocks of the hosts."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
-from jobs.clock import MAX_SKEW_SECONDS
+from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
 from jobs.migrated import differences
 from jobs.models import Worker
 from jobs.worker.database_threads import THREADS
@@ -213,11 +213,6 @@ SELECT name, clock_skew
 """
 
 
-def host_clock() -> datetime:
-    """The present instant as this machine has it, aware UTC."""
-    return datetime.now(UTC)
-
-
 @condition(
     "the clocks of this machine and of the living workers are not far off the database's",
     "{}: logs and the times of copied files mislead",
@@ -225,10 +220,7 @@ def host_clock() -> datetime:
 )
 def clocks(cursor: CursorWrapper, now: datetime) -> Answer:
     """The clocks of the hosts. Leases use the database's alone; logs and engines use the hosts'."""
-    before = host_clock()
-    at_database = rows(cursor, "SELECT clock_timestamp()")[0][0]
-    # the answer was given half-way between question and arrival
-    skew = ((before + (host_clock() - before) / 2) - at_database).total_seconds()
+    skew = ahead_of_database()
     since = now - timedelta(seconds=conf.lease_seconds())
     off = dict(rows(cursor, SKEWED, since=since, most=MAX_SKEW_SECONDS))
     wrong = [f"this machine's clock is {_off(skew)}"] if abs(skew) > MAX_SKEW_SECONDS else []

@@ -9,10 +9,12 @@ from django.conf import settings as project
 from django.core.management import call_command
 from django.db import connection
 
+from jobs import clock
 from jobs.clock import database_clock
 from jobs.handlers import Kind
 from jobs.models import BacklogRecord, Worker
 from jobs.worker.database_threads import THREADS
+from jobs.worker.heartbeat import clock_skew
 from operations import doctor
 from operations.doctor import installation
 from operations.doctor.finding import Finding, ok
@@ -124,10 +126,18 @@ class TestTheServer:
 class TestClocks:
     @pytest.mark.parametrize(("seconds", "severity"), [(-60, WARNING), (-4, OK), (6, WARNING)])
     def test_this_machines_clock_is_compared_with_the_databases(self, monkeypatch, seconds, severity):
-        monkeypatch.setattr(installation, "host_clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+        monkeypatch.setattr(clock, "host_clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
         found = finding("clocks")
         assert found.severity is severity
         assert abs(found.numbers["this_machine"] - seconds) < 4
+
+    @pytest.mark.parametrize("around", [(-600, 60), (-60, 600), (-600, 600)])
+    def test_an_answer_that_comes_late_is_not_a_wrong_clock(self, monkeypatch, around):
+        looks = [datetime.now(UTC) + timedelta(seconds=each) for each in around * 2]
+        monkeypatch.setattr(clock, "host_clock", lambda: looks.pop(0))
+        found = finding("clocks")
+        assert (found.severity, found.numbers["this_machine"]) == (OK, 0)
+        assert clock_skew() == 0  # of a worker at its heartbeat
 
     def test_a_living_workers_clock_is_what_its_heartbeat_wrote(self):
         worker = serve(default=1)
