@@ -12,6 +12,7 @@ from enum import Enum
 import psycopg
 from django.conf import settings
 from django.db import connection
+from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.db.utils import Error, InterfaceError, OperationalError
 
 from jobs.conf import PROGRAM
@@ -30,8 +31,11 @@ class Trouble(Enum):
 AWAY_CLASSES = ("08", "57P", "58")
 """The connection broke; the server stops, starts or refuses; its files cannot be read or written."""
 
+READ_ONLY = "25006"
+"""After a failover, or a provider's full disk."""
+
 AWAY_CODES = {
-    "25006",  # read only: after a failover, or a provider's full disk
+    READ_ONLY,
     "25P03",  # ended while idle in a transaction: the connection is gone
     "53100",  # the disk is full
     "53300",  # too many connections
@@ -100,10 +104,15 @@ def is_refusal(error: BaseException) -> bool:
 
 def code_of(error: BaseException) -> str:
     """PostgreSQL's code of `error`; empty when the server gave none."""
-    for each in (error, error.__cause__):
-        if code := getattr(each, "sqlstate", None):
-            return str(code)
-    return ""
+    return str(getattr(_of_server(error), "sqlstate", None) or "")
+
+
+def _of_server(error: BaseException) -> BaseException:
+    """The error of psycopg, which Django wraps once, and `migrate` twice; `error` itself when there is none."""
+    each: BaseException | None = error
+    while each is not None and not isinstance(each, psycopg.Error):
+        each = each.__context__ if isinstance(each, MigrationSchemaMissing) else each.__cause__
+    return each or error
 
 
 def _connection_is_lost() -> bool:
@@ -114,6 +123,8 @@ def _connection_is_lost() -> bool:
 UNDEFINED = ("42P01", "42703")
 """PostgreSQL's codes for a table and for a column that does not exist."""
 
+NO_RIGHT = "42501"
+
 
 def describe(error: Error) -> str:
     """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
@@ -121,14 +132,35 @@ def describe(error: Error) -> str:
         return f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."
     if "invalid connection option" in str(error):
         return f"the connection to the database has an unknown option: {first_line(str(error))}\n{what_to_do()}"
-    return describe_away(error) if error.__cause__ is not None and is_away(error) else ""
+    if code_of(error) == NO_RIGHT:
+        return _describe_right(first_line(str(_of_server(error))))
+    is_of_server = error.__cause__ is not None or code_of(error)
+    return describe_away(error) if is_of_server and is_away(error) else ""
 
 
 def describe_away(error: Error) -> str:
-    """That the database does not answer: names the place, never the password."""
+    """That the database does not answer, or takes no writes: names the place, never the password."""
+    said = first_line(str(_of_server(error)))
+    if code_of(error) == READ_ONLY:
+        return (
+            f"the database {_place()} takes no writes: {said}\nIf it is a standby, connect to its primary server; if "
+            "not, look why default_transaction_read_only is on there."
+        )
+    return f"the database {_place()} does not answer: {said}\n{what_to_do()}"
+
+
+def _describe_right(said: str) -> str:
+    role = settings.DATABASES["default"].get("USER") or "of this account"
+    grant = f", or allow it: GRANT USAGE, CREATE ON {said.partition(' for ')[2]} TO {role}"
+    return (
+        f"the role {role!r} lacks a right in the database {_place()}: {said}\nRun this as the role that owns the tables"
+        f"{grant if ' for schema ' in said else ''}."
+    )
+
+
+def _place() -> str:
     database = settings.DATABASES["default"]
-    place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
-    return f"the database {place} does not answer: {first_line(str(error))}\n{what_to_do()}"
+    return f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
 
 
 def what_to_do() -> str:

@@ -288,6 +288,30 @@ def test_a_command_without_its_database_ends_with_one_clear_message(server):
         assert "hunter2" not in result.stderr
 
 
+def test_a_migration_that_may_not_write_ends_with_one_clear_message(server):
+    """A role that may make nothing, one that owns no table, and a server that is read-only."""
+    with server.connect("postgres") as connection:
+        connection.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
+        for name in ("shop", "reading"):
+            connection.execute(f"CREATE DATABASE {name}")
+        connection.execute("ALTER DATABASE reading SET default_transaction_read_only = on")
+    where = str(server.layout.socket_directory).replace("/", "%2F")
+    var_dir, guest = str(server.layout.var_dir), f"postgresql://guest:hunter2@{where}"
+    owner = f"postgresql://backupsched:{server.password()}@{where}"
+
+    def refused(url: str, problem: str) -> None:
+        result = manage("migrate", DATABASE_URL=url, BACKUPSCHED_VAR=var_dir)
+        assert (result.returncode, problem in result.stderr) == (2, True), result.stderr
+        assert "Traceback" not in result.stderr
+        assert "hunter2" not in result.stderr
+
+    refused(f"{guest}/shop", "GRANT USAGE, CREATE ON schema public TO guest.")
+    refused(f"{owner}/reading", "takes no writes: cannot execute CREATE TABLE in a read-only transaction")
+    with server.connect("shop") as connection:
+        connection.execute("CREATE TABLE django_migrations (id int, app text, name text, applied timestamptz)")
+    refused(f"{guest}/shop", "for table django_migrations\nRun this as the role that owns the tables.")
+
+
 def test_the_command_stops_the_server_and_prints_its_status_in_words(server, monkeypatch, capsys):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", str(server.layout.var_dir))
     call_command("database", "status")
