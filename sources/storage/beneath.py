@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sources.storage import owners
+
 PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -185,9 +187,9 @@ class Staging:
         os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
 
     def give(self, descriptor: int, home: bytes) -> None:
-        """Give an open file to whom it is to belong to at its place."""
+        """Give an open file to whom it is to belong to at its place, where its file system knows owners."""
         if owner := self.target.owner(home.rpartition(b"/")[0]):
-            os.fchown(descriptor, *owner)
+            owners.give(descriptor, owner)
 
     def make_folder(self, home: bytes, mode: int) -> None:
         """Make a folder in the target, where there is none."""
@@ -218,7 +220,7 @@ class Staging:
     def _place(self, home: bytes) -> None:
         to, folder = self.target.at(home)
         if owner := self.target.owner(home.rpartition(b"/")[0]):
-            os.chown(MAKING, *owner, dir_fd=self._folder.descriptor, follow_symlinks=False)
+            owners.give(MAKING, owner, dir_fd=self._folder.descriptor, follow_symlinks=False)
         try:
             os.rename(MAKING, to, src_dir_fd=self._folder.descriptor, dst_dir_fd=folder)
         except OSError as error:
@@ -252,13 +254,13 @@ class Staging:
         return ""
 
     def _is_ours(self, descriptor: int) -> bool:
-        """Whether it is closed to all others, and holds nothing but what a restore puts there: root may own other
-        folders in a folder of another account, which could give them this name."""
-        found = os.fstat(descriptor)
-        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            return False
+        """Whether it is closed to all others, as far as its file system can do that, and holds nothing but what a
+        restore puts there: root may own other folders in a folder of another account, which could give them that
+        name."""
         with _listed(descriptor) as listed:
-            return {*os.listdir(listed)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}
+            if not {*os.listdir(listed)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
+                return False
+        return owners.is_closed(os.fstat(descriptor)) or owners.are_not_kept(descriptor, MAKING)
 
 
 def _passed(name: bytes, above: int) -> int:
