@@ -54,8 +54,11 @@ UPDATE jobs_backlogrecord b
  WHERE b.id = moved.id
 """
 
-ONLY_FIRST = priorities.FIRST_IN_LINE - priorities.MAX_PRIORITY, priorities.FIRST_IN_LINE + BACK_UP_NOW_PRIORITY - 1
-ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None) & ~Q(priority__range=ONLY_FIRST)
+AHEAD_BY = priorities.FIRST_IN_LINE, priorities.WOKEN
+ONLY_AHEAD = [(by - priorities.MAX_PRIORITY, by + BACK_UP_NOW_PRIORITY - 1) for by in AHEAD_BY]
+ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None) & ~(
+    Q(priority__range=ONLY_AHEAD[0]) | Q(priority__range=ONLY_AHEAD[1])
+)
 """What a person moved ahead, out of its window; not what was only woken, or lost in mid-copy."""
 
 Given = tuple[int, date | None, int, int]

@@ -55,6 +55,7 @@ OUTCOMES: dict[str, Outcome] = {
     "answers": Handoff(BACKUPS),
     "silent": Unavailable("silent", 900),
     "lost": Unavailable("lost", 900, first_in_line=True),
+    "woken": Unavailable("woken", 120, woken=True),
     "failed": Failed("failed"),
     "put off": Postponed(NINE + 20 * MINUTE, WaitingFor.RECHECK, "busy"),
     "snoozed": Postponed(NINE + HOUR, WaitingFor.SNOOZE, "its user wants no backup"),
