@@ -106,7 +106,10 @@ class _Import:
                 self._add(section, f"name: stands twice in the file, first in {section}[{first[name]}]", number, name)
                 continue
             row, sent = existing.get(name), dict(sent)
-            if (old := sent.pop(RENAMED_FROM, None)) and old != name:
+            if (old := sent.pop(RENAMED_FROM, None)) is not None and not isinstance(old, str):
+                self._add(section, f"{RENAMED_FROM}: must be a name, and is {old!r:.40}", number, name)
+                continue
+            if old and old != name:
                 if old in existing and (row or first.setdefault(old, number) != number):
                     text = (
                         f"{RENAMED_FROM}: {old!r} is there beside {name!r}: give one of them another name, or delete it"

@@ -20,8 +20,10 @@ def alike(rows: Sequence[Source]) -> dict[int, str]:
     """Id → which other sources that are not retired are the same place, in a sentence, of those where there are any."""
     names = defaultdict[Any, list[str]](list)
     for at in range(0, len(rows), AT_ONCE):
-        paths = {each.path for each in rows[at : at + AT_ONCE]}
-        found = Source.objects.filter(path__in=paths, retired_at=None).order_by("name")
+        some = rows[at : at + AT_ONCE]
+        # by both: all laptops of a fleet may have one path, and all shares of a server one address
+        where = {"path__in": {each.path for each in some}, "address__in": {each.address for each in some}}
+        found = Source.objects.filter(**where, retired_at=None).order_by("name")
         for name, *place in found.values_list("name", *PLACE):
             names[_key(place)].append(name)
     others = {each.pk: _without(names[_key(getattr(each, name) for name in PLACE)], each.name) for each in rows}

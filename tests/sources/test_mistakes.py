@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
+from sources import likeness
 from sources.fleet_import import FleetError, import_fleet
 from sources.models import Policy, Repository, Source
 from tests.commands import command
@@ -69,6 +71,21 @@ def test_two_sources_of_one_place_are_asked_about() -> None:
     assert warning == f"source c: source a {text} in a fleet file, or a new name for the old one"
 
 
+def test_of_a_fleet_whose_sources_have_one_path_only_those_at_its_address_are_read() -> None:
+    for number in range(20):
+        make_source(name=f"laptop {number}", address=f"10.0.0.{number}", path="/home")
+    read = []
+
+    def counted(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        found = execute(sql, params, many, context)
+        read.append(context["cursor"].rowcount)
+        return found
+
+    with connection.execute_wrapper(counted):
+        assert not likeness.alike([Source.objects.get(name="laptop 3")])
+    assert read == [1, 1]
+
+
 class TestARowThatWasRenamed:
     def test_keeps_all_that_it_has(self) -> None:
         source = make_assignment(source=make_source(name="old", kind="local", path="/srv/x")).source
@@ -89,3 +106,8 @@ class TestARowThatWasRenamed:
             make_source(name=name)
         with pytest.raises(FleetError, match="renamed_from: 'old' is there beside 'new'"):
             import_fleet({"sources": [{"name": "new", "renamed_from": "old"}]}, "fleet.yaml")
+
+    @pytest.mark.parametrize("named", [["old"], {"name": "old"}, 5])
+    def test_names_what_is_no_name(self, named: object) -> None:
+        with pytest.raises(FleetError, match=r"sources\[0\] \(new\): renamed_from: must be a name"):
+            import_fleet({"sources": [{"name": "new", "renamed_from": named}]}, "fleet.yaml")
