@@ -1,5 +1,6 @@
 """Which PostgreSQL the project uses: that of `DATABASE_URL`, or an embedded one that starts when first needed."""
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,9 @@ OPTIONS = {
     "application_name": "backupsched",
 }
 """A host that loses its power must not hold a lock for hours."""
+
+
+QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 
 
 def databases(url: str | None, var_dir: Path, *, pooled: bool = False) -> dict[str, Any]:
@@ -53,9 +57,11 @@ def _external(url: str) -> dict[str, Any]:
             "WHEN_AWAY": "Check DATABASE_URL, and that the server runs; unset it to use the embedded one.",
         }
     except (ValueError, ProgrammingError) as error:
+        why = QUOTED.sub("…", str(error).strip())  # what is quoted may be the password, so the cause is left out, too
         raise ImproperlyConfigured(
-            f"DATABASE_URL is malformed ({error}); it looks like postgresql://user:password@host:5432/name"
-        ) from error
+            f"DATABASE_URL is malformed ({why}); it looks like postgresql://user:password@host:5432/name, with signs "
+            "such as @, / and % in a password written as %40, %2F and %25"
+        ) from None
 
 
 def _parsed(url: str) -> dict[str, Any]:
@@ -78,7 +84,7 @@ def _parsed(url: str) -> dict[str, Any]:
 
 def _port(written: str) -> str:
     if not written.isdecimal() or not 0 < int(written) < 2**16:
-        raise ValueError(f"{written!r} is not a port")
+        raise ValueError(f"{written} is not a port")
     return written
 
 

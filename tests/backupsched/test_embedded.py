@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -256,12 +257,16 @@ def test_a_closed_directory_above_is_seen(tmp_path):
     [
         ("shop", "only PostgreSQL is supported"),
         ("postgresql://127.0.0.1:http/shop", "DATABASE_URL is malformed"),
-        ("postgresql://db1:5432,db2:70000/shop", "'70000' is not a port"),
+        ("postgresql://db1:5432,db2:70000/shop", "70000 is not a port"),
+        ("postgresql://anna:s%zzhunter2@db1,db2/shop", "percent-encoded token: …"),
+        ("postgresql://db1,db2/shop?password=s%zzhunter2", "percent-encoded token: …"),
+        ("postgresql://anna:hunter2℀@db1/shop", "DATABASE_URL is malformed"),
     ],
 )
 def test_a_database_url_that_is_of_no_use_is_refused(tmp_path, url, problem):
-    with pytest.raises(ImproperlyConfigured, match=problem):
+    with pytest.raises(ImproperlyConfigured, match=problem) as refused:
         databases(url, tmp_path)
+    assert "hunter2" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_several_hosts_are_handed_to_the_client_library_which_takes_the_one_that_may_write(tmp_path):
