@@ -6,6 +6,7 @@ warning of the point, with the statement that gives the right. *Test connection*
 """
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -77,7 +78,9 @@ class Catalogue:
     def left_out(self) -> tuple[str, ...]:
         """pg_dump's arguments that leave out what it could not read."""
         return tuple(
-            f"{option}={row['name']}" for what, option in LEFT_OUT_BY.items() for row in self.rows.get(what, ())
+            f"{option}={_bytes_of(row['name'])}"
+            for what, option in LEFT_OUT_BY.items()
+            for row in self.rows.get(what, ())
         )
 
     @property
@@ -98,6 +101,11 @@ class Catalogue:
         if what in (UNREADABLE, SEQUENCE):
             cures += [f"or, from PostgreSQL 14 on, GRANT pg_read_all_data TO {role}"]
         return text.format(role=role, names=names, cure="; ".join(cures))
+
+
+def _bytes_of(digits: str) -> str:
+    """As an argument: pg_dump reads it in the database's encoding, which need not be UTF-8."""
+    return os.fsdecode(bytes.fromhex(digits))
 
 
 def _listed(names: Collection[str]) -> str:

@@ -1,8 +1,13 @@
 -- What a dump of this database by this role would fail for, or leaves out: a JSON object a line. Run by psql.
 -- `what`: unreadable, hidden (row-level security), sequence, large_object, foreign, unlogged, mapping: such an object;
--- readable, role, passwords (hidden ones): a fact. `name`: each part in quotes, as pg_dump's patterns take it; `shown`: as SQL writes it.
+-- readable, role, passwords (hidden ones): a fact. `name`: each part in quotes, as pg_dump's patterns take it: in the
+-- encoding of the database, as hexadecimal digits. `shown`: as SQL writes it, in UTF-8 where PostgreSQL can convert.
 SELECT current_setting('server_version_num')::int >= 100000 AS is_known,
-       current_setting('server_version_num')::int >= 180000 AS has_large_object_rights \gset
+       current_setting('server_version_num')::int >= 180000 AS has_large_object_rights,
+       getdatabaseencoding() NOT IN ('SQL_ASCII', 'MULE_INTERNAL') AS converts \gset
+\if :converts
+SET client_encoding = 'UTF8';
+\endif
 \if :is_known
 \if :has_large_object_rights
 \set lacks_object 'NOT has_largeobject_privilege(oid, \'SELECT\')'
@@ -20,7 +25,9 @@ SELECT json_build_object('what', 'readable', 'number', count(*))
   JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
    AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE');
-SELECT json_build_object('what', what, 'name', name, 'shown', shown, 'schema', closed_schema)
+SELECT json_build_object(
+         'what', what, 'name', encode(convert_to(name, getdatabaseencoding()), 'hex'),
+         'shown', shown, 'schema', closed_schema)
   FROM (
     SELECT CASE
              WHEN c.relkind IN ('r', 'p') AND NOT (has_table_privilege(c.oid, 'SELECT') AND may_enter) THEN 'unreadable'

@@ -56,10 +56,10 @@ def source(tmp_path: Path) -> Iterator[SourceSpec]:
     server.destroy()
 
 
-def as_superuser(source: SourceSpec, *statements: str) -> None:
+def as_superuser(source: SourceSpec, *statements: str | bytes) -> None:
     password = (Path(source.address).parent / "password").read_text().strip()
     with psycopg.connect(
-        host=source.address, user="backupsched", password=password, dbname="shop", autocommit=True
+        host=source.address, user="backupsched", password=password, dbname=source.path, autocommit=True
     ) as connection:
         for each in statements:
             connection.execute(each)
@@ -99,3 +99,25 @@ def test_a_dump_in_which_nothing_would_be_is_a_failure_with_its_cure(source: Sou
         as_superuser(source, cure[0])
     whole = back_up(dataclasses.replace(source), tmp_path / "second")
     assert (whole.verdict, "may not read the" in "".join(whole.warnings)) == (Verdict.WARNINGS, False), whole
+
+
+def test_names_of_a_database_in_another_encoding_are_shown_and_left_out_as_they_are(
+    source: SourceSpec, tmp_path: Path
+) -> None:
+    for encoding, shown in (("LATIN1", "café"), ("SQL_ASCII", "caf\ufffd"), ("EUC_JP", "\u9591\u7b20")):
+        made = f"CREATE DATABASE {encoding} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+        as_superuser(source, made)
+        other = dataclasses.replace(source, path=encoding.lower())
+        name = shown.encode("euc_jp") if encoding == "EUC_JP" else "café".encode("latin-1")
+        statements = (
+            b'CREATE TABLE "%s" (n int)',
+            b"CREATE TABLE \"t%s\" AS SELECT '%s' AS n",
+            b'GRANT SELECT ON "t%s" TO backup',
+        )
+        each_of = [each.replace(b"%s", name) for each in statements]
+        as_superuser(other, f"SET client_encoding = '{encoding}'", *each_of)
+        result = back_up(other, tmp_path / encoding)
+        [warning] = [each for each in result.warnings if "may not read the tables" in each]
+        assert f'may not read the tables public."{shown}": ' in warning
+        assert (result.verdict, result.tables, result.rows) == (Verdict.WARNINGS, 1, 1)
+        assert (tmp_path / encoding / "points" / result.snapshot / "database.json").is_file()
