@@ -1,5 +1,6 @@
 """rclone at work on a repository: started, watched, its errors in words."""
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
 """rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
 listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
 BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 LISTED = "--files-from0="
 STATS = '"stats":{'
 ROW, LOGGED = '{"Path"', '{"time"'
@@ -171,12 +173,15 @@ def _may_open(
     argv: tuple[str, ...], environment: Mapping[str, str], source: Path, target: Path | None
 ) -> dict[str, Any]:
     """As parts of a `Command`: besides these folders the list of what is copied, and what a remote names in its
-    settings (files of keys, the folder of an encrypted one). A remote that uses accounts of the worker may open all:
-    where those are found is not known."""
+    settings (files of keys, the folder of an encrypted one), and certificates that the worker goes by. A remote that
+    uses accounts of the worker may open all: where those are found is not known."""
     if any(BY_ACCOUNT.search(name) for name in environment):
         return {}
     lists = [each.removeprefix(LISTED) for each in argv if each.startswith(LISTED)]
-    named = [each for each in environment.values() if each.startswith("/")]
+    # as rclone reads them: `~/.ssh/id_ed25519`
+    texts = [os.path.expandvars(os.path.expanduser(each)) for each in environment.values()]
+    texts += [os.environ[each] for each in CERTIFICATES if each in os.environ]
+    named = [each for each in texts if each.startswith("/")]
     folders = [each for each in named if Path(each).is_dir()]
     # some remotes keep a file here to learn its digest before they send it
     written = [target] if target else [tempfile.gettempdir(), *folders]

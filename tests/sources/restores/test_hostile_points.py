@@ -3,6 +3,7 @@ a file, and what loads it opens no file of this host."""
 
 import os
 import sqlite3
+import tempfile
 import threading
 from contextlib import closing
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from sources.storage import layout, restoring
 from sources.storage.manifests import Entry
 from sources.storage.places import Refused, TargetFailed, Wish
 from sources.storage.store import StorageFailed
-from tests.sources.engines.peers import specification
+from tests.sources.engines.peers import USER, new_host_key, sftp_host, specification
 from tests.sources.storage.building import ASSIGNMENT, FIRST, Built
 
 POINT = layout.name_of(FIRST)
@@ -121,6 +122,27 @@ def test_who_loads_a_dump_opens_no_other_file_of_this_host(secret: Path, tmp_pat
     assert not (tmp_path / "made").exists()
     with loading.opened(tmp_path, secret.name) as descriptor:
         assert "root_hash" in said("/bin/cat", reads=descriptor)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("confined")
+def test_a_copy_to_a_remote_finds_its_key_in_the_home_of_the_worker(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built.write("a", "x")
+    built.back_up()
+    for each in ("home", "far", "scratch"):
+        (tmp_path / each).mkdir()
+    key = tmp_path / "key.pub"
+    key.write_text(new_host_key(tmp_path / "home/key"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))  # which it may open whole
+    with sftp_host(tmp_path / "far", f"--authorized-keys={key}") as host:
+        facts = {"type": "sftp", "host": host.address, "port": host.port, "user": USER, "key_file": "~/key"}
+        far = {f"RCLONE_CONFIG_FAR_{name.upper()}": str(value) for name, value in facts.items()}
+        place = f"{ASSIGNMENT}/{layout.CURRENT}"
+        built.store.copy_out(place, "far:to", ["a"], lambda files, size: None, environment=far)
+    assert (tmp_path / "far/to/a").read_text() == "x"
 
 
 def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
