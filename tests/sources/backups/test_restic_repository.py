@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, needs_r
 
 QUEUES = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:2"
 run, refused = command("repositories")
+foreign, _ = command("foreign")
 
 
 def back_up(scratch: Path, assignments: list[Assignment]) -> None:
@@ -63,6 +64,7 @@ def test_from_a_command_to_plain_restic(tmp_path: Path) -> None:
         ]  # fmt: skip
         assignments = [make_assignment(policy, each) for each in sources]
         back_up(tmp_path, assignments)
+        assert foreign("local") == "No point of it is foreign.\n"
         (local / "c").write_text("changed")
         (remote / "new").write_text("new")
         back_up(tmp_path, assignments)
