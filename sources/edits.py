@@ -125,10 +125,13 @@ class Policies(Service[Policy]):
 
 class Sources(Service[Source]):
     model, declaration = Source, declarations.Source
+    looks_again = True
+    """Whether to save a source without a change takes the place that its path leads to now."""
 
     def problems(self, row: Source, changed: set[str] | None) -> dict[str, str]:
         """A secret that the account may not have sent elsewhere is cleared."""
         self.notices: list[str] = []
+        self._look_where_it_leads(row, changed)
         try:
             overlaps.check_source(row, self.remembered("repositories", lambda: list(Repository.objects.all())))
             if self.account:
@@ -145,9 +148,17 @@ class Sources(Service[Source]):
             and (problem := self.remembered(("secret", reference), partial(problem_with_stored, reference)))
         }
 
+    def _look_where_it_leads(self, row: Source, changed: set[str] | None) -> None:
+        """Another edit leaves that as it is: links may have been changed since by others."""
+        is_again = changed is not None and not changed and self.looks_again and row.real_path
+        if changed is None or not changed.isdisjoint({"kind", "path"}) or is_again:
+            before, row.real_path = row.real_path, reach.place_of(self.account, row)
+            if changed is not None and row.real_path != before:
+                changed.add("path")
+
     def write(self, row: Source, changed: set[str] | None) -> list[str]:
         self._retire([(row, changed)])
-        super().write(row, changed and changed - {"retired"})
+        super().write(row, changed and _columns(changed))
         if changed is not None:
             emit_after_commit(row.assignments.values_list("pk", flat=True))
         return [*self.notices, *self._alike([(row, changed)]).values()]
@@ -156,7 +167,7 @@ class Sources(Service[Source]):
         """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
         Source.objects.bulk_create([row for row, changed in edits if changed is None], batch_size=1000)
         self._retire(edits)
-        fields = set[str]().union(*(changed for _, changed in edits if changed)) - {"retired"}
+        fields = _columns(set[str]().union(*(changed for _, changed in edits if changed)))
         if fields:
             Source.objects.bulk_update([row for row, changed in edits if changed], sorted(fields), batch_size=500)
         twice, names = self._alike(edits), {row.pk: row.name for row, _ in edits}
@@ -188,6 +199,11 @@ class Sources(Service[Source]):
     def uses(self, row: Source) -> list[str]:
         backups, copies = Backup.objects.filter(assignment__source=row), Copy.objects.filter(assignment__source=row)
         return points_of(backups, copies, REMOVES.format(f"source {quote(row.name)}"))
+
+
+def _columns(changed: set[str]) -> set[str]:
+    """Those that an edit of these fields of a source writes."""
+    return (changed | ({"real_path"} if "path" in changed or "kind" in changed else set())) - {"retired"}
 
 
 def _left_copies(policy: Policy) -> list[str]:

@@ -17,6 +17,7 @@ from django.db.models import ProtectedError
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
 from sources import planning
+from sources.edits import Sources
 from sources.fleet import RENAMED_FROM, SECTIONS, Change, FleetError, FleetReport
 from sources.models import Assignment
 from sources.repository_edits import Repositories
@@ -75,6 +76,8 @@ class _Import:
             service.remembered("dry_run", lambda: dry_run)
             if isinstance(service, Repositories):
                 service.force = self.force
+            if isinstance(service, Sources):
+                service.looks_again = False  # a file that is applied time and again says nothing about links
         written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
         if prune:
             for section, service in reversed(services.items()):

@@ -7,9 +7,9 @@
 | rclone | as its type: SMB and FTP say something, HTTP answers. A cloud service is always there: its engine asks it |
 | s3, webdav | its port answers a request, or a TLS greeting, whatever it answers |
 | postgresql | the server answers `SELECT 1`, or refuses us: the engine will say what is wrong |
-| local | the folder is the expected volume (its marker file is there) and not an empty mount point |
+| local | the folder is the expected volume (its marker file is there), and its path leads where it led |
 | mariadb | the server greets, or says why not: it speaks first |
-| sqlite | its file is there |
+| sqlite | its file is there, and its path leads where it led |
 
 What it answers is the engine's business. All of it, look-up of the name included, takes one timeout.
 """
@@ -27,6 +27,7 @@ from typing import Any
 from sources.availability.postgresql import ask_server
 from sources.engines.cleartext import imap_is_tls, imap_port
 from sources.engines.rclone.remotes import server_of
+from sources.engines.whereabouts import led_elsewhere
 from sources.models import Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.network import contact
@@ -138,12 +139,13 @@ def _is_tls(source: Source) -> bool:
 
 
 async def _ask(source: Source, place: str, timeout: float) -> Answer:
+    real = source.real_path
     if source.kind == SourceKind.SQLITE:
         file = Path(source.path)
-        return await folders.call((file, ""), lambda: _look_at_file(file))
+        return await folders.call((file, "", real), lambda: _look_at_file(file, real))
     if source.kind == SourceKind.LOCAL:
         folder, marker = Path(source.path), str(source.options.get("marker") or "")
-        return await folders.call((folder, marker), lambda: _look_at(folder, marker))
+        return await folders.call((folder, marker, real), lambda: _look_at(folder, marker, real))
     if is_cloud(source):
         return Answer(True, f"{place} is asked by its engine")
     host, port = contact_point(source)
@@ -162,8 +164,10 @@ async def _ask(source: Source, place: str, timeout: float) -> Answer:
     return await contact.first_of(addresses, ask_address)
 
 
-def _look_at(folder: Path, marker: str) -> Answer:
+def _look_at(folder: Path, marker: str, real_path: str) -> Answer:
     try:
+        if text := led_elsewhere(str(folder), real_path):
+            return Answer(False, text)
         if not folder.is_dir():
             return Answer(False, f"there is no folder {folder}")
         if marker and not (folder / marker).exists():
@@ -173,8 +177,10 @@ def _look_at(folder: Path, marker: str) -> Answer:
     return Answer(True, f"{folder} is there")
 
 
-def _look_at_file(file: Path) -> Answer:
+def _look_at_file(file: Path, real_path: str) -> Answer:
     try:
+        if text := led_elsewhere(str(file), real_path):
+            return Answer(False, text)
         is_there = file.is_file()
     except OSError as error:
         return Answer(False, f"cannot look at {file}: {error.strerror}")

@@ -27,7 +27,7 @@ from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.backups import known, losing, not_for_now, overlaps, repositories, snapshots, staging
+from sources.backups import known, losing, not_for_now, overlaps, reach, repositories, snapshots, staging
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.hooks import running as hooks
@@ -70,6 +70,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     if refused := not_wanted(assignment):
         return refused
     source, policy = assignment.source, assignment.policy
+    reach.keep_place(source)
     run.max_seconds = policy.max_running_for
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
@@ -162,6 +163,7 @@ def specification_of(source: Source) -> SourceSpec:
         secret=read_secret_in_time(source.secret),
         host_key=source.host_key,
         secrets={name: read_secret_in_time(reference) or "" for name, reference in source.secrets.items()},
+        real_path=source.real_path,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from sources.engines.whereabouts import real_path_of
 from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 from sources.storage import providers
@@ -42,8 +43,9 @@ def check_source(account: Any, row: Source) -> list[str]:
     Returns notices for the person. Raises: ValidationError naming the field.
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
-    if row.kind in ON_THIS_HOST and not _is_same(stored, row, ("kind", "path", "options")):
-        check_folder(account, "path", row.path, settings.FOLDERS)
+    if row.kind in ON_THIS_HOST and not _is_same(stored, row, ("kind", "path", "options", "real_path")):
+        real = Path(row.real_path) if row.real_path else None
+        check_folder(account, "path", row.path, settings.FOLDERS, real)
     certificates = row.options.get("sslrootcert", "system")
     if certificates != "system" and not _is_same(stored, row, ("options",)):
         check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
@@ -103,6 +105,24 @@ def _check_ways(remote: dict[str, Any], field: str) -> None:
 
 def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
     return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
+
+
+def place_of(account: Any, row: Source) -> str:
+    """Where the path of a source leads, for `account` (None: any) to save. Empty: it is on no folder of this host, or
+    that cannot be told here and the first run is to look; an account that may not name any folder means where it leads
+    as far as it is there."""
+    if row.kind not in ON_THIS_HOST:
+        return ""
+    means_any = account is None or account.has_perm(ANY_FOLDER)
+    return real_path_of(row.path) or ("" if means_any else os.path.realpath(row.path))
+
+
+def keep_place(row: Source) -> None:
+    """Note where the path of a source leads at its first run, where that was not known when it was saved."""
+    if row.kind in ON_THIS_HOST and not row.real_path and (real := real_path_of(row.path)):
+        same = {"kind": row.kind, "path": row.path, "real_path": ""}  # it may have been edited in the meantime
+        if Source.objects.filter(pk=row.pk, **same).update(real_path=real):
+            row.real_path = real
 
 
 def check_folder(account: Any, field: str, folder: str, roots: Collection[Path], real: Path | None = None) -> None:

@@ -16,7 +16,7 @@ class SourceSpec:
     """A source as an engine sees it: the columns of `sources.models.Source`, with the secret fetched.
 
     `secret` is the password itself, or None; `secrets` are those of an rclone remote, by option. They go into
-    the environment or a file, never into argv or a log.
+    the environment or a file, never into argv or a log. `real_path`: see `whereabouts.py`.
     """
 
     name: str
@@ -28,6 +28,7 @@ class SourceSpec:
     secret: str | None = field(repr=False)
     host_key: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    real_path: str = ""
 
     @property
     def hidden(self) -> list[str]:

@@ -7,6 +7,7 @@ messages mean. What it raises becomes a result here.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Stalled, Verdict
 from sources.engines.limits import LeastRate, Space
 from sources.engines.results import STOPPED, GuardedProgress, result_of
+from sources.engines.whereabouts import unmoved
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage import runs
@@ -122,4 +124,8 @@ class Engine(ABC):
 
         Never raises for anything that the program, the source or the repository does.
         """
-        return result_of(task, lambda: self.copy(task, stop, GuardedProgress(on_progress)))
+
+        def copy() -> EngineResult:
+            return self.copy(replace(task, source=unmoved(task.source)), stop, GuardedProgress(on_progress))
+
+        return result_of(task, copy)

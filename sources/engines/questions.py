@@ -11,6 +11,7 @@ from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, RunEnded, SourceSpec
 from sources.engines.limits import InTime, Space
 from sources.engines.results import ERROR_LENGTH
+from sources.engines.whereabouts import unmoved
 from sources.engines.work import Stop
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import StopSignal
@@ -93,7 +94,7 @@ def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[st
 def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
     """What was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing, ValueError, OSError."""
     task = BackupTask(
-        source,
+        unmoved(source),
         of_directory(Path("/")),
         NO_FOLDER,
         datetime.now(UTC),

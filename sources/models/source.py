@@ -79,6 +79,12 @@ class Source(models.Model):
     address = models.CharField(max_length=300, blank=True)
     port = models.PositiveIntegerField(null=True, blank=True)
     path = models.CharField(max_length=500, blank=True)
+    real_path = models.TextField(
+        blank=True,
+        default="",
+        editable=False,
+        help_text="Where its path on the worker's host led when it was saved, links resolved; empty: not looked at.",
+    )
     options = models.JSONField(default=dict, blank=True)
     secret = models.CharField(max_length=500, blank=True)
     secrets = models.JSONField(default=dict, blank=True)
