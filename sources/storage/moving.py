@@ -24,6 +24,7 @@ LEAST_RATE, FOR_A_FILE = 1_000, 20_000
 """Bytes a second; and the bytes for which a file counts that was moved, compared or listed: small ones take as long."""
 SMALLEST_RESERVE = 1e-9
 """Percent: what stays free where people restore to is the least that a reserve can be, 1 GiB or a tenth."""
+LITTLE = 2**24
 LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
 COUNTED = ("bytes", "transfers", "checks", "listed")
@@ -78,9 +79,10 @@ class Moved:
         check_room(self._into, self.size)
 
 
-def check_room(folder: Path, written: float = float("inf")) -> None:
-    """Raises: TargetFailed, when so much was `written` to a folder of this host that too little is left there."""
-    if orders.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
+def check_room(folder: Path, written: float) -> None:
+    """Raises: TargetFailed, when so much was `written` to a folder of this host that too little is left there. A LITTLE
+    is not what fills a disk: where another one has, backups and restores go on with theirs."""
+    if written > LITTLE and orders.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
         raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")
 
 

@@ -240,7 +240,7 @@ def _index(manifest: Path, file: Path, store: Store) -> None:
             for each in (named, implied, ended):
                 each.clear()
             store.go_on()
-            check_room(file.parent)
+            check_room(file.parent, file.stat().st_size)
 
         def end_folders(path: str) -> None:
             """Those of which nothing more comes before what has this path."""

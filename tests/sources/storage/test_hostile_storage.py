@@ -3,6 +3,7 @@
 import ast
 import gzip
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from sources.processes import orders
-from sources.storage import manifests, moving, remotes, room
+from sources.storage import identity, manifests, moving, remotes, restoring, room
 from sources.storage.manifests import Entry, Header, ManifestDamaged
 from sources.storage.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, Moved
+from sources.storage.places import Wish
 from sources.storage.rclone import ANY, command_line, expected
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import opened
@@ -198,13 +200,28 @@ def test_an_index_is_ended_before_it_fills_the_disk(built: Built, monkeypatch: p
     built.point("20261121T065755Z", [Entry("a")])
     monkeypatch.setattr(orders, "reserve_percent", 5.0)
     monkeypatch.setattr(room, "GIB", 2**60)
-    monkeypatch.setattr(room, "reserve_of", lambda total, percent: total)
+    monkeypatch.setattr(room, "reserve_of", lambda total, percent: 2 * total)
+    monkeypatch.setattr(moving, "LITTLE", 0)
     with (
         pytest.raises(StorageFailed, match="fills the disk"),
         opened(built.store, ASSIGNMENT, "20261121T065755Z", built.folder / "trees"),
     ):
         pass
     assert list((built.folder / "trees").iterdir()) == []
+
+
+def test_what_another_one_has_filled_ends_no_small_work(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built.write("a", "x")
+    point = built.back_up()
+    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    with small_disk(tmp_path / "disk", 100 * 2**20) as disk:
+        (disk / "of another one").write_bytes(bytes(97 * 2**20))
+        monkeypatch.setattr(tempfile, "tempdir", str(disk))
+        assert identity.read(built.store)
+        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, disk / "trees")
+    assert (tmp_path / "to/a").read_text() == "x"
 
 
 @pytest.fixture
