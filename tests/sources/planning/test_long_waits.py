@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -154,3 +154,25 @@ def test_a_fleet_that_one_tick_has_put_off_by_a_month_waits_for_its_next_window_
     for _ in range(2):
         jobs.tick.tick(rescue=False)
     assert not what_waits_too_long(database_clock())
+
+
+def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        cursor.execute(
+            """INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, finished_at, rank_day, due_day)
+               SELECT 'test', 'default', n, '{}', CASE WHEN n > 16000 THEN 1 ELSE 3 END,
+                      CASE WHEN n <= 16000 THEN now() END, current_date, current_date
+                 FROM generate_series(1, 20000) n"""
+        )
+        cursor.execute("ANALYZE jobs_backlogrecord")
+        read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"
+        cursor.execute(read)
+        [before] = cursor.fetchall()
+        connection.connection.prepare_threshold, usual = 0, connection.connection.prepare_threshold
+        try:
+            long_waits.correct()
+        finally:
+            connection.connection.prepare_threshold = usual
+        cursor.execute(read)
+        assert cursor.fetchall()[0][0] - before[0] < 100
