@@ -180,7 +180,7 @@ class Restore(BaseModel):
     target: Annotated[str, Field(max_length=500), PRINTABLE] = Field(
         "",
         description="The absolute path of the folder; in the source, a folder below its path (empty: in place); the "
-        "name of the new database",
+        "name of the new database, which may be that of one that was dropped",
     )
     overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
     foreign: bool = Field(

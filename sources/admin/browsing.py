@@ -70,6 +70,7 @@ class RestoreForm(forms.Form):
         if is_database:
             self.fields["target"].label = "Folder, or name of the new database"
             text = "On the worker's host an absolute path. A new database is never one there is."
+            text += " The name of one that was dropped is free."
             if user := source.options.get("user"):
                 text += f" Functions that the dump holds run there with the rights of {user}."
             self.fields["target"].help_text = text

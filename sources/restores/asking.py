@@ -107,7 +107,7 @@ class Restores(Service[Restore]):
         file the folder that gets it; empty: not here. Raises: ValidationError for what this account, or any restore,
         may not write to."""
         source = row.assignment.source
-        is_database, is_file = RULES[source.kind].is_database, source.kind == SourceKind.SQLITE
+        is_database = RULES[source.kind].is_database
         if (row.to == To.DATABASE) is not is_database and row.to != To.FOLDER:
             what = "a new database at the source" if is_database else "its own path"
             raise ValidationError({"to": f"{source.name} is restored to a folder, or to {what}"})
@@ -115,8 +115,6 @@ class Restores(Service[Restore]):
             raise ValidationError({"to": f"{source.name} is a mailbox, which is restored to a folder, as Maildirs"})
         if row.to == To.DATABASE and "/" in row.target:
             raise ValidationError({"target": "must be the name of a new database, or of a file beside the source's"})
-        if row.to == To.DATABASE and row.target == (Path(source.path).name if is_file else source.path):
-            raise ValidationError({"target": "a database is never restored over the old one; name a new one"})
         folder = row.target if row.to == To.FOLDER else source.path if source.kind in ON_THIS_HOST else ""
         if not folder:
             return ""

@@ -25,7 +25,7 @@ from typing import Any
 
 from sources.engines.base import SourceSpec
 from sources.engines.limits import Space
-from sources.engines.mariadb.catalogue import FACT
+from sources.engines.mariadb.catalogue import FACT, UNFINISHED
 from sources.engines.mariadb.engine import CLIENT, DATABASE, NO_HOME, PROPERTIES
 from sources.engines.mariadb.reading import read
 from sources.processes.programs import find_mariadb_program
@@ -44,7 +44,6 @@ from sources.storage.trees import opened
 
 LONGEST_PROPERTIES = 16_384
 FILES = (DATABASE, PROPERTIES)
-UNFINISHED = "backupsched_unfinished"
 LOOK = """
 SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {name};
 SELECT CONCAT('{fact}', IFNULL(MAX(TABLE_COMMENT), '-')) FROM information_schema.TABLES

@@ -110,6 +110,9 @@ DATABASES = """\
    A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
    on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
    A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
+   What opens them: database.dump, pg_restore of at least the version of the pg_dump that wrote it (that of PostgreSQL
+   18 opens all up to 18); database.sql, the client mariadb (tested: 10.11); database.sqlite, sqlite3 or any program
+   with SQLite 3.
 """
 
 RESTIC_TEXT = """\

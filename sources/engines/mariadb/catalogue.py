@@ -38,6 +38,8 @@ SHOW GRANTS;
 PROPERTIES = ("charset", "collation", "comment")
 TRANSACTIONAL = ("InnoDB", "ROCKSDB")
 VERSIONED = "system-versioned"
+UNFINISHED = "backupsched_unfinished"
+"""A table that a restore leaves in its database until that is whole."""
 IN_DUMP = {
     "base-table": "table", VERSIONED: "table", "view": "view", "sequence": "sequence", "trigger": "trigger",
     "function": "function", "procedure": "procedure", "package": "package", "package-body": "package-body",
@@ -99,6 +101,11 @@ class Catalogue:
             self.objects[kind].add(found)
             if kind in ("base-table", VERSIONED) and engine not in TRANSACTIONAL:
                 self.torn.append(f"{_shown(found)} ({engine})")
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a restore makes the database, or was interrupted at it."""
+        return UNFINISHED.encode() in self.objects["base-table"]
 
     @property
     def has_tables(self) -> bool:

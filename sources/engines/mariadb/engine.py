@@ -155,6 +155,8 @@ def _look(run: Run, option: str, descriptor: int) -> Catalogue:
             "the server encrypts no connections, so nothing was read: give it a certificate, or accept that with "
             'the option "sslmode": "disable" if everything on the way is yours',
         )
+    if found.is_unfinished:
+        raise RunEnded(Verdict.NOT_FOR_NOW, "a restore makes this database, or was interrupted: finish or repeat that")
     return found
 
 

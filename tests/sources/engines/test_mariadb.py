@@ -184,6 +184,9 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
         failed(Verdict.SOURCE_FAILED, "nothing moved for 1 s", stall_timeout=1.0)
         failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", source, kill)
         failed(Verdict.STOPPED, "stopped", source, lambda _: stop.set(), stop)
+    server.sql("CREATE TABLE shop.backupsched_unfinished (n INT)")
+    failed(Verdict.NOT_FOR_NOW, "a restore makes this database")
+    server.sql("DROP TABLE shop.backupsched_unfinished")
     server.sql("CREATE TABLE shop.large AS SELECT seq, REPEAT('x', 1000) FROM mysql.seq_1_to_20000")
     try:
         with small_disk(tmp_path / "disk", 2**22) as disk:

@@ -187,6 +187,6 @@ def test_a_target_that_fails_is_no_fault_of_the_repository(built: Built, tmp_pat
     source = Assignment.objects.get().source
     source.kind, source.address, source.port, source.path = "postgresql", "127.0.0.1", 1, "shop"
     source.save()
-    assert ask(to="database", target="shop2").status_code == 201
+    assert ask(to="database", target="shop").status_code == 201, "its own name, once it was dropped"
     error = work().error
     assert ("connection" in error.lower(), "off site" in error) == (True, False), error

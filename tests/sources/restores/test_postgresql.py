@@ -4,13 +4,16 @@ import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from sources.engines.base import SourceSpec
 from sources.restores import postgresql
 from sources.restores.pg import leftover
+from sources.storage.location import of_directory
 from sources.storage.places import Refused, Report, TargetFailed, Wish
+from sources.storage.store import Store
 from tests.sources.engines.peers import back_up
 from tests.sources.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
 from tests.sources.storage.building import ASSIGNMENT, Built
@@ -54,6 +57,13 @@ def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: Po
             connection.execute("ALTER DATABASE other RENAME TO postgres")
     assert report.failed == []
     assert old.ask("SELECT count(*) FROM orders", "shop2") == [(10,)]
+    with pytest.raises(Refused, match="there is a database 'shop' at"):
+        restored(old, tmp_path / "again", "shop")
+    old.run("DROP DATABASE shop")
+    store = Store(of_directory(tmp_path / "built/repository"), Event())
+    [point] = [each.name for each in (tmp_path / "built/repository" / ASSIGNMENT / "points").iterdir()]
+    postgresql.create(Wish(ASSIGNMENT, point, Path("shop")), store, old.source(), tmp_path / "own", lambda step: None)
+    assert old.ask("SELECT count(*) FROM orders", "shop") == [(10,)]
 
 
 BAD_ROWS = """

@@ -120,12 +120,14 @@ def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_p
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("shop.db", "never restored over the old one"),
+        ("shop.db", "your account may name folders below"),
         ("../shop2.db", "must be the name of a new database, or of a file beside the source's"),
         ("shop2.db", "your account may name folders below"),
     ],
 )
-def test_a_sqlite_database_is_restored_beside_the_old_one_only(built: Built, target: str, message: str) -> None:
+def test_a_sqlite_database_is_restored_into_the_folder_of_the_old_one_only(
+    built: Built, target: str, message: str
+) -> None:
     Source.objects.update(kind="sqlite", path="/opt/shop/shop.db")
     assert message in fields_of(ask(to="database", target=target))["target"]
 
