@@ -103,7 +103,7 @@ def create(
     exists, left_by = server.ask(LOOK.format(fact=FACT, name=text_of(name), table=UNFINISHED))
     if exists != "0" and left_by == "-":
         raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
-    with tempfile.TemporaryDirectory(dir=cache.parent, prefix="restore-") as scratch:
+    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))
         fetched = replace(wish, target=Path(scratch) / "dump", paths=paths)
