@@ -108,8 +108,9 @@ def _doubt(assignment: Any, now: datetime) -> str:
     if assignment.drill_error:
         found.append(f"its last drill failed: {assignment.drill_error}")
     if why := assignment.policy.repository.away_why:
-        since = moment(assignment.policy.repository.away_since)
-        found.append(f"repository {assignment.policy.repository} is not where it was since {since} UTC: {why}")
+        away_since = assignment.policy.repository.away_since
+        since = f" since {moment(away_since)} UTC" if away_since else ""
+        found.append(f"repository {assignment.policy.repository} is not where it was{since}: {why}")
     if (check := getattr(assignment, "check_round", None)) and check.damage:
         found += _of_damage(assignment, check)
     if text := copied.doubt(assignment, now):
