@@ -121,7 +121,7 @@ MUTANTS = [
          "                self._settled([record for record, _ in batch])\n                return\n"),
     _one("a result beside a locked record is forgotten", SETTLER,
          "                self._kept += [result for result in batch if result[0].id in locked]\n", ""),
-    _one("a read-only server is an error of ours", "jobs/database_errors.py", '    "25006",', '    "25999",'),
+    _one("a read-only server is an error of ours", "jobs/database_errors.py", 'READ_ONLY = "25006"', 'READ_ONLY = "25999"'),
     # throttles
     Mutant("a claim does not lock its throttles", (), ((CLAIM_FUNCTION, "FOR UPDATE) AS locked", ") AS locked"),)),
     Mutant("a cap does not count what runs", (), ((ROOM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 3 AND b.lane <> 0"),)),
