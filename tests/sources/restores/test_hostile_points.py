@@ -157,6 +157,7 @@ def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
     return built.back_up(), host
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("confined")
 def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, tmp_path: Path) -> None:
     """As who can write to a share that is one puts it there."""
@@ -170,6 +171,7 @@ def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, t
     assert not (tmp_path / "to/docs/shadow").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_repository_that_a_link_leads_out_of_it_is_not_read(built: Built, tmp_path: Path) -> None:
     point, host = with_a_file_of_this_host(built, tmp_path)
     current = built.folder / "repository" / ASSIGNMENT / "current"

@@ -156,7 +156,7 @@ def deep(number: int, parts: int = 255) -> str:
     ("what", "named"),
     [
         ("line", "a line of more than 65,536 bytes"),
-        ("bomb", "unpacks to more than 100 times"),
+        pytest.param("bomb", "unpacks to more than 100 times", marks=pytest.mark.slow),
         ("path", "an entry that is none"),
         ("parts", "an entry that is none"),
         ("target", "an entry that is none"),

@@ -179,6 +179,7 @@ def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
     assert picture(victim) == before
 
 
+@pytest.mark.slow
 def test_pipes_and_devices_in_a_target_or_a_repository_are_neither_read_nor_waited_for(
     built: Built, victim: Path, home: Path
 ) -> None:
