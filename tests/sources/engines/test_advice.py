@@ -44,7 +44,7 @@ PINNED = (
         ("tree 1f2e is not known; the repository could be damaged, run `rebuild-index` to try to repair it",
          "tree 1f2e is not known; the repository could be damaged"),
         ("pack 1f2e: not found in index; run 'restic rebuild-index' to correct this", "pack 1f2e: not found in index"),
-        ("Host key verification failed. Add correct host key in /root/.ssh/known_hosts to get rid of this message.",
+        ("Host key verification failed. Add correct host key in /home/a/.ssh/known_hosts to get rid of this message.",
          "Host key verification failed"),
         ("no space left on device", "no space left on device"),
         ("open /srv/a--b/use --this.txt: permission denied", "open /srv/a--b/use --this.txt: permission denied"),
