@@ -25,7 +25,9 @@ def row_of(line: str | bytes) -> dict[str, Any] | None:
 def number(row: Mapping[str, Any], name: str) -> int:
     """A count or size out of a row, at least 0 and at most LARGEST; 0 if it has none."""
     found = row.get(name)
-    if not isinstance(found, int | float) or isinstance(found, bool) or math.isnan(found):
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return 0
+    if isinstance(found, float) and math.isnan(found):  # of an int of 400 digits it cannot be asked
         return 0
     return int(min(max(found, 0), LARGEST))
 
