@@ -32,7 +32,8 @@ from jobs.wakeups import notify
 from sources import planning, retiring
 from sources.availability.check import database_away
 from sources.backups import deciding, repositories, upkeep
-from sources.backups.handler import ProgressWriter, busy
+from sources.backups.progress import ProgressWriter
+from sources.backups.repository_state import busy
 from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Progress, Repository, Restore, Source
 from sources.repository_breaker import guarded_by
 from sources.storage.locks import Busy

@@ -30,7 +30,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succee
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.backups import deciding, known, repositories, retention, snapshots, upkeep
-from sources.backups.handler import not_writable, note_made, note_room
+from sources.backups.repository_state import not_writable, note_made, note_room
 from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
 from sources.repository_breaker import guarded_by
 from sources.storage import layout

@@ -5,14 +5,11 @@ mid-backup is let go after the grace of its policy.
 """
 
 import dataclasses
-import time
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
-from django.db.models.functions import Now
 from django.db.utils import Error
 from django.utils.text import slugify
 
@@ -21,34 +18,25 @@ from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
 from jobs.durations import span
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Released, Succeeded
-from jobs.states import WaitingFor
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from sources import engines, planning, repository_breaker
 from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
 from sources.backups import known, losing, not_for_now, overlaps, reach, repositories, snapshots, staging
-from sources.engines import cleartext
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.backups.progress import ProgressWriter
+from sources.backups.repository_state import busy, not_writable, note_made, note_room
+from sources.backups.specifications import refused_in_clear, specification_of
+from sources.engines.base import BackupTask, EngineResult, Verdict
 from sources.hooks import running as hooks
-from sources.models import Assignment, Policy, Progress, Repository, Source
-from sources.models.source import SourceKind
-from sources.processes.runner import StopSignal
-from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.models import Assignment, Policy
+from sources.secrets_by_reference import SecretNotFound
 from sources.storage import layout
 from sources.storage.location import RESTIC
 from sources.storage.store import StorageFailed
 
-PROGRESS_EVERY_SECONDS = 0.5
-
 ANSWER_HOLDS_FOR = timedelta(seconds=60)
 """A source that answered longer ago is asked again before a unit is spent on it."""
-
-
-ROOM_HOLDS_FOR = timedelta(minutes=1)
-
-BUSY_FOR = timedelta(seconds=60)
-"""A destination that another run still writes to is looked at again after that."""
 
 
 def copy_source(run: Run) -> Outcome:
@@ -136,44 +124,6 @@ def _write_room(assignment: Assignment, result: EngineResult) -> None:
             Assignment.objects.filter(pk=assignment.pk).update(room_lacked=result.room[0])
 
 
-def note_room(repository: Repository, room: tuple[int, int] | None) -> None:
-    """Bytes that are free and that there are, for people: once in a while, since many backups of it end together."""
-    if room:
-        stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
-        rows = Repository.objects.filter(stale, pk=repository.pk)
-        rows.update(room_free=room[0], room_total=room[1], room_seen_at=Now())
-
-
-def note_made(repository: Repository) -> None:
-    """Something of ours is there now: from then on an empty place is a disk that is away."""
-    if repository.made_at is None:
-        place = {"location": repository.location, "remote": repository.remote}  # it may have been edited meanwhile
-        Repository.objects.filter(pk=repository.pk, made_at=None, **place).update(made_at=Now())
-
-
-def specification_of(source: Source) -> SourceSpec:
-    """A source as engines see it. Raises: SecretNotFound."""
-    return SourceSpec(
-        name=source.name,
-        kind=source.kind,
-        address=source.address,
-        port=source.port,
-        path=source.path,
-        options=dict(source.options),
-        secret=read_secret_in_time(source.secret),
-        host_key=source.host_key,
-        secrets={name: read_secret_in_time(reference) or "" for name, reference in source.secrets.items()},
-        real_path=source.real_path,
-    )
-
-
-def refused_in_clear(source: SourceSpec) -> str:
-    """Why its password may not be sent; empty: it may."""
-    if source.kind in (SourceKind.S3, SourceKind.WEBDAV):
-        return cleartext.refusal(source.address, source.secret, source.options)
-    return cleartext.refusal_of_remote(source.options, source.secrets) if source.kind == SourceKind.RCLONE else ""
-
-
 def _options(assignment: Assignment) -> dict[str, Any]:
     options: dict[str, Any] = assignment.policy.engine_options
     if own := overlaps.left_out_of(assignment.source):
@@ -249,40 +199,3 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             if not answer.present:
                 return losing.lost(policy, answer.text)
             return Failed(result.error)
-
-
-def busy(why: str) -> Postponed:
-    """What becomes of a record that finds a repository, or what it needs there, taken by another one."""
-    return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{why}; looked at again at")
-
-
-def not_writable(repository: Repository, stop: StopSignal) -> str | None:
-    """Why nothing can be written to a repository now; None: it can."""
-    try:
-        location = repositories.location_of(repository)
-    except StorageFailed as error:
-        return str(error)
-    return repositories.why(
-        "not_writable", location, stop, reserve=settings.RESERVE_PERCENT, made=repository.made_at is not None
-    )
-
-
-class ProgressWriter:
-    """Saves how far a run is, a few times a second at the most."""
-
-    def __init__(self, record: Claimed) -> None:
-        self._record = record
-        self._written_at = float("-inf")
-
-    def __call__(self, progress: EngineProgress) -> None:
-        now = time.monotonic()
-        if now - self._written_at < PROGRESS_EVERY_SECONDS:
-            return
-        self._written_at = now
-        facts: dict[str, Any] = {
-            "attempt": self._record.attempt,
-            "bytes_done": progress.bytes_done,
-            "bytes_total": progress.bytes_total,
-            "files_done": progress.files_done,
-        }
-        Progress.objects.update_or_create(record_id=self._record.id, defaults=facts)

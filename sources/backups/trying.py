@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from sources.availability import answers
 from sources.backups import repositories
-from sources.backups.handler import refused_in_clear, specification_of
+from sources.backups.specifications import refused_in_clear, specification_of
 from sources.engines.limits import InTime
 from sources.models import Source
 from sources.secrets_by_reference import SecretNotFound

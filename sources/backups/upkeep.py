@@ -39,7 +39,8 @@ from jobs.wakeups import notify
 from jobs.zones import zone_of
 from sources import planning
 from sources.availability.check import assignment_of, database_away, not_wanted
-from sources.backups.handler import ProgressWriter, busy
+from sources.backups.progress import ProgressWriter
+from sources.backups.repository_state import busy
 from sources.models import Assignment, AtClose, Backup, Policy, Progress
 from sources.models.policy import Opening
 from sources.storage import layout

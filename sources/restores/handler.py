@@ -13,7 +13,8 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
-from sources.backups.handler import ProgressWriter, specification_of
+from sources.backups.progress import ProgressWriter
+from sources.backups.specifications import specification_of
 from sources.engines.base import EngineProgress
 from sources.models import Progress, Restore, RestoreOutcome, To
 from sources.processes.programs import ProgramMissing

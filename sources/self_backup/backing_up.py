@@ -21,7 +21,7 @@ from jobs.conf import PROGRAM
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from sources.backups import repositories
-from sources.backups.handler import note_made
+from sources.backups.repository_state import note_made
 from sources.models import RecoveryKey, Repository, SelfBackup
 from sources.models.repository import Format
 from sources.planning import names

@@ -23,7 +23,7 @@ from delivery.models import Endpoint, SigningSecret, StoredSecret
 from delivery.signing import rotate
 from delivery.stored_secrets import StoredSecrets, store
 from jobs.models import Decision
-from sources.backups.handler import specification_of
+from sources.backups.specifications import specification_of
 from sources.edits import Sources
 from sources.fleet import FleetError, export_fleet
 from sources.fleet_import import import_fleet

@@ -18,7 +18,7 @@ from delivery import stored_secrets
 from jobs.worker import database_threads
 from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
-from sources.backups.handler import specification_of
+from sources.backups.specifications import specification_of
 from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.models import Source
 from sources.planning import AVAILABILITY

@@ -15,7 +15,7 @@ from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
-from sources.backups.handler import ProgressWriter
+from sources.backups.progress import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
 from tests.sources.factories import (
