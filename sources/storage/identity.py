@@ -5,16 +5,24 @@ import json
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sources.processes.rows import row_of
 from sources.storage import layout
 from sources.storage.location import RCLONE
-from sources.storage.store import Store
 
 DAMAGED = (
     "is it damaged? Where it was ours, the next backup or copy of a source whose newest recorded point lies there "
     "writes it anew: start one. For a new repository, name another place"
 )
+
+
+class Files(Protocol):
+    """A repository whose small files can be fetched and put, as a `Store` does it."""
+
+    def fetch(self, path: str, file: Path, /) -> bool: ...
+
+    def put(self, file: Path, path: str, /) -> None: ...
 
 
 class Refused(ValueError):
@@ -42,7 +50,7 @@ def digest_of(key: str | None) -> str:
     return "" if key is None else hashlib.sha256(b"backupsched repository key\0" + key.encode()).hexdigest()[:32]
 
 
-def read(store: Store) -> Identity | None:
+def read(store: Files) -> Identity | None:
     """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
 
     Raises: Refused for one of another layout; Unreadable; StorageFailed, Stopped.
@@ -85,7 +93,7 @@ def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
         )
 
 
-def write(store: Store, ours: Identity) -> None:
+def write(store: Files, ours: Identity) -> None:
     """Raises: StorageFailed, Stopped."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY

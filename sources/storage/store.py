@@ -9,20 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sources.processes.rows import row_of
 from sources.storage import known, layout
 from sources.storage.files import rows_below
 from sources.storage.flushing import flush, remove_left_behind
+from sources.storage.identity import Identity
 from sources.storage.known import Known
+from sources.storage.location import Location
 from sources.storage.manifests import Header, read_header
 from sources.storage.moving import Moved, fetch_here, files_of, stay_within
 from sources.storage.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
-
-if TYPE_CHECKING:
-    from sources.storage.identity import Identity
-    from sources.storage.location import Location
 
 __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 
@@ -44,9 +42,7 @@ class Store(Rclone):
 
     known: Known | None = None
 
-    def make(
-        self, ours: "Identity | None", like: "Location | None" = None, *, must_be_like: bool = False
-    ) -> str | None:
+    def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
         """Make what has to be there before its first backup: of one of rclone, nothing. Returns None: there is
         nothing to make, or it is there; else why it is not as `like`, empty if it is."""
         return None
