@@ -20,9 +20,7 @@ from psycopg import IsolationLevel
 from delivery import addresses
 from jobs import conf
 from jobs.handlers import Handler, registry
-
-TAG = "jobs"
-"""`manage.py check --tag jobs`. Not `database`: those checks are left out unless a database is named."""
+from operations.management.base import TAG
 
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50

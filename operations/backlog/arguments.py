@@ -1,20 +1,10 @@
 """The arguments of `manage.py backlog`, with the help of each verb."""
 
 import re
-from argparse import (
-    SUPPRESS,
-    ArgumentParser,
-    ArgumentTypeError,
-    HelpFormatter,
-    RawDescriptionHelpFormatter,
-    _SubParsersAction,
-)
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, _SubParsersAction
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any
-
-from django.core.management.base import DjangoHelpFormatter
 
 from declarations.unknown import names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
@@ -23,17 +13,10 @@ from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.durations import duration
 from operations.backlog.selection import ANSWERS, STATUSES
+from operations.management.options import Examples
 from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1
-
-
-class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Help that leaves the examples, which have several lines, as they are written, and wraps what has one."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text if "\n" in text else partial(HelpFormatter._fill_text, self)
-        return fill(text, width, indent)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -3,13 +3,10 @@
 An event has more than any record: where it goes, when it was to start, and what its receiver answered.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
-
-from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.addresses import origin_of
 from delivery.models import Endpoint, EndpointKind
@@ -63,11 +60,6 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
     for queue in facts["queues"]:
         queue["at_least"] = sorted(queue["at_least"])
     return facts
-
-
-def as_json(value: Any) -> str:
-    """Raises: TypeError for what is no fact."""
-    return json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
 
 
 def took(attempt: Attempt | AttemptEntry) -> str:

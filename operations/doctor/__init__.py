@@ -6,6 +6,7 @@ declared in the modules of this package, those of other apps in their `doctor.py
 
 from collections.abc import Collection
 from datetime import datetime
+from functools import partial
 
 from django.core.checks import ERROR
 from django.db import connection, transaction
@@ -15,8 +16,9 @@ from django.utils.module_loading import autodiscover_modules
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
+from operations.backlog.summary import Summary, summary
 from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
-from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Look, Severity, listed
+from operations.doctor.finding import CONDITIONS, COUNT_TO, STATEMENT_SECONDS, Finding, Look, Severity, listed
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 
@@ -36,7 +38,7 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Fin
     found = [] if "settings" in skip else [_settings()]
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return found or [_settings()]
-    look = Look(now or database_clock())
+    look = Look(now or database_clock(), partial(summary, bound=COUNT_TO))
     return found + [_made(name, look) for name in CONDITIONS if name not in skip]
 
 
@@ -55,7 +57,7 @@ def _settings() -> Finding:
     )
 
 
-def _made(name: str, look: Look) -> Finding:
+def _made(name: str, look: Look[Summary]) -> Finding:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.db.backends.utils import CursorWrapper
 
 from jobs.formatting import some_of
-from operations.backlog.summary import Summary, summary
+
+Summary = TypeVar("Summary")
 
 STATEMENT_SECONDS = 5
 """Each statement is served by an index or bounded by a LIMIT. Beyond this, that it is slow is the answer."""
@@ -47,19 +48,20 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Look:
-    """What the conditions of one examination share: its instant (aware), and the summary of the backlog."""
+class Look(Generic[Summary]):
+    """Shared by the conditions of one examination: its instant (aware), and the summary of the backlog at that instant,
+    which `summarize` makes."""
 
-    def __init__(self, now: datetime) -> None:
-        self.now = now
+    def __init__(self, now: datetime, summarize: Callable[[datetime], Summary]) -> None:
+        self.now, self._summarize = now, summarize
 
     @cached_property
     def summary(self) -> Summary:
-        """Asked once, by the first condition that is about it; its counts stop at COUNT_TO."""
-        return summary(self.now, bound=COUNT_TO)
+        """Made once, by the first condition that reads it."""
+        return self._summarize(self.now)
 
 
-Examination = Callable[[CursorWrapper, Look], Finding]
+Examination = Callable[[CursorWrapper, Look[Any]], Finding]
 Answer = Finding | tuple[Sequence[str], dict[str, Any]]
 
 CONDITIONS: dict[str, Examination] = {}
@@ -78,7 +80,7 @@ def condition(
     `of_summary`: it is a function of the summary alone."""
 
     def declare(question: Callable[..., Answer]) -> Examination:
-        def examined(cursor: CursorWrapper, look: Look) -> Finding:
+        def examined(cursor: CursorWrapper, look: Look[Any]) -> Finding:
             answer = question(look.summary) if of_summary else question(cursor, look.now)
             if isinstance(answer, Finding):
                 return replace(answer, name=question.__name__)

@@ -17,12 +17,15 @@ from jobs import database_errors
 from jobs.conf import PROGRAM
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from operations.checks import TAG
 from operations.patience import TookTooLong, at_most
 from operations.terminal import Column, one_line, table, text_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+TAG = "jobs"
+"""Of the system checks that examine the settings (`manage.py check --tag jobs`), declared in `operations/checks.py`.
+Not `database`: those checks are left out unless a database is named."""
 
 PATIENCE_SECONDS = 30.0
 """Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
@@ -50,8 +53,6 @@ class TerminalCommand(BaseCommand):
     def answer(self, facts: object, *shown: "RenderableType | Callable[[], RenderableType]") -> None:
         """Print what was found or done: `facts` as JSON, or what people are shown instead, sentences and drawings."""
         if self.json:
-            from operations.backlog.facts import as_json  # with half of the backlog, which few commands need
-
             self.stdout.write(as_json(facts))
             return
         for each in shown:
@@ -116,6 +117,13 @@ class VerbCommand(TerminalCommand):
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
         """What is wrong with the fields of a row."""
         return "; ".join(error.messages)
+
+
+def as_json(facts: object) -> str:
+    """Facts as JSON: instants in ISO 8601, text as it is. Raises: TypeError for a value that JSON cannot hold."""
+    from django.core.serializers.json import DjangoJSONEncoder  # loads the serializers, which few commands need
+
+    return dumps(facts, cls=DjangoJSONEncoder, ensure_ascii=False)
 
 
 def unanswered(error: Error, before: str = "") -> CommandError:

@@ -10,9 +10,8 @@ from django.db import transaction
 from declarations.service import Edit, InUse, Service, article
 from declarations.shapes import shapes_of
 from jobs.conf import PROGRAM
-from operations.backlog.arguments import Examples
 from operations.management.base import VerbCommand
-from operations.management.options import add_options, help_of, option_of
+from operations.management.options import Examples, add_options, help_of, option_of
 from operations.terminal import Column, one_line
 
 

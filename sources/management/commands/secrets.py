@@ -15,8 +15,8 @@ from delivery.resealing import Resealing, reseal_all
 from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
 from jobs.formatting import moment
-from operations.backlog.arguments import Examples
 from operations.management.base import VerbCommand
+from operations.management.options import Examples
 from operations.terminal import columns, one_line
 
 SHOWN_EVERY = 500

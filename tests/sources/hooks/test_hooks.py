@@ -18,6 +18,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status
+from operations.backlog.summary import summary
 from operations.doctor.finding import CONDITIONS, Finding, Look, Severity
 from sources import doctor, planning
 from sources.backups.handler import copy_source
@@ -325,7 +326,7 @@ def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
 ) -> None:
     def found() -> Finding:
         with connection.cursor() as cursor:
-            return CONDITIONS["owed_hooks"](cursor, Look(timezone.now()))
+            return CONDITIONS["owed_hooks"](cursor, Look(timezone.now(), summary))
 
     settings.VAR_DIR = tmp_path / "var"
     write(after="")

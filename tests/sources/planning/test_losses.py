@@ -12,6 +12,7 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Claimed, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status
+from operations.backlog.summary import summary
 from operations.doctor.finding import Look
 from sources import doctor, planning
 from sources.availability import check
@@ -138,7 +139,7 @@ class TestTheSecondInARow:
         words = "broke off 2 times in a row, last at 2026-03-02 09:02:00 UTC"
         assert f"its backup {words}; " in reasons_of([assignment.source], NINE + HOUR)[assignment.source.pk]
         with connection.cursor() as cursor:
-            finding = doctor.broken_off(cursor, Look(NINE + HOUR))
+            finding = doctor.broken_off(cursor, Look(NINE + HOUR, summary))
         assert f"{assignment.source} {words}" in finding.what
         assert words in Decision.objects.filter(what="vanished").latest("id").text
 
