@@ -15,7 +15,7 @@ from jobs.formatting import some_of
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
-from operations.backlog.summary_statements import skip_scan
+from operations.skip_scans import skip_scan
 
 BOUND = 10_000
 """Of a lane's ready records no more than so many are counted, and of what waits at all."""

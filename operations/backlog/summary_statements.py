@@ -5,37 +5,13 @@ that is kept. Each of these looks at 50,000 rows at the most, at 10 to 50 ms, an
 """
 
 from jobs.states import UNFINISHED, Status, WaitingFor
+from operations.skip_scans import skip_scan
 
 BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
 """Where the order of the index is not that of the table, the planner takes these fetches for dearer than reading the
 whole table and sorting it: four times the time."""
 
 AS_BEFORE = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
-
-
-def skip_scan(column: str, condition: str) -> str:
-    """The values of the first column of an index whose condition that is: one probe a value."""
-    return f"""
-WITH RECURSIVE found(value) AS (
-    (SELECT {column}
-       FROM jobs_backlogrecord
-      WHERE {condition}
-      ORDER BY {column}
-      LIMIT 1)
- UNION ALL
-    SELECT (SELECT {column}
-              FROM jobs_backlogrecord
-             WHERE {condition} AND {column} > found.value
-             ORDER BY {column}
-             LIMIT 1)
-      FROM found
-     WHERE found.value IS NOT NULL
-)
-SELECT value
-  FROM found
- WHERE value IS NOT NULL
-"""
-
 
 # Of `backlog_claim_order`.
 QUEUES_WITH_READY = skip_scan("queue", f"status = {Status.READY}")
