@@ -4,19 +4,17 @@ Each kind has a module that delivers it, which is loaded at the first delivery: 
 other command should.
 """
 
-import json
 from datetime import timedelta
-from typing import Any
 
 from django.db.utils import Error
 
+from delivery.events import QUEUE
 from delivery.models import EndpointKind
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Outcome, Postponed
 from jobs.states import WaitingFor
 
-QUEUE = "callbacks"
 LONGEST_SECONDS = 3_900.0
 """A callback ends by itself, after its endpoint's timeout: an hour at most. What runs for longer hangs."""
 
@@ -53,31 +51,3 @@ def _postponed(record: Claimed, error: Error) -> Postponed:
         raise error
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
     return Postponed(again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()})")
-
-
-def event_id_of(payload: dict[str, Any], subject: str) -> str:
-    """What tells its receiver that two deliveries are of the same event."""
-    return str(payload.get("event_id") or subject)
-
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-"""Made once: `json.dumps` makes an encoder each time, which is as much work again."""
-
-
-def body_of(payload: dict[str, Any], subject: str) -> str:
-    """The document that a receiver gets, whichever way it goes, from the payload of an event's record.
-
-    JSON without spaces and in ASCII: some receivers refuse characters that JSON allows. `payload` in it is the
-    schedule's template, rendered. What a program put on the backlog may lack some of it: that is null, but for the
-    event id, in whose place its subject stands.
-    """
-    return _encode(
-        {
-            "schedule": payload.get("schedule"),
-            "trigger_at": payload.get("trigger_at"),
-            "event_id": event_id_of(payload, subject),
-            "number": payload.get("number"),
-            "count": payload.get("count"),
-            "payload": payload.get("body"),
-        }
-    )

@@ -23,7 +23,7 @@ from yarl import URL
 from delivery import signing
 from delivery.addresses import Place, Refused, reachable
 from delivery.encryption import Unsealable, unseal
-from delivery.handlers import QUEUE
+from delivery.events import QUEUE
 from delivery.models import Endpoint, EndpointKind
 from jobs import breakers
 from jobs.clock import boot_seconds

@@ -88,7 +88,8 @@ class BareDelivery(Delivery):
         set_up(site.url)
         from django.db import connection
 
-        from delivery.handlers import body_of, prepare
+        from delivery.events import body_of
+        from delivery.handlers import prepare
         from delivery.models import Endpoint
         from jobs.models import BacklogRecord, Worker
 

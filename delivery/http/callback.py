@@ -16,7 +16,7 @@ from yarl import URL
 
 from delivery import signing
 from delivery.addresses import Place, Refused, reachable, read
-from delivery.handlers import body_of, event_id_of
+from delivery.events import body_of, event_id_of
 from delivery.http import client
 from delivery.http.answers import FOLLOWED, Answer, failure_of
 from delivery.targets import Target, target_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delivery.addresses import Refused, read
-from delivery.handlers import body_of, event_id_of
+from delivery.events import body_of, event_id_of
 
 LARGEST_MESSAGE = 1_048_576
 """Bytes of body and attributes that any queue takes. What one queue takes may be less, as 262,144: it says so."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from delivery.addresses import Refused
-from delivery.handlers import body_of
+from delivery.events import body_of
 from delivery.sqs.errors import THROTTLED_FOR, Meaning, meaning_of
 from delivery.sqs.queues import queue_at, region_of, request_for, size_of
 
