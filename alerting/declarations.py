@@ -11,8 +11,8 @@ from alerting.models import AlertKind, AlertRoute, Digest
 from declarations.service import Service
 from declarations.types import STORABLE, STRICT, Choice, JsonObject, Reference, Title
 from delivery import stored_secrets
-from delivery.models import StoredSecret
 from delivery.references import PREFIX
+from delivery.secret_models import StoredSecret
 from schedules.declarations import Zone
 from sources.domain.windows import Window
 from sources.models import Policy

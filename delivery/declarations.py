@@ -6,14 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
-from declarations.types import DURATION, PRINTABLE, STORABLE, STRICT, Choice, Title
+from declarations.types import DURATION, PRINTABLE, STRICT, Choice, Title
 from delivery import addresses
 from delivery.addresses import LONGEST_URL
 from delivery.models import EndpointKind
-from delivery.references import LONGEST_SECRET, SECRET_NAME
 from delivery.sqs.queues import LONGEST_GROUP, REGION, queue_at
 from delivery.targets import NOT_TO_BE_SET
-from jobs.conf import PROGRAM
 
 LONGEST_AUTHORIZATION = 8000
 MOST_HEADERS = 50
@@ -128,40 +126,4 @@ class EndpointWithAuthorization(Endpoint):
 
     authorization: Annotated[str, AfterValidator(one_line)] | None = Field(
         None, description="The header that callbacks send, as `Bearer …`"
-    )
-
-
-def _name_of_secret(name: str) -> str:
-    if not re.fullmatch(SECRET_NAME, name):
-        raise ValueError("has 1 to 100 letters and digits, and . _ - between them, as nas-backup")
-    return name
-
-
-def _whole_secret(value: str) -> str:
-    """One newline at its end is cut, as of a file. Raises: ValueError, which does not quote it."""
-    value = value.removesuffix("\n").removesuffix("\r")
-    if not value:
-        raise ValueError("is missing")
-    if value.startswith("-----BEGIN") and "\n" not in value:
-        raise ValueError(
-            f"is a key whose lines ran into one; send it as it is, as `{PROGRAM} secrets set NAME < FILE` does"
-        )
-    return value
-
-
-class StoredSecret(BaseModel):
-    """A secret that is kept here, sealed. What it is, nothing shows."""
-
-    model_config = STRICT
-
-    name: Annotated[str, AfterValidator(_name_of_secret)] = Field(
-        description="What refers to it writes stored: before that. Letters, digits, and . _ - between them"
-    )
-
-
-class NewStoredSecret(StoredSecret):
-    """The same as it is typed in."""
-
-    value: Annotated[str, Field(max_length=LONGEST_SECRET), STORABLE, AfterValidator(_whole_secret)] = Field(
-        description="The password, key or URL itself: it goes in, and never comes out again", repr=False
     )

@@ -3,6 +3,7 @@ from django.db.models.functions import Now
 
 from delivery.addresses import LONGEST_URL
 from delivery.sealed_fields import SealedField
+from delivery.secret_models import StoredSecret  # noqa: F401 - a model of this app, which Django loads by this module
 from jobs.instants import readable
 
 
@@ -48,22 +49,3 @@ class SigningSecret(models.Model):
 
     def __str__(self) -> str:
         return f"signing secret {self.pk} of {self.endpoint}"
-
-
-class StoredSecret(models.Model):
-    """A secret that is kept here, sealed: `stored:NAME` refers to it. Nothing shows it again.
-
-    An account needs no permission of its own to store one, but the one to set references.
-    """
-
-    name = models.CharField(max_length=100, unique=True)
-    sealed = SealedField(editable=False)
-    changed_at = models.DateTimeField(db_default=Now(), editable=False)
-
-    class Meta:
-        ordering = ["name"]
-        default_permissions = ("view",)
-        constraints = [readable("every_instant_of_a_stored_secret_is_readable", "changed_at")]
-
-    def __str__(self) -> str:
-        return self.name

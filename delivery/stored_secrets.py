@@ -16,10 +16,10 @@ from django.db.models import JSONField
 
 from declarations.problems import lines_of, validated
 from declarations.service import Service, used_by
-from delivery import declarations
+from delivery import secret_declarations
 from delivery.encryption import Unsealable, seal, unseal
-from delivery.models import StoredSecret
 from delivery.references import PREFIX, Referring, referring
+from delivery.secret_models import StoredSecret
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
@@ -83,7 +83,7 @@ def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str,
 class StoredSecrets(Service[StoredSecret]):
     """Takes `value` besides, and seals it. A name stays: what refers to the secret would be left without it."""
 
-    model, declaration = StoredSecret, declarations.StoredSecret
+    model, declaration = StoredSecret, secret_declarations.StoredSecret
 
     def fill(self, row: StoredSecret, sent: dict[str, Any]) -> set[str] | None:
         """Raises: ValidationError, which quotes no value."""
@@ -95,7 +95,7 @@ class StoredSecrets(Service[StoredSecret]):
         for title, users in users_of([row.name], that_stay=True)[row.name].items() if not is_new else ():
             why = f"stays: what is in the {title} {', '.join(users)} opens with it alone; store another one beside it"
             raise ValidationError({"value": why})
-        new = validated(declarations.NewStoredSecret, sent if is_new else {"name": row.name, **sent})
+        new = validated(secret_declarations.NewStoredSecret, sent if is_new else {"name": row.name, **sent})
         super().fill(row, {"name": new.name})
         row.sealed, row.changed_at = seal(new.value), database_clock()
         return None if is_new else {"value"}

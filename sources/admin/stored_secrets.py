@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from delivery.declarations import NewStoredSecret
-from delivery.models import StoredSecret
 from delivery.references import LONGEST_SECRET, PREFIX
+from delivery.secret_declarations import NewStoredSecret
+from delivery.secret_models import StoredSecret
 from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
 from jobs.formatting import some_of

@@ -10,7 +10,8 @@ from alerting import digest, rounds, sending
 from alerting.models import AlertMessage, AlertRoute
 from delivery.encryption import seal
 from delivery.http import ping
-from delivery.models import Endpoint, StoredSecret
+from delivery.models import Endpoint
+from delivery.secret_models import StoredSecret
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
 from sources import planning

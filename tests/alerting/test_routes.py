@@ -13,7 +13,7 @@ from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from alerting.untold import ADD_ONE
 from declarations import InUse
-from delivery.models import StoredSecret
+from delivery.secret_models import StoredSecret
 from delivery.stored_secrets import read, store
 from jobs.clock import database_clock
 from operations.backlog import HINTS

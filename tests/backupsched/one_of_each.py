@@ -6,7 +6,8 @@ from typing import Any
 from django.utils import timezone
 
 from alerting.models import Alert, AlertRoute
-from delivery.models import Endpoint, StoredSecret
+from delivery.models import Endpoint
+from delivery.secret_models import StoredSecret
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule, Trigger

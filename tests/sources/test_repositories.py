@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from delivery import stored_secrets
-from delivery.models import StoredSecret
+from delivery.secret_models import StoredSecret
 from jobs.conf import PROGRAM
 from jobs.models import Decision
 from sources.backups import repositories

@@ -17,9 +17,10 @@ from django.db import transaction
 from api.fields import partial
 from declarations.service import InUse
 from delivery import resealing
-from delivery.declarations import NewStoredSecret
 from delivery.encryption import is_sealed_by_present_key, seal, unseal
-from delivery.models import Endpoint, SigningSecret, StoredSecret
+from delivery.models import Endpoint, SigningSecret
+from delivery.secret_declarations import NewStoredSecret
+from delivery.secret_models import StoredSecret
 from delivery.signing import rotate
 from delivery.stored_secrets import StoredSecrets, store
 from jobs.models import Decision

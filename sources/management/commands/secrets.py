@@ -9,9 +9,9 @@ from django.db import transaction
 
 from declarations.problems import lines_of
 from declarations.service import InUse
-from delivery.models import StoredSecret
 from delivery.references import LONGEST_SECRET
 from delivery.resealing import Resealing, reseal_all
+from delivery.secret_models import StoredSecret
 from delivery.stored_secrets import StoredSecrets, users_of
 from jobs.conf import PROGRAM
 from jobs.formatting import moment

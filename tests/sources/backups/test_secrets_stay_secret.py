@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from delivery.models import StoredSecret
+from delivery.secret_models import StoredSecret
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome
 from sources.models import Backup
