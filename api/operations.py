@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from django.http import HttpRequest
 from ninja import Field, Schema
@@ -10,10 +10,18 @@ from pydantic import BaseModel, create_model
 
 from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
 
-if TYPE_CHECKING:
-    from api.resources import Resource
-
 PAGING = ("limit", "cursor", "ordering")
+
+
+class Listed(Protocol):
+    """The rows that a list asks for, and their order, as a resource declares them (`api/resources.py`)."""
+
+    plural: str
+    choice: ClassVar[type[Schema]]
+    filters: ClassVar[Mapping[str, Any]]
+    orderings: ClassVar[tuple[str, ...]]
+    usual_ordering: ClassVar[str]
+    with_value: ClassVar[tuple[str, ...]]
 
 
 def taking(view: Callable[..., Any], takes: Mapping[str, Any]) -> Callable[..., Any]:
@@ -27,7 +35,7 @@ def taking(view: Callable[..., Any], takes: Mapping[str, Any]) -> Callable[..., 
     return view
 
 
-def query_schema(resource: "Resource[Any]") -> type[Schema]:
+def query_schema(resource: Listed) -> type[Schema]:
     """The query of a list: its filters, and its paging."""
     allowed = ["id", *[each for each in resource.orderings if each != "id"]]
     orderings = tuple(name for each in allowed for name in (each, f"-{each}"))
