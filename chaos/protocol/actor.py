@@ -4,13 +4,11 @@ import re
 import threading
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import TransactionStatus
-
-if TYPE_CHECKING:
-    from chaos.protocol.baton import Baton
 
 LOCK_TIMEOUT_SECONDS = 10.0
 """A sixth of a lease, as `jobs.prepared.session_settings`."""
@@ -44,10 +42,22 @@ def actor_here() -> "Actor | None":
     return getattr(_here, "actor", None)
 
 
+class Conductor(Protocol):
+    """The part of the baton that actors use: they arrive there, and it adopts the threads that they start."""
+
+    clocks: Any
+    monitor: Any
+    arrivals: "SimpleQueue[Actor]"
+    is_read_only: bool
+    has_news: bool
+
+    def adopt(self, thread: threading.Thread, starter: "Actor") -> None: ...
+
+
 class Actor:
     """A thread of the simulation. `name` as w1.heartbeat; `worker` its number, 0 for those outside of workers."""
 
-    def __init__(self, baton: "Baton", name: str, worker: int) -> None:
+    def __init__(self, baton: Conductor, name: str, worker: int) -> None:
         self.baton, self.name, self.worker = baton, name, worker
         self.state = State.RUNS
         self.statement = ""
