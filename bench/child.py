@@ -3,25 +3,16 @@
 A result is printed as one line of JSON.
 """
 
-import ctypes
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+from bench.contestant import Site
 from bench.contestants import CONTESTANTS
-from bench.contestants.base import Site
 from bench.gate import Gate
+from bench.processes import end_with_the_parent
 from bench.tally import Tally
-
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_the_parent() -> None:
-    """A bench that is killed leaves no workers behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def run(name: str, command: str, options: dict[str, Any]) -> Any:

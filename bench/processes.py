@@ -1,5 +1,6 @@
 """Starts what contestants do in processes of their own, and ends it."""
 
+import ctypes
 import json
 import os
 import signal
@@ -12,13 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.gate import Gate
 from bench.tally import Tally
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND_SECONDS = 300
 STOP_SECONDS = 15
+PR_SET_PDEATHSIG = 1
 
 
 class ContestantFailed(Exception):
@@ -104,6 +106,12 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - time.monotonic()))
         _kill(process)
+
+
+def end_with_the_parent() -> None:
+    """Let this process get SIGTERM when its parent ends: a bench that is killed leaves no processes behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _start(contestant: Contestant, command: str, options: dict[str, Any], *, output: Any, log: Any) -> Any:

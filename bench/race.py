@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.gate import LOOK_EVERY_SECONDS
 from bench.processes import ContestantFailed, Crew, crew
 from bench.server import BenchServer

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.contestant import Contestant
 from bench.contestants import CONTESTANTS
-from bench.contestants.base import Contestant
 from bench.gate import GateTimeout
 from bench.processes import ContestantFailed, call
 from bench.results import Results, Say

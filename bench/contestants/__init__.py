@@ -1,7 +1,7 @@
 """Who takes part. `CONTESTANTS` by name, in the order of the tables."""
 
+from bench.contestant import Contestant
 from bench.contestants.backups import Backups, BackupsByCopy
-from bench.contestants.base import Contestant
 from bench.contestants.capped import CappedFloor, CappedOurs
 from bench.contestants.delivery import BareDelivery, Delivery
 from bench.contestants.django_q2 import DjangoQ2

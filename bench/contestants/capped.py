@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Site
+from bench.contestant import KIND, MEASURED, QUEUE, Connection, Site
 from bench.contestants.ours import Ours, set_up
 from bench.tally import Tally
 from jobs.states import Status

@@ -10,7 +10,7 @@ import os
 import signal
 from typing import Any
 
-from bench.contestants.base import MEASURED, Connection, Site
+from bench.contestant import MEASURED, Connection, Site
 from bench.contestants.ours import Ours, set_up
 from jobs.states import Status
 

@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import Connection, Contestant, Site, migrate, paced
+from bench.contestant import Connection, Contestant, Site, migrate, paced
 
 BULK = 200
 CLUSTER = {

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import MEASURED, Connection, Contestant, Site, migrate, paced
+from bench.contestant import MEASURED, Connection, Contestant, Site, migrate, paced
 
 INTERVAL_SECONDS = 0.05
 JOB = "bench.contestants.django_tasks_job.job"

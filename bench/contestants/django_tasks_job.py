@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django_tasks import task
 
-from bench.contestants.base import Site
+from bench.contestant import Site
 from bench.contestants.stamps import stamper
 
 _called: list[Callable[[int], None]] = []

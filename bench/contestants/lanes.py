@@ -9,7 +9,7 @@ import time
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE
+from bench.contestant import KIND, MEASURED, QUEUE
 from bench.contestants.ours import WARM_UP, Ours, set_up
 from jobs.states import Status
 

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from bench.contestants.base import QUEUE, Connection, Site
+from bench.contestant import QUEUE, Connection, Site
 from bench.contestants.ours import Ours, set_up
 
 BATCH = 1000

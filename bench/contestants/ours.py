@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, migrate, paced
+from bench.contestant import KIND, MEASURED, QUEUE, Connection, Contestant, Site, migrate, paced
 from bench.contestants.stamps import stamper
 from jobs.states import Status, WaitingFor
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from bench.contestants.base import KIND, MEASURED, Connection, Contestant, Site, newest, none_above, paced
+from bench.contestant import KIND, MEASURED, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 BATCH = 500

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
+from bench.contestant import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 CONCURRENCY = 16

@@ -11,7 +11,7 @@ import time
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
+from bench.contestant import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 BATCH = 1000

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from bench.child import end_with_the_parent
+from bench.processes import end_with_the_parent
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 EVENT = re.compile(rb"\r\nidempotency-key: *([^\r]+)", re.IGNORECASE)

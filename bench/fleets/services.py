@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.processes import ContestantFailed, running
 
 LOOK_EVERY_SECONDS = 0.05

@@ -9,7 +9,7 @@ import http.client
 import json
 import time
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.fleets import services
 from bench.fleets.deaf_host import deaf_host
 from bench.processes import ContestantFailed, call

@@ -2,7 +2,7 @@
 
 import tempfile
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage

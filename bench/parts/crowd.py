@@ -6,7 +6,7 @@ the minute that it is given. The clock starts at the first claim and stops when 
 
 import time
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.fleets import services
 from bench.fleets.deaf_host import deaf_host
 from bench.fleets.swept import ASKING, COPYING

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.processes import ROOT, ContestantFailed, call, stop
 from bench.race import drain
 from bench.results import Key

@@ -3,7 +3,7 @@
 `bench/race.py` has the clock. Slow peers drain fewer jobs: what is compared is jobs a second.
 """
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.race import drain
 from bench.results import Key
 from bench.stage import BEHIND, BESIDE, Stage

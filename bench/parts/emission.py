@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.processes import call
 from bench.results import Key
 from bench.stage import Stage

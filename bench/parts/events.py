@@ -4,7 +4,7 @@ are, and how long after its launch instant an event's delivery begins when a wor
 
 import time
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.fleets.services import temporary_home, wait_until
 from bench.processes import call, running
 from bench.results import Key, percentile

@@ -9,7 +9,7 @@ them there as fast as it can. django-q2 and django-tasks poll, every 50 ms here.
 import random
 import time
 
-from bench.contestants.base import Contestant
+from bench.contestant import Contestant
 from bench.contestants.stamps import read_stamps
 from bench.processes import ContestantFailed, call, crew
 from bench.results import Key, percentile

@@ -5,7 +5,7 @@ is given. The clock starts at the first claim and stops when the last absent sou
 busy with copies by rclone that take two seconds, since their bandwidth is limited, and next to no processor.
 """
 
-from bench.contestants.base import Connection, Contestant
+from bench.contestant import Connection, Contestant
 from bench.fleets import services
 from bench.fleets.deaf_host import deaf_host
 from bench.fleets.spans import seconds_of_one_pass
