@@ -8,7 +8,6 @@ share is back; until then backups to that destination find it busy.
 import json
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,8 +39,6 @@ SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
-ROOT = Path(__file__).parents[2]
-
 
 FAILURES: Mapping[str, type[Exception]] = {
     "failed": StorageFailed, "failed here": TargetFailed, "refused": Refused, "busy": Busy,
@@ -232,9 +229,8 @@ def give_order(
     heard, said = os.pipe()
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT}
-    main = f"import sys; sys.path.insert(0, sys.argv[1]); from {program} import main; main()"
     command = Command(
-        (sys.executable, "-I", "-c", main, str(ROOT)),
+        orders.argv_of(program),
         stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),

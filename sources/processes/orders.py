@@ -11,13 +11,22 @@ import time
 from collections.abc import Mapping
 from enum import Enum
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
+"""The folder of the packages."""
 KEPT, NOT_KEPT = b"+", b"-"
 KEEP_SECONDS = 30.0
 """For the answer whether it was kept. A database that is away does not end a backup."""
 LONGEST_ANSWER = 2**26
 """Bytes of its line: the tables of a database, the points of years, a hundred damaged files by their whole names."""
+
+
+def argv_of(module: str) -> tuple[str, ...]:
+    """The command line of a process that calls `main` of `module`, and takes nothing from its surroundings."""
+    main = f"import sys; sys.path.insert(0, sys.argv[1]); from {module} import main; main()"
+    return sys.executable, "-I", "-c", main, str(ROOT)
 
 
 def answer(orders: Mapping[str, str]) -> None:

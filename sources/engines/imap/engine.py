@@ -5,10 +5,8 @@ copy lies in a directory of this assignment, kept between runs, so that a run fe
 """
 
 import json
-import sys
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from jobs.formatting import several
@@ -18,10 +16,10 @@ from sources.engines.limits import Space
 from sources.engines.rclone.engine import RcloneEngine
 from sources.engines.rclone.options import IDLE_SECONDS
 from sources.engines.staging import staged
+from sources.processes import orders
 from sources.processes.runner import StopSignal
 
-ROOT = Path(__file__).parents[3]
-MAIN = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.imap.fetching import main; main()"
+PROGRAM = "sources.engines.imap.fetching"
 LEAST_LOST = 10
 DOUBT = "its server no longer lists folders that had {}"
 
@@ -71,8 +69,8 @@ def _ask(run: Run, directory: str) -> dict[str, Any]:
         run.check(done.bytes_done, f"the mail of {task.source.name}")
         return done
 
-    argv = (sys.executable, "-I", "-c", MAIN, str(ROOT))
-    ended = run.start(argv, given=json.dumps(order).encode(), on_line=on_line, sign_of_life=sign_of_life)
+    argv, given = orders.argv_of(PROGRAM), json.dumps(order).encode()
+    ended = run.start(argv, given=given, on_line=on_line, sign_of_life=sign_of_life)
     if not answers:
         text = " ".join(ended.last_lines[-1:])
         if "MemoryError" in text:

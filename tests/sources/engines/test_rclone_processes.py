@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sources.backups import repositories
 from sources.engines import questions
 from sources.engines.base import EngineProgress, EngineResult, Verdict
+from sources.processes import orders
 from sources.storage.identity import Identity
 from sources.storage.location import of_directory
 from tests.sources.engines.peers import PASSWORD, is_gone, loopback_address, run, sftp_host, task_for, tree, write_files
@@ -117,5 +117,5 @@ def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
         "print([each for each in sys.argv[2:] if each in sys.modules])"
     )
     others = ("sources.engines.keeping", "sources.engines.questions", "sources.storage.restic", "sources.engines.imap")
-    argv = (sys.executable, "-I", "-c", program, str(repositories.ROOT), "asyncio", *others)
+    argv = (sys.executable, "-I", "-c", program, str(orders.ROOT), "asyncio", *others)
     assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[]\n"
