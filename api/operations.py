@@ -13,7 +13,7 @@ from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
 PAGING = ("limit", "cursor", "ordering")
 
 
-class Listed(Protocol):
+class ListedResource(Protocol):
     """The rows that a list asks for, and their order, as a resource declares them (`api/resources.py`)."""
 
     plural: str
@@ -35,7 +35,7 @@ def taking(view: Callable[..., Any], takes: Mapping[str, Any]) -> Callable[..., 
     return view
 
 
-def query_schema(resource: Listed) -> type[Schema]:
+def query_schema(resource: ListedResource) -> type[Schema]:
     """The query of a list: its filters, and its paging."""
     allowed = ["id", *[each for each in resource.orderings if each != "id"]]
     orderings = tuple(name for each in allowed for name in (each, f"-{each}"))
