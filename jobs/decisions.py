@@ -26,6 +26,9 @@ MAX_ROWS = {Level.DOING: 1_000_000, Level.CONSIDERING: 100_000}
 
 PRUNE_BATCH = 5_000
 
+SILENT = "silent"
+"""`what` of a line about a silence. Those that follow each other are compacted into one line."""
+
 
 def doing(
     what: str,

@@ -13,15 +13,13 @@ from django.db import transaction
 
 from jobs import conf
 from jobs.clock import database_clock
+from jobs.decisions import SILENT
 from jobs.periodic import claimed_more_often_than
 from jobs.prepared import execute
 from jobs.states import AttemptOutcome
 
 SILENCES = "silences"
 """The fact of an attempt that stands for so many, from its start to its end."""
-
-SILENT = "silent"
-"""What the log of decisions calls a silence."""
 
 DETAILED_FOR = timedelta(hours=1)
 """For so long each silence has a row, and for ten leases at least."""

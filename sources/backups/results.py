@@ -25,7 +25,6 @@ from jobs.outcomes import (
 )
 from jobs.prepared import storable
 from jobs.states import Status, WaitingFor
-from operations.silences import SILENT
 from sources import engines, outcomes, planning
 from sources.backups import known, retention
 from sources.domain.alerts import thresholds
@@ -100,7 +99,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
-    what, reason = SILENT, outcome.reason
+    what, reason = decisions.SILENT, outcome.reason
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now, losses=F("losses") + 1)
         what, reason = "vanished", f"{reason}{_broke_off(assignments.first())}"
