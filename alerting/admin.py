@@ -16,11 +16,11 @@ from unfold.widgets import (
 from alerting import sending, urls
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
+from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, link, moment, shortened
+from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.with_presets import ParametersField
 from jobs.models import Breaker
-from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, link, moment, shortened
-from operations.admin.declared import DeclaredAdmin, DeclaredForm
-from operations.admin.with_presets import ParametersField
 from sources.models import Assignment
 
 TEST_MEANS = "A test message is sent to it now, from this process. The page waits until it has been taken, or refused."

@@ -9,9 +9,9 @@ class AlertingConfig(AppConfig):
         """Register the round of the minute, what is open, and the routes of a fleet file."""
         from alerting.models import AlertRoute
         from declarations import fleet_sections, uses
-        from delivery.references import Referring, referring
         from jobs.handlers import later, registry
         from operations.backlog import HINTS, IN_NEED
+        from sealing.references import Referring, referring
 
         fleet_sections["alert_routes"] = "alerting.declarations.Routes"
         referring.append(Referring(AlertRoute, "url"))

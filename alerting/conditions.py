@@ -3,8 +3,8 @@
 Paused and retired sources raise nothing, nor does a disabled policy: a person chose that.
 
 * overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
-  is one missed chance and has a hysteresis of its own (`sources/domain/alerts.py`); where a policy names `alert_after`,
-  that is when.
+  is one missed chance and has a hysteresis of its own (`sources/domain/overdue.py`); where a policy names
+  `alert_after`, that is when.
 * failing: two failures in a row, until a success.
 * copy: a point has not been in its copy for longer than `copy_within`, or what was copied is damaged.
 * drill, check, held back: the last drill failed, the last check found damage, a backup looked wrong; until the

@@ -10,13 +10,13 @@ from alerting import urls
 from alerting.models import AlertKind, AlertRoute, Digest
 from declarations.service import Service
 from declarations.types import STORABLE, STRICT, Choice, JsonObject, Reference, Title
-from delivery import stored_secrets
-from delivery.references import PREFIX
-from delivery.secret_models import StoredSecret
 from schedules.declarations import Zone
+from sealing import stored_secrets
+from sealing.lookup import check_reference, problem_with_stored
+from sealing.models import StoredSecret
+from sealing.references import PREFIX
 from sources.domain.windows import Window
 from sources.models import Policy
-from sources.secrets_by_reference import check_reference, problem_with_stored
 
 MOST = 200
 SEALED = "alert-"

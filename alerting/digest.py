@@ -8,12 +8,12 @@ from django.template.defaultfilters import filesizeformat
 
 from alerting import raising, sending
 from alerting.models import AlertRoute, Digest
+from external.formatting import moment, several
+from fleet.status import summary, with_status
 from jobs.clock import database_clock
-from jobs.formatting import moment, several
 from jobs.zones import zone_of
 from sources.domain.status import NEEDS_A_PERSON, Status
 from sources.models import Assignment, Backup, Repository, Source
-from sources.status import summary, with_status
 
 HOUR = 8
 """From which on it is sent, in the zone of its route."""

@@ -6,7 +6,7 @@ from django.db.backends.utils import CursorWrapper
 
 from alerting.models import AlertRoute
 from alerting.untold import ADD_ONE, UNTOLD, is_untold
-from operations.doctor.finding import Answer, condition, ok, warning
+from declarations.surfaces.finding import Answer, condition, ok, warning
 
 
 @condition("")

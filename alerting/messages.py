@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from alerting.models import AlertKind, MessageType
-from jobs.formatting import some_of
+from external.formatting import some_of
 
 MOST_NAMED = 5
 """Of a group: a dead switch is one line and five names, not three hundred."""

@@ -17,9 +17,9 @@ from django.db import transaction
 from alerting import announcing, raising, sending, watchdog
 from alerting.models import AlertKind, Watch
 from alerting.raising import Found
+from external.formatting import first_line
 from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
-from jobs.formatting import first_line
 from operations.hold import held
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ def _broken(watch: Watch, now: datetime, boot: float | None) -> list[Found]:
 
 def ping_for_the_scheduler() -> None:
     """The dead-man ping: a service (healthchecks and compatible) raises an alarm when it no longer comes. A policy's
-    comes after each of its backups (`sources/outcomes.py`). Both by the client of callbacks, under its rules of where
-    it may go. Blocks for some seconds at most, and logs what is wrong."""
+    comes after each of its backups (`backups/copying/notifications.py`). Both by the client of callbacks, under its
+    rules of where it may go. Blocks for some seconds at most, and logs what is wrong."""
     from delivery.http.ping import get  # the HTTP client takes 0.4 s, which no command should wait for
 
     if problem := asyncio.run(get(settings.PING_URL)):

@@ -27,15 +27,15 @@ from django.db.utils import Error
 
 from alerting import urls
 from alerting.models import Alert, AlertMessage, AlertRoute, MessageType
-from delivery.redaction import redacted
+from external.durations import span
+from external.formatting import first_line, moment, several
+from external.processes import runner
+from external.processes.runner import Command
+from external.redaction import redacted
 from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.formatting import first_line, moment, several
 from jobs.set_aside import name_once
+from sealing.lookup import SecretNotFound, read_secret_in_time
 from sources.domain.windows import Window
-from sources.processes import runner
-from sources.processes.runner import Command
-from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminI
 
 from api import tokens
 from api.models import ApiToken, Scope
+from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.base import ReadOnlyAdmin, ago, column, moment
+from external.formatting import several
 from jobs.clock import database_clock
-from jobs.formatting import several
-from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ago, column, moment
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "", "user inactive": "warning"}
 
@@ -141,4 +141,4 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
             "until": moment(issued.token.expires_at),
             "address": request.build_absolute_uri("/api/me"),
         }
-        return TemplateResponse(request, "operations/api_token.html", context)  # the admin's pages are never cached
+        return TemplateResponse(request, "api/api_token.html", context)  # the admin's pages are never cached

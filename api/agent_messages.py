@@ -20,12 +20,12 @@ from pydantic import (
 
 from api.errors import not_valid
 from api.fields import DURATION, Instant, printable, written_out
+from external.network.contact import is_address
 from jobs import states
 from sources import planning
 from sources.agents.checkins import MAX_ADDRESSES, Facts
 from sources.domain.status import PRECEDENCE, Status
 from sources.models import Source
-from sources.network.contact import is_address
 
 
 def _ip_address(text: str) -> str:
@@ -161,7 +161,7 @@ def status_of(source: Source, now: datetime, standings: list[planning.Standing] 
 
 
 def _status(source: Source, standings: list[planning.Standing], now: datetime) -> Status:
-    """As `sources.status.with_status` finds it of the rows."""
+    """As `fleet.status.with_status` finds it of the rows."""
     if source.retired_at or source.paused_at:
         return Status.RETIRED if source.retired_at else Status.PAUSED
     found = {standing.protection(now) for standing in standings if standing.enabled}

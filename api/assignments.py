@@ -16,16 +16,18 @@ from api.declared import Declared
 from api.errors import ApiError
 from api.fields import MovedAnswer, RowId, Stored
 from api.models import Scope
+from backups.restores import drills
+from backups.upkeep import checks, copies, retention_decisions
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
+from fleet import edits, repository_edits
+from fleet.status import with_assignment_status
 from jobs.models import BacklogRecord
 from operations.backlog.facts import record_facts
-from sources import edits, held_back, planning, repository_edits
-from sources.backups import check, copies, deciding
+from sources import planning
 from sources.domain.status import Status
 from sources.models import Assignment, Copy, Policy, Source
-from sources.restores import drills
-from sources.status import with_assignment_status
+from sources.planning import held_back
 
 
 class AssignmentBody(BaseModel):
@@ -209,7 +211,7 @@ class RetentionAnswer(Schema):
 )  # fmt: skip
 def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str, Any]:
     """By its policy as it is saved. What goes is removed after its next backup."""
-    return deciding.facts_of(assignment)
+    return retention_decisions.facts_of(assignment)
 
 
 @resource.verb("drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"], noted="Drill now")
@@ -222,7 +224,7 @@ def drill(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
 def check_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
     """Read all that its round has left, then its other repositories, and compare that with the manifests, whatever
     its window."""
-    return _moved(request, assignment, check.check_now, "there is nothing to check, or it is checked already")
+    return _moved(request, assignment, checks.check_now, "there is nothing to check, or it is checked already")
 
 
 @resource.verb("copy", operating(), "Copy now", answer=MovedAnswer, has=["conflict"], noted="Copy now")

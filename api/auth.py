@@ -19,8 +19,8 @@ from ninja.utils import check_csrf
 from api import tokens
 from api.errors import ApiError
 from api.models import ApiToken, Scope
+from declarations.surfaces.web.permissions import may_look, may_operate
 from operations.limits import Limit, network_of
-from operations.web.permissions import may_look, may_operate
 
 FAILED_TOKENS = Limit("staff-token", 20, 60)
 """Per network of the sender. A valid token is accepted all the same: behind a proxy all have one address."""

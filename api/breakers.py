@@ -10,10 +10,10 @@ from api.auth import operating
 from api.errors import ApiError
 from api.fields import Name, Stored
 from api.resources import Resource
+from declarations.surfaces.web.permissions import may_look
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.models import Breaker
-from operations.web.permissions import may_look
 
 
 class BreakerAnswer(

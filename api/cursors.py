@@ -17,8 +17,8 @@ from django.db import connection
 from django.db.models import F, Model, Q, QuerySet
 
 from api.errors import ApiError, not_valid
-from operations.patience import PAGE_SECONDS, TookTooLong, at_most
-from operations.web.answers import DATABASE_AWAY_SECONDS
+from declarations.surfaces.patience import PAGE_SECONDS, TookTooLong, at_most
+from declarations.surfaces.web.answers import DATABASE_AWAY_SECONDS
 
 LARGEST_PAGE = 500
 USUAL_PAGE = 50

@@ -12,10 +12,10 @@ from ninja import Query
 
 from api import history
 from api.errors import ApiError, not_valid
+from backups.upkeep import removals
 from declarations.problems import lines_of
 from declarations.service import Edit, InUse, Service
-from jobs.formatting import some_of
-from sources import removing
+from external.formatting import some_of
 
 DO_WHAT_IT_SAYS = "do what `detail` says"
 """The hint of a 409 whose detail tells what to do."""
@@ -25,7 +25,7 @@ BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(Non
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovalAnswer(removing.Contents):
+class RemovalAnswer(removals.Contents):
     """What goes: `backups`, the bytes that were written for them, and where they lie; `copies`: of how many sources
     there are copies, in the `second` repositories. `record`: of the backlog, which deletes it."""
 
@@ -89,9 +89,9 @@ def remove(request: HttpRequest, service: Any, row: Any, backups: str) -> HttpRe
     """Delete in the background what has backups: `delete` these, or `keep` them. Raises: ApiError (409)."""
     if users := service.users(row):
         raise _in_use(service, f"{'. '.join(users)}.", DO_WHAT_IT_SAYS)
-    goes = removing.contents([row])
+    goes = removals.contents([row])
     history.noted(request, row, "Deleted")
-    record = removing.start(row, with_backups=backups == "delete", by=service.by)
+    record = removals.start(row, with_backups=backups == "delete", by=service.by)
     return JsonResponse({"record": record.pk, **asdict(goes)}, status=202)
 
 

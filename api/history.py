@@ -6,7 +6,7 @@ from django.contrib.admin.models import ADDITION, CHANGE, DELETION
 from django.http import HttpRequest
 
 from api.auth import token_of
-from operations.web import audit
+from declarations.surfaces.web import audit
 
 FLAGS = {"Created": ADDITION, "Deleted": DELETION}
 

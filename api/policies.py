@@ -13,13 +13,14 @@ from api.declared import Declared
 from api.errors import ApiError, not_valid
 from api.fields import Instant, MovedAnswer, Name, Stored
 from api.models import Scope
-from schedules import rollouts
-from sources import models, planning, previews
+from fleet.edits import Policies
+from jobs import rollouts
+from sources import models, planning
+from sources.declarations.policies import Policy
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
-from sources.edits import Policies
-from sources.policy_declaration import Policy
-from sources.previews import LARGEST_COUNT
+from sources.planning import previews
+from sources.planning.previews import LARGEST_COUNT
 
 
 class PolicyAnswer(Policy):

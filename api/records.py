@@ -24,6 +24,7 @@ from api.record_schemas import (
     WouldRetryAnswer,
 )
 from api.resources import Resource
+from declarations.surfaces.web import audit
 from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.clock import database_clock
@@ -34,7 +35,6 @@ from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reasons import reasons
 from operations.backlog.selection import check_names, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
-from operations.web import audit
 
 SHOWN_ATTEMPTS = 1000
 """All that are kept of a record that is tried for ever."""

@@ -7,10 +7,10 @@ from ninja import Field
 
 from api.declared import Declared
 from api.fields import Name
+from fleet.repository_edits import Repositories
 from sources import models
-from sources.declarations import Repository, RepositoryEdit
-from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
-from sources.repository_edits import Repositories
+from sources.availability.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
+from sources.declarations.resources import Repository, RepositoryEdit
 
 NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can be read. Keep it elsewhere"
 

@@ -9,12 +9,12 @@ from api.auth import Staff
 from api.declared import Declared
 from api.fields import RowId, Stored
 from api.models import Scope
-from sources import declarations
+from backups.restores.requests import MAY_RESTORE, Restores
+from sources.declarations import resources
 from sources.models import Restore, RestoreOutcome
-from sources.restores.asking import MAY_RESTORE, Restores
 
 
-class RestoreAnswer(Stored, declarations.Restore, of=Restore, names="id assignment asked_by asked_at ended_at error"):
+class RestoreAnswer(Stored, resources.Restore, of=Restore, names="id assignment asked_by asked_at ended_at error"):
     """A restore, and what came of it."""
 
     at: str = Field(description="The point, by its name")

@@ -16,13 +16,14 @@ from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, MovedAnswer, Name, Stored
 from api.models import Scope
+from fleet.edits import Sources, policies_of
+from fleet.status import reasons_of, with_status
 from jobs.clock import database_clock
-from sources import declarations, planning
+from sources import planning
 from sources.agents import checkins, tokens
+from sources.declarations import resources
 from sources.domain.status import Status
-from sources.edits import Sources, policies_of
 from sources.models import Assignment, Source
-from sources.status import reasons_of, with_status
 
 OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
@@ -30,7 +31,7 @@ ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 class SourceAnswer(
     Stored,
-    declarations.Source,
+    resources.Source,
     of=Source,
     names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
 ):
@@ -87,7 +88,7 @@ class SourcesOfTheApi(Declared[Source]):
     service, tag, answer = Sources, "sources", SourceAnswer
     filters = {
         "name": Name,
-        "kind": declarations.KindOfSource,
+        "kind": resources.KindOfSource,
         "status": Status,
         "paused": bool,
         "policy": (Name, "Name of a policy that it is under"),

@@ -8,12 +8,12 @@ from api.auth import Staff
 from api.declared import Declared
 from api.fields import Name
 from api.models import Scope
-from delivery import secret_declarations, secret_models
-from delivery.stored_secrets import StoredSecrets, users_of
-from sources.backups.reach import SET_SECRET
+from sealing import declarations, models
+from sealing.stored_secrets import StoredSecrets, users_of
+from sources.declarations.reach import SET_SECRET
 
 
-class StoredSecretAnswer(secret_declarations.StoredSecret):
+class StoredSecretAnswer(declarations.StoredSecret):
     """A secret without itself. `used_by`: names of what refers to it, by what they are, as `source`."""
 
     id: int
@@ -21,15 +21,15 @@ class StoredSecretAnswer(secret_declarations.StoredSecret):
     used_by: dict[str, list[str]]
 
 
-class StoredSecretsOfTheApi(Declared[secret_models.StoredSecret]):
+class StoredSecretsOfTheApi(Declared[models.StoredSecret]):
     """Stored by accounts that may set references, and by no others."""
 
-    service, body, tag, answer = StoredSecrets, secret_declarations.NewStoredSecret, "sources", StoredSecretAnswer
+    service, body, tag, answer = StoredSecrets, declarations.NewStoredSecret, "sources", StoredSecretAnswer
     filters, orderings = {"name": Name}, ("id", "name")
     edited_besides = ("changed_at",)
     seen_by, edited_by = (SET_SECRET,), Staff(Scope.WRITE, SET_SECRET)
 
-    def facts(self, rows: Sequence[secret_models.StoredSecret]) -> list[dict[str, Any]]:
+    def facts(self, rows: Sequence[models.StoredSecret]) -> list[dict[str, Any]]:
         users = users_of([row.name for row in rows])
         return [self.own_facts(row) | {"used_by": users[row.name]} for row in rows]
 

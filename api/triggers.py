@@ -9,7 +9,7 @@ from ninja import Schema
 from api.auth import operating
 from api.fields import Instant, RowId, Stored
 from api.resources import Resource
-from operations.web.permissions import may_look
+from declarations.surfaces.web.permissions import may_look
 from schedules import batches, verbs
 from schedules.facts import IN_STATE, STATES, state_of
 from schedules.models import Trigger

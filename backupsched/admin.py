@@ -13,7 +13,7 @@ from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from operations.admin.base import ReadOnlyAdmin
+from declarations.surfaces.admin.base import ReadOnlyAdmin
 
 for replaced in (User, Group, Schedule, Success, Failure, OrmQ):
     admin.site.unregister(replaced)

@@ -27,7 +27,7 @@ def _start() -> int:
         sys.argv[1] = sys.argv[1].replace("-", "_")  # `backup-now`: a module has no hyphen in its name
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     gc.disable()  # modules are loaded, nothing is garbage, and a seventh of a start went by on looking for it
-    from operations.printable import PrintableStream
+    from declarations.surfaces.printable import PrintableStream
 
     out, errors = (cast(TextIO, PrintableStream(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(errors):
@@ -36,7 +36,7 @@ def _start() -> int:
 
 def _recover(arguments: list[str]) -> int:
     """SIGINT and SIGTERM end it where it can go on."""
-    from sources.storage.recovering import main as recover
+    from storage.recover.program import main as recover
 
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
-from jobs import durations
+from external import durations
 
 
 def number(name: str, default: float) -> float:

@@ -22,10 +22,10 @@ from api.auth import Staff
 from api.errors import ApiError
 from api.models import Scope
 from dashboard import metrics
+from declarations.surfaces.patience import TookTooLong, at_most
 from jobs import migrated
 from jobs.database_errors import is_away
 from operations.limits import TooMany
-from operations.patience import TookTooLong, at_most
 
 log = logging.getLogger(__name__)
 

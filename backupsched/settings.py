@@ -27,11 +27,15 @@ INSTALLED_APPS = [
     "demo",
     "dashboard",
     "alerting",
+    "fleet",
+    "backups",
     "sources",
     "jobs",
+    "sealing",
     "delivery",
     "schedules",
     "operations",
+    "declarations",
     "api",
     "api.apps.FilesOfNinja",
     "django_q",
@@ -50,7 +54,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "api.errors.JsonErrors",
-    "operations.web.answers.Answers",
+    "declarations.surfaces.web.answers.Answers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -59,8 +63,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
-    "operations.web.shown_text.ShownText",
-    "operations.web.answers.Patience",
+    "declarations.surfaces.web.shown_text.ShownText",
+    "declarations.surfaces.web.answers.Patience",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"
@@ -219,7 +223,7 @@ UNFOLD = {
     "COLORS": lambda request: {},
     "STYLES": [
         lambda request: static("backupsched/colours.css"),
-        lambda request: static("operations/pages.css"),
+        lambda request: static("declarations/pages.css"),
     ],
     "SCRIPTS": [
         lambda request: static("backupsched/htmx.js"),
@@ -229,10 +233,10 @@ UNFOLD = {
 
 LINES = {
     "text": {
-        "()": "operations.printable.PrintableFormatter",
+        "()": "declarations.surfaces.printable.PrintableFormatter",
         "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s",
     },
-    "json": {"()": "operations.json_lines.JsonLines"},
+    "json": {"()": "declarations.surfaces.json_lines.JsonLines"},
 }
 LOGGING = {
     "version": 1,

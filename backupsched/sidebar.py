@@ -11,7 +11,7 @@ from django.db import connection
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from operations.web.permissions import may_look
+from declarations.surfaces.web.permissions import may_look
 
 Link = dict[str, Any]
 

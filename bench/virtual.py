@@ -25,11 +25,11 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import claiming, settling, tick, transitions
+from jobs import claiming, settling, sweeps, tick, transitions
 from jobs.handlers import StepDue
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Held, Outcome
-from jobs.retries import sweeps, tiers
+from jobs.retries import tiers
 from jobs.transitions import transition
 from schedules.models import Schedule
 

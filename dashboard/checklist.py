@@ -9,10 +9,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from alerting.models import AlertRoute
+from backups.restores.requests import MAY_RESTORE
 from jobs.conf import PROGRAM
 from jobs.models import Worker
 from sources.models import Assignment, Backup, Policy, Repository, Restore, RestoreOutcome, Source
-from sources.restores.asking import MAY_RESTORE
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from alerting.models import AlertRoute
 from alerting.untold import UNTOLD, is_untold
 from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
+from declarations.surfaces.web.permissions import may_operate
 from jobs import backlog
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
@@ -30,7 +31,6 @@ from jobs.prepared import execute
 from operations.backlog.summary import workers_of
 from operations.backlog.summary_statements import RUNNING
 from operations.hold import held, sentence
-from operations.web.permissions import may_operate
 from sources.models import Backup, Repository, Source
 
 SECONDS = re.compile(r" [\d.]+ s\b")

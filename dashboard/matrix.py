@@ -25,18 +25,19 @@ from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from dashboard.pages import page
-from jobs.durations import span
+from declarations.surfaces.web.permissions import may_look
+from external.durations import span
+from fleet.status import with_status
 from jobs.models import Attempt, Decision, Level
 from jobs.states import AttemptOutcome
 from jobs.zones import zone_of
 from operations.silences import SILENCES
-from operations.web.permissions import may_look
-from sources import ledger, planning
+from sources import planning
 from sources.domain.days import SIGNS, Day, Stretch, worst
 from sources.domain.status import COLOURS, Status
 from sources.models import Assignment, Backup, Policy, Source
 from sources.models.source import SourceKind
-from sources.status import with_status
+from sources.protection import ledger
 
 ROWS = 25
 

@@ -12,14 +12,14 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from alerting import raising, sending
-from jobs.formatting import moment, several
+from declarations.surfaces.web.permissions import may_look, may_operate
+from external.formatting import moment, several
+from fleet import status
+from fleet.admin.protection import mends
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
 from operations.backlog.attention import attention, needs
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
-from operations.web.permissions import may_look, may_operate
-from sources import status
-from sources.admin.protection import mends
 from sources.domain.status import COLOURS, Status
 from sources.models import Assignment, Source
 

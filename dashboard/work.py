@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from backups.restores import requests
+from engines import engine_for
 from jobs import breakers
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
-from sources.engines import engine_for
 from sources.models import Assignment, Progress
 from sources.planning import ARRIVALS, AVAILABILITY, BACKUPS, KIND, OF_ASSIGNMENTS
 from sources.planning.names import assignment_of
-from sources.restores import asking
 
 SHOWN = 6
 """Rows of each list."""
@@ -35,7 +35,7 @@ WAITS = {
 
 def running(now: datetime) -> tuple[list[dict[str, Any]], int]:
     """What copies, removes, checks or restores, the longest first, and how many there are."""
-    found = BacklogRecord.objects.running().filter(queue__in=(BACKUPS, asking.QUEUE)).order_by("started_at", "pk")
+    found = BacklogRecord.objects.running().filter(queue__in=(BACKUPS, requests.QUEUE)).order_by("started_at", "pk")
     records = list(found[:SHOWN])
     count = len(records) if len(records) < SHOWN else found.count()
     progress = Progress.objects.in_bulk([record.pk for record in records])

@@ -4,11 +4,13 @@ types       the types that declarations share
 problems    what is wrong with values, by field, in words
 unknown     rows by their names, and what is said of a name that nothing has
 service     how rows are edited as they are declared: the rules that need the database, and what follows from an edit
+surfaces    the kit by which a declaration becomes a form, a list, a command or an answer; it knows these, they not it
 
 Retry policies and throttles are declared in operations/declarations.py: `jobs` needs no pydantic.
 
-The API takes a declaration as its body and answers it; the fleet file is lists of them; commands take options from
-it (operations/management/options.py), forms of the admin their help texts and checks (operations/admin/declared.py).
+The API takes a declaration as its body and answers it; the fleet file is lists of them; commands take options from it
+(declarations/surfaces/commands/options.py), forms of the admin their help texts and checks
+(declarations/surfaces/admin/declared.py).
 """
 
 from collections.abc import Callable

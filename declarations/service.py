@@ -21,7 +21,7 @@ import declarations
 from declarations import InUse as InUse
 from declarations.problems import validated
 from declarations.unknown import named, nothing_named
-from jobs.formatting import some_of
+from external.formatting import some_of
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")

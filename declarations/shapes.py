@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from jobs import durations
+from external import durations
 
 
 class Shape(NamedTuple):

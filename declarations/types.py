@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from jobs import durations
+from external import durations
 from jobs.priorities import MAX_PRIORITY
 from jobs.retries import LONGEST
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from delivery.public import Address, is_public, unmapped
+from external.public import Address, is_public, unmapped
 
 if TYPE_CHECKING:
     from yarl import URL

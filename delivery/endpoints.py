@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from declarations.service import Service
 from delivery import addresses, declarations, signing
-from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
-from jobs.formatting import several
+from external.formatting import several
 from jobs.models import BacklogRecord
+from sealing.encryption import seal
 
 MOST_COUNTED = 1000
 NOT_SIGNED = "its callbacks are not signed yet: rotate its secret, which makes the first one"

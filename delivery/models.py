@@ -2,9 +2,8 @@ from django.db import models
 from django.db.models.functions import Now
 
 from delivery.addresses import LONGEST_URL
-from delivery.sealed_fields import SealedField
-from delivery.secret_models import StoredSecret  # noqa: F401 - a model of this app, which Django loads by this module
 from jobs.instants import readable
+from sealing.fields import SealedField
 
 
 class EndpointKind(models.TextChoices):
@@ -17,7 +16,7 @@ class EndpointKind(models.TextChoices):
 class Endpoint(models.Model):
     """Where events are delivered. `delivery/` does it.
 
-    Sealed fields are encrypted with the installation's secret key (`delivery/encryption.py`); nothing shows them again.
+    Sealed fields are encrypted with the installation's secret key (`sealing/encryption.py`); nothing shows them again.
     """
 
     name = models.CharField(max_length=100, unique=True)

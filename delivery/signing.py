@@ -17,8 +17,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from delivery.encryption import seal, unseal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
+from sealing.encryption import seal, unseal
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32

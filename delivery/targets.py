@@ -22,7 +22,6 @@ from yarl import URL
 
 from delivery import signing
 from delivery.addresses import Place, Refused, reachable
-from delivery.encryption import Unsealable, unseal
 from delivery.events import QUEUE
 from delivery.models import Endpoint, EndpointKind
 from jobs import breakers
@@ -30,6 +29,7 @@ from jobs.clock import boot_seconds
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Outcome
 from jobs.worker.database_threads import ask_database
+from sealing.encryption import Unsealable, unseal
 
 FRESH_SECONDS = 1.0
 MOST_KEPT = 10_000

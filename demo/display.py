@@ -13,7 +13,7 @@ from rich.text import Text
 
 from demo.processes import LEASE_SECONDS
 from demo.summary import Summary
-from jobs.formatting import several
+from external.formatting import several
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
 from sources.models import Assignment, Progress

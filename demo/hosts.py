@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from django.conf import settings
 
 from demo import processes, sleeper
+from external.processes import programs
 from operations.listening import free_port
-from sources.processes import programs
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000

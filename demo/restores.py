@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from backups.restores import process
 from demo.hosts import Host
 from demo.processes import DemoError
 from sources.models import Assignment
 from sources.planning.requests import back_up_now
-from sources.restores import process
-from sources.storage.places import Wish
+from storage.points.places import Wish
 
 PATIENCE_SECONDS = 60.0
 CHANGED = b"a change by mistake\n"

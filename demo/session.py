@@ -27,9 +27,9 @@ from demo.life import Life
 from demo.processes import DemoError
 from demo.restores import Restored
 from demo.summary import Summary, copy_of, differences, refused_attempts, summarise, unprotected
-from sources.fleet_import import import_fleet
+from external.processes import programs
+from fleet.files.apply import import_fleet
 from sources.models import Backup
-from sources.processes import programs
 
 ADMIN = "admin"
 

@@ -12,7 +12,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome
 from sources.models import Assignment, Backup
 from sources.planning import BACKUPS, subject_of
-from sources.storage import layout
+from storage import layout
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.db.utils import Error, InterfaceError, OperationalError
 
+from external.formatting import first_line
 from jobs.conf import PROGRAM
-from jobs.formatting import first_line
 
 
 class Trouble(Enum):

@@ -8,8 +8,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
+from external.formatting import several, some_of
 from jobs.conf import PROGRAM
-from jobs.formatting import several, some_of
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from jobs import breakers, conf, decisions, long_waits
+from jobs import breakers, conf, decisions, long_waits, sweeps
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import log_unless_away
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.prepared import execute_in_batches
-from jobs.retries import sweeps
 from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)

@@ -6,11 +6,13 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
+        from declarations.surfaces import (
+            patience,  # noqa: F401 - makes each connection a line that can be given up
+        )
         from jobs.handlers import later, registry
         from operations import (
             checks,  # noqa: F401 - registers the system checks
             considering,
-            patience,  # noqa: F401 - makes each connection a line that can be given up
             totals,
         )
 

@@ -7,7 +7,7 @@ from html import escape
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from operations.terminal import plain
+from declarations.surfaces.terminal import plain
 from schedules.capacity import MINUTES, Capacity
 from schedules.capacity_report import Message, messages
 

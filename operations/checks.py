@@ -17,10 +17,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from psycopg import IsolationLevel
 
+from declarations.surfaces.commands.base import TAG
 from delivery import addresses
 from jobs import conf
 from jobs.handlers import Handler, registry
-from operations.management.base import TAG
 
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
@@ -28,7 +28,7 @@ MAX_QUEUE_NAME = 50
 MAX_KEEP_DAYS = 36_500
 """A hundred years. Much more, and the instant before which to prune is none that a calendar has."""
 MAX_SWEEP = 1_000_000
-"""Records, as `jobs.retries.sweeps.LARGEST`: a sweep is one transaction."""
+"""Records, as `jobs.sweeps.LARGEST`: a sweep is one transaction."""
 MAX_BREAKER_SECONDS = 86_400
 """A day: a repository that works again should not wait for longer."""
 BROKER = "operations.periodic_broker.PeriodicTasksOnly"

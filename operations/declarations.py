@@ -9,13 +9,13 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject, Positive, Title, WholeSeconds
-from jobs import conf, durations, models, retries
-from jobs.durations import span
-from jobs.formatting import several
+from external import durations
+from external.durations import span
+from external.formatting import several
+from jobs import conf, models, rescheduling, retries
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, UNFINISHED
 from operations import throttles
-from schedules import rescheduling
 
 MOST_IN_FLIGHT = 1_000_000
 MOST_A_SECOND = 1_000_000

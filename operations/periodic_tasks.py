@@ -11,7 +11,7 @@ from typing import Any
 
 from django_q.models import Schedule as PeriodicTask
 
-from jobs.formatting import several
+from external.formatting import several
 from jobs.retries import tiers
 
 SKEW = timedelta(minutes=1)

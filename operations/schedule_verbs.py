@@ -1,6 +1,6 @@
 """Pause and resume a schedule that stands alone: for the admin and the command, with what came of it in words."""
 
-from jobs.formatting import moment
+from external.formatting import moment
 from schedules import verbs
 from schedules.models import Schedule
 from schedules.obstacles import obstacle_to_editing

@@ -8,10 +8,10 @@ from typing import Any
 from django.db import connection, transaction
 
 from declarations import InUse, uses
+from external.durations import span
+from external.formatting import some_of
 from jobs import conf
 from jobs.clock import CLOCK
-from jobs.durations import span
-from jobs.formatting import some_of
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED, Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS

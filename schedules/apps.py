@@ -7,14 +7,12 @@ class SchedulesConfig(AppConfig):
 
     def ready(self) -> None:
         from declarations import uses
-        from jobs.handlers import later, registry
-        from schedules import (
-            batches,
-            emitter,
-            finishing,
+        from jobs import (
             rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
             rollouts,
         )
+        from jobs.handlers import later, registry
+        from schedules import batches, emitter, finishing
 
         registry.step = emitter.EMIT
         registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]

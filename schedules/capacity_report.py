@@ -5,8 +5,8 @@ from datetime import datetime
 from itertools import pairwise
 from math import ceil
 
-from jobs.durations import span
-from jobs.formatting import several, some_of
+from external.durations import span
+from external.formatting import several, some_of
 from schedules.capacity import MINUTES, Capacity
 
 GOOD, WARNING, BAD = "good", "warning", "bad"

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from django.db import transaction
 
+from external.formatting import several
 from jobs import decisions, throttles
 from jobs.database_errors import Trouble, trouble_of
-from jobs.formatting import several
 from jobs.prepared import array, execute
 from jobs.set_aside import SetAside, name_once
 from jobs.wakeups import notify

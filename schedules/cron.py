@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from jobs.formatting import several
+from external.formatting import several
 from jobs.zones import zone_of
 
 _ANY = datetime(2000, 1, 1, tzinfo=UTC)

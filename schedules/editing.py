@@ -9,9 +9,10 @@ from django.db.models import QuerySet
 from declarations.service import Service
 from delivery import addresses
 from delivery.models import EndpointKind
+from jobs import rescheduling
 from jobs.handlers import registry
 from jobs.models import Origin
-from schedules import declarations, providers, rescheduling, verbs
+from schedules import declarations, providers, verbs
 from schedules.cron_doubts import doubts
 from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Trigger

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from jobs.formatting import moment, several
+from external.formatting import moment, several
 from schedules.batches import Progress
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backupsched.embedded import Server
+from external.network import contact
 from jobs import throttles
 from jobs.handlers import Kind, registry
-from sources.network import contact
 from tests.copied_database import django_db_modify_db_settings
 from tests.jobs.worker_processes import programs, workers
 from tests.orders_run_here import orders_run_here

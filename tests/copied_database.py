@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from sources.processes.programs import find_postgresql_program
+from external.processes.programs import find_postgresql_program
 from tests.jobs.worker_processes import database_url
 
 TEMPLATE = "test_migrated"

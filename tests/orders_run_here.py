@@ -1,6 +1,6 @@
 """Questions about repositories that are answered in the test's own process.
 
-A process of its own for each takes a fifth of a second. `tests/sources/backups` and `tests/sources/engines` start them;
+A process of its own for each takes a fifth of a second. `tests/backups` and `tests/engines` start them;
 tests of what surrounds a question have no use for it.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sources.backups import repositories
-from sources.processes import orders
-from sources.processes.runner import Ended, Ending
+from backups import repositories
+from external.processes import orders
+from external.processes.runner import Ended, Ending
 
 
 def give_order(program: str, order: dict[str, Any], *how: Any) -> tuple[Ended, list[Any]]:

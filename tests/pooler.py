@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection
 
 from backupsched.embedded import Layout
+from tests.engines.peers import free_port
 from tests.programs import needed
-from tests.sources.engines.peers import free_port
 from tests.waiting import PATIENCE, eventually
 
 CONFIGURATION = """

@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from backupsched import settings
+from fleet.files.schema import RENAMED_FROM, Fleet
 from jobs.outcomes import Cancelled, Failed, Handoff, Held, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import transition
-from sources.fleet import RENAMED_FROM, Fleet
 from tests.documents import DOCUMENTS, ROOT, links, table_rows
 from tests.factories import make_claimed
 

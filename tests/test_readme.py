@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from sources import fleet_files
-from sources.fleet_import import import_fleet
+from fleet.files import formats
+from fleet.files.apply import import_fleet
 from sources.models import Assignment
-from sources.storage import recovering
+from storage.recover import program as recovering
 from tests.documents import ROOT, Command, blocks, commands, table_rows
 
 README = ROOT / "README.md"
@@ -73,11 +73,11 @@ def test_the_policy_in_the_readme_can_be_imported(tmp_path: Path) -> None:
     (fleet,) = blocks(README, "yaml")
     file = tmp_path / "fleet.yaml"
     file.write_text(fleet)
-    report = import_fleet(fleet_files.read(str(file)), "README.md", folder=tmp_path)
+    report = import_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
 
     assignment = Assignment.objects.select_related("source", "policy__schedule__retry_policy").get()
     assert str(assignment) == "laptop-anna under laptops"
     assert assignment.policy.schedule.retry_policy is not None
     assert report.emitted == 1
-    again = import_fleet(fleet_files.read(str(file)), "README.md", folder=tmp_path)
+    again = import_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
     assert again.changes == []

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-from sources.backups import repositories
-from sources.engines.base import BackupTask, SourceSpec, Verdict
-from sources.engines.restic.engine import ResticProgress
-from sources.processes import runner
-from sources.processes.programs import find_rclone, find_restic
-from sources.processes.runner import Command
-from sources.storage import remotes
-from sources.storage.identity import Identity, digest_of
-from sources.storage.location import RESTIC, of_directory
+from backups import repositories
+from engines.base import BackupTask, SourceSpec, Verdict
+from engines.restic.engine import ResticProgress
+from external.processes import runner
+from external.processes.programs import find_rclone, find_restic
+from external.processes.runner import Command
+from storage.places import remotes
+from storage.places.identity import Identity, digest_of
+from storage.places.location import RESTIC, of_directory
 
 KEY = "0123456789abcdef" * 4
 QUIET = ("--quiet", "--no-cache")

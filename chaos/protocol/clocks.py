@@ -10,7 +10,7 @@ from chaos.protocol.monitor import Monitor
 
 BEGINNING = datetime(2026, 1, 5, 8, tzinfo=UTC)
 BOOT_BEGINNING = 1000.0
-PLAYED = ("jobs", "schedules", "operations", "sources")
+PLAYED = ("jobs", "schedules", "operations", "sources", "backups", "fleet")
 """The layers of which a seed plays something. What one of them reads of a real clock, as the half second after which an
 emission leaves the rest to the next tick, would let a seed depend on how busy the machine is."""
 

@@ -6,10 +6,10 @@ from django.db import transaction
 
 import jobs.tick
 from chaos.protocol.waits import Queue
+from jobs import rescheduling, rollouts
 from jobs.backlog.cancelling import cancel
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
-from schedules import rescheduling, rollouts
 from schedules.models import Schedule
 
 rollouts.LOCK_SECONDS = 3_600

@@ -137,6 +137,6 @@ MUTANTS = [
          '"run_after <= %(now)s::timestamptz + interval \'40 s\'"'),
     # edits
     _one("a cancel does not lock", "jobs/backlog/rows.py", ".select_for_update()", ""),
-    _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',
+    _one("an edit of a retry policy locks in no order", "jobs/rescheduling.py", '.order_by("pk").only(*FACTS)',
          '.order_by("-pk").only(*FACTS)'),
 ]  # fmt: skip

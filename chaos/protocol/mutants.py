@@ -29,8 +29,8 @@ from chaos.server import CrashingServer, make_directory, remove_directory
 NEEDED = 0.9
 HERE = Path(__file__).resolve().parents[2]
 COPIED = (
-    "backupsched", "chaos", "demo", "dashboard", "api", "alerting", "sources", "operations", "schedules", "delivery",
-    "jobs", "declarations",
+    "backupsched", "chaos", "demo", "dashboard", "api", "alerting", "fleet", "backups", "operations", "sources",
+    "schedules", "engines", "delivery", "storage", "sealing", "declarations", "jobs", "external",
 )  # fmt: skip
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from chaos.storage.changing import NAMES, STABLE, version_of, versions_at
 from chaos.storage.site import Site
-from sources.storage import layout, restoring, runs
-from sources.storage.places import Refused, Report, Wish
-from sources.storage.store import StorageFailed
-from sources.storage.trees import NotThere
+from storage import layout
+from storage.points import runs
+from storage.points.places import Refused, Report, Wish
+from storage.points.store import StorageFailed
+from storage.points.trees import NotThere
+from storage.restoring import restoring
 
 BUSY = "another restic works"
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from sources.storage import recovery, remotes
-from sources.storage.identity import Identity, digest_of
-from sources.storage.location import RESTIC, Location, of_directory
-from sources.storage.store import Store
-from sources.storage.stores import store_of
+from storage.places import remotes
+from storage.places.identity import Identity, digest_of
+from storage.places.location import RESTIC, Location, of_directory
+from storage.points.store import Store
+from storage.recover import instructions
+from storage.stores import store_of
 
 KINDS = ("directory", "crypt", "remote", "timeless", "restic")
 """A folder of this host, the same encrypted, a remote that is one (so nothing is locked), one that keeps no times of
@@ -65,7 +66,7 @@ class Site:
         for which in (FIRST, SECOND):
             (self.disk / which).mkdir(parents=True)
             self.store(which).make(self.identity(which), None if which == FIRST else self.location(FIRST))
-            recovery.keep_true(self.store(which), self.identity(which))
+            instructions.keep_true(self.store(which), self.identity(which))
 
     @contextmanager
     def lease(self, folder: str, worker: str) -> Iterator[bool]:

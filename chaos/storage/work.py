@@ -10,12 +10,12 @@ from random import Random
 from threading import Event
 from typing import Any
 
+from backups.repositories import give_order
 from chaos.storage.site import FIRST, FOLDERS, SECOND, Site
-from sources.backups.repositories import give_order
-from sources.engines.base import BackupTask, SourceSpec
-from sources.storage import runs
-from sources.storage.location import RESTIC
-from sources.storage.store import StorageFailed
+from engines.base import BackupTask, SourceSpec
+from storage.places.location import RESTIC
+from storage.points import runs
+from storage.points.store import StorageFailed
 
 SILENT_SECONDS, GRACE_SECONDS = 60.0, 8.0
 FEWEST_POINTS, MOST_POINTS = 3, 12
@@ -70,9 +70,7 @@ class Orders:
 
     def _give(self, do: str, **facts: Any) -> Answer:
         order = {"do": do} | facts
-        ended, answers = give_order(
-            "sources.engines.apart", order, Event(), SILENT_SECONDS, GRACE_SECONDS, lambda line: None
-        )
+        ended, answers = give_order("engines.apart", order, Event(), SILENT_SECONDS, GRACE_SECONDS, lambda line: None)
         return answers[0] if answers else {"none": " ".join(ended.last_lines[-2:])}
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
-from delivery.redaction import redacted
+from external.redaction import redacted
 from jobs.outcomes import Facts, Failed, Guarded
 
 LONGEST_RETRY_AFTER = 86_400.0

@@ -18,11 +18,11 @@ from yarl import URL
 from delivery.addresses import Refused
 from delivery.aside import aside
 from delivery.http import client
-from delivery.redaction import redacted
 from delivery.sqs import signature
 from delivery.sqs.errors import accepted, meaning_of, too_large
 from delivery.sqs.queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of
 from delivery.targets import Target, target_of
+from external.redaction import redacted
 from jobs.handlers import Run
 from jobs.outcomes import Facts, Failed, Outcome, Succeeded
 

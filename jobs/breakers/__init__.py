@@ -26,9 +26,9 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 from django.db.models.expressions import Combinable
 
+from external.formatting import first_line
 from jobs import conf, decisions, order
 from jobs.clock import database_clock
-from jobs.formatting import first_line
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
 from jobs.prepared import storable, until_done

@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from external.formatting import several
 from jobs import retries
-from jobs.formatting import several
 from jobs.instants import readable
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Origin(models.Model):
 
 
 class Sweep(models.Model):
-    """When the records of one tier were last swept (`jobs/retries/sweeps.py`): a row a tier."""
+    """When the records of one tier were last swept (`jobs/sweeps.py`): a row a tier."""
 
     max_age_days = models.PositiveIntegerField(unique=True, help_text="It takes records up to this old.")
     swept_at = models.DateTimeField()

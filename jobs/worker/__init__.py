@@ -10,5 +10,5 @@ settler.py     writes results, on a connection of its own
 heartbeat.py   renews all leases, on a connection of its own; stops what could not be renewed in time, and what hangs
 listener.py    sleeps on LISTEN
 outage.py      waits for a database that is away
-database_threads.py, sockets.py   what async handlers share: connections to the database, and sockets
+database_threads.py   connections to the database, which async handlers share
 """

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models.functions import Now
 
+from external.sockets import sockets
 from jobs import claiming, conf, priorities, throttles
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
@@ -22,7 +23,6 @@ from jobs.models import Worker
 from jobs.states import Status
 from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.worker.hints import Hints
-from jobs.worker.sockets import sockets
 from jobs.worker.units import Units
 
 NOTED_EVERY_SECONDS = 60.0

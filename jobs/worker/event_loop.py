@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from external.formatting import some_of
 from jobs import conf
-from jobs.formatting import some_of
 from jobs.handlers import Run
 
 log = logging.getLogger(__name__)

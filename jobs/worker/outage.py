@@ -5,7 +5,7 @@ import threading
 
 from django.db import connection
 
-from jobs.formatting import first_line
+from external.formatting import first_line
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
+from external.sockets import sockets
 from jobs import conf, periodic, rescuing, tick, wakeups
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
@@ -40,7 +41,6 @@ from jobs.worker.heartbeat import Guard, Heartbeat, clock_skew
 from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
 from jobs.worker.settler import Settler
-from jobs.worker.sockets import sockets
 from jobs.worker.units import STARVED_SECONDS, Units
 
 log = logging.getLogger(__name__)

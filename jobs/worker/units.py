@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
+from external.sockets import sockets
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
@@ -15,7 +16,6 @@ from jobs.outcomes import Claimed, Outcome
 from jobs.worker import database_threads
 from jobs.worker.event_loop import EventLoop
 from jobs.worker.places import Done, UnitTasks, UnitThreads
-from jobs.worker.sockets import sockets
 
 log = logging.getLogger(__name__)
 

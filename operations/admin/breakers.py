@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.base import ReadOnlyAdmin, ago, anchor, column, foldable, link, shortened
+from declarations.surfaces.web.permissions import may_look
+from external.formatting import several
 from jobs import breakers
 from jobs.breakers import state_of, verbs
-from jobs.formatting import several
 from jobs.models import Breaker
 from jobs.states import WaitingFor
-from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ago, anchor, column, foldable, link, shortened
-from operations.web.permissions import may_look
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
 

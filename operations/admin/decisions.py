@@ -12,12 +12,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.paginator import InfinitePaginator
 
-from jobs.durations import span
+from declarations.surfaces.admin.base import ReadOnlyAdmin, anchor, column, link, moment
+from declarations.surfaces.admin.tables import table
+from external.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, anchor, column, link, moment
 from operations.admin.filters import KindFilter, OneOf
-from operations.admin.tables import table
 
 NAMES_FROM = 5_000
 """So many of the latest lines are read for the names to filter by."""

@@ -14,19 +14,19 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget, UnfoldBooleanWidget
 
+from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question, shown_once
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, Completing, anchor, column, foldable, moment
+from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.tables import table
+from declarations.surfaces.admin.with_presets import ParametersField
 from delivery import addresses, declarations, signing
 from delivery.declarations import LONGEST_AUTHORIZATION
 from delivery.endpoints import Endpoints, endpoint_facts, secret_facts
 from delivery.models import Endpoint, EndpointKind
-from jobs.durations import span
-from jobs.formatting import several
+from external.durations import span
+from external.formatting import several
 from jobs.models import Breaker
-from operations.admin.asking import AsksFirst, is_confirmed, question, shown_once
-from operations.admin.base import SMALL_TEXT_AREAS, Completing, anchor, column, foldable, moment
 from operations.admin.breakers import link_to
-from operations.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
-from operations.admin.tables import table
-from operations.admin.with_presets import ParametersField
 from operations.endpoint_tests import describe, send_test, wait_for_test
 
 WAITED_FOR = 3.0

@@ -13,16 +13,16 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
 
+from declarations.surfaces.admin.asking import button, posting
+from declarations.surfaces.admin.base import ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.tables import table
+from declarations.surfaces.web.permissions import may_look, may_operate
+from external.durations import span
 from jobs import backlog
 from jobs.backlog.pausing import MAX_REASON
-from jobs.durations import span
 from jobs.models import PausedQueue, Sweep, Worker
-from operations.admin.asking import button, posting
-from operations.admin.base import ReadOnlyAdmin, column, moment
-from operations.admin.tables import table
 from operations.backlog.attention import attention
 from operations.backlog.summary import LYING, QueueSummary, Summary, summary
-from operations.web.permissions import may_look, may_operate
 
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
 

@@ -12,18 +12,18 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
+from declarations.surfaces.admin.asking import AsksFirst, asked, button, is_confirmed, posting, question
+from declarations.surfaces.admin.base import anchor, link, moment, shortened
+from declarations.surfaces.admin.tables import table
+from declarations.surfaces.web import audit
+from declarations.surfaces.web.permissions import may_look, may_operate
 from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status
-from operations.admin.asking import AsksFirst, asked, button, is_confirmed, posting, question
-from operations.admin.base import anchor, link, moment, shortened
-from operations.admin.tables import table
 from operations.backlog.dead_letters import DeadLetter, DeadLetters, dead_letters
 from operations.backlog.selection import filtered, locked_batches
 from operations.backlog.verbs import Verb, carried_out, counted, describe, describe_counts
-from operations.web import audit
-from operations.web.permissions import may_look, may_operate
 
 SHOWN_TO_CONFIRM = 10
 

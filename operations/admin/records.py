@@ -12,11 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
-from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.models import BacklogRecord, PausedQueue
-from jobs.states import AttemptOutcome, Status
-from operations.admin.base import (
+from declarations.surfaces.admin.base import (
     MOST_LISTED,
     Completing,
     FirstPages,
@@ -28,6 +24,11 @@ from operations.admin.base import (
     moment,
     shortened,
 )
+from declarations.surfaces.printable import facts_in_words
+from external.durations import span
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, PausedQueue
+from jobs.states import AttemptOutcome, Status
 from operations.admin.decisions import log_url_of_record
 from operations.admin.filters import (
     AnswerFilter,
@@ -45,7 +46,6 @@ from operations.backlog.facts import deliveries, is_event, shown_payload, standi
 from operations.backlog.reasons import reasons
 from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.models import AttemptEntry
-from operations.printable import facts_in_words
 from schedules.models import Trigger
 
 STATUS_LABELS = {

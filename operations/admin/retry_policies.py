@@ -10,14 +10,14 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column
+from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.previewing import PreviewedForm, problems_of
+from declarations.surfaces.admin.with_presets import LinesWithPresets, ParametersField
+from external.durations import span
 from jobs import retries
-from jobs.durations import span
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, DECIDING, Rule
-from operations.admin.base import SMALL_TEXT_AREAS, column
-from operations.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
-from operations.admin.previewing import PreviewedForm, problems_of
-from operations.admin.with_presets import LinesWithPresets, ParametersField
 from operations.backoff import LIMITS
 from operations.backoff.study import study
 from operations.backoff.views import image

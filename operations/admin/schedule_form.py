@@ -8,12 +8,12 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from declarations.surfaces.admin.declared import DeclaredForm, duration_fields
+from declarations.surfaces.admin.previewing import problems_of
+from declarations.surfaces.admin.with_presets import LinesWithPresets, LineWithPresets, ParametersField
 from delivery.models import EndpointKind
-from jobs.formatting import moment
+from external.formatting import moment
 from jobs.handlers import registry
-from operations.admin.declared import DeclaredForm, duration_fields
-from operations.admin.previewing import problems_of
-from operations.admin.with_presets import LinesWithPresets, LineWithPresets, ParametersField
 from operations.capacity import picture
 from schedules import declarations, providers
 from schedules.capacity import check

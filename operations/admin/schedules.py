@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.durations import span
+from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
+from declarations.surfaces.admin.declared import DeclaredAdmin
+from declarations.surfaces.admin.previewing import PreviewedForm
+from external.durations import span
 from jobs.prepared import storable
 from operations import schedule_verbs
-from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
-from operations.admin.declared import DeclaredAdmin
-from operations.admin.previewing import PreviewedForm
 from operations.admin.schedule_form import ScheduleForm, other_providers, preview_of_form
 from schedules import verbs
 from schedules.capacity import check

@@ -6,10 +6,10 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.decorators import display
 
+from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin
+from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
 from jobs.models import Lane, Throttle
 from operations import throttles
-from operations.admin.base import Completing, ReadOnlyAdmin
-from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from operations.declarations import Throttles
 
 LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")

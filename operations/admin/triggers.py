@@ -8,14 +8,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from jobs.durations import span
-from jobs.formatting import several
+from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.base import Completing, FirstPages, ReadOnlyAdmin, anchor, column, moment
+from declarations.surfaces.web.permissions import may_look
+from external.durations import span
+from external.formatting import several
 from jobs.prepared import storable
-from operations.admin.asking import AsksFirst, asked, is_confirmed, question
-from operations.admin.base import Completing, FirstPages, ReadOnlyAdmin, anchor, column, moment
 from operations.admin.filters import OneOf, ScheduleFilter
 from operations.admin.records import url_of_batch
-from operations.web.permissions import may_look
 from schedules import verbs
 from schedules.batches import Progress, progress
 from schedules.facts import IN_STATE, has_begun, state_of

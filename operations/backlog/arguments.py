@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from declarations.surfaces.commands.options import Examples
 from declarations.unknown import names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
-from jobs import durations
+from external import durations
+from external.durations import duration
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.durations import duration
 from operations.backlog.selection import ANSWERS, STATUSES
-from operations.management.options import Examples
 from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1

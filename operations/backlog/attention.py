@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from external.durations import span
+from external.formatting import several
 from jobs import conf
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import several
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
 
 OVERDUE_SECONDS = 60.0

@@ -10,8 +10,8 @@ from typing import Any
 
 from delivery.addresses import origin_of
 from delivery.models import Endpoint, EndpointKind
-from jobs.durations import span
-from jobs.formatting import moment
+from external.durations import span
+from external.formatting import moment
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention

@@ -11,9 +11,9 @@ from functools import cache, cached_property
 
 from django.db.models import Count, Q
 
+from external.durations import span
+from external.formatting import moment
 from jobs import conf, throttles
-from jobs.durations import span
-from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, Hold, Lane, PausedQueue, Sweep, Worker
 from jobs.order import claim_key
 from jobs.states import WaitingFor

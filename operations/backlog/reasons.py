@@ -12,16 +12,16 @@ record meets in its queue.
 
 from datetime import UTC, datetime, timedelta
 
+from external.durations import span
+from external.formatting import first_line, moment, several
 from jobs import breakers
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import first_line, moment, several
 from jobs.models import BacklogRecord, Breaker, RetryPolicy
+from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import obstacles
 from operations.backlog.obstacles import Surroundings
-from schedules.rescheduling import last_failure_of
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:

@@ -8,17 +8,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from declarations.surfaces.printable import facts_in_words
+from declarations.surfaces.terminal import columns, plain, table
+from external.durations import span
+from external.formatting import moment, several
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import moment, several
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
 from operations.backlog.summary import LYING, Summary, WorkerSummary
-from operations.printable import facts_in_words
-from operations.terminal import columns, plain, table
 
 
 def summary_view(summary: Summary) -> RenderableType:

@@ -8,10 +8,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q
 
+from external.durations import span
+from external.formatting import first_line, several
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.formatting import first_line, several
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
 from jobs.prepared import execute

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from jobs.formatting import several
+from external.formatting import several
 from jobs.states import Status
 
 Verb = Callable[[Iterable[int]], Any]

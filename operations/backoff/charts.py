@@ -22,11 +22,11 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from jobs.durations import span
+from declarations.surfaces.terminal import plain
+from external.durations import span
 from operations.backoff import SIZES
 from operations.backoff.study import DAY, HOUR, MINUTE, Study, at_equal_load
 from operations.backoff.waits import FIGURES, describe, describe_giving_up, title_of
-from operations.terminal import plain
 
 PIXELS_PER_INCH = 144
 LETTER, LETTER_OF_NAME = 0.068, 0.16

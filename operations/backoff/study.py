@@ -13,7 +13,7 @@ from itertools import takewhile
 from statistics import fmean, median, median_low, pstdev
 from typing import Any
 
-from jobs.durations import span
+from external.durations import span
 from jobs.retries import ALGORITHMS, LARGEST, Failure, Rng, Rule, delay
 
 JOBS, RETRIES = 100, 12

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from declarations.problems import lines_of
+from declarations.surfaces.duration_fields import DurationField, WholeDurationField
 from delivery import extras
 from jobs import retries
 from jobs.models import RetryPolicy
@@ -22,7 +23,6 @@ from jobs.retries import Rule
 from operations.backoff import LIMITS, SCALES, SIZES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, study
 from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row, title_of
-from operations.duration_fields import DurationField, WholeDurationField
 from operations.limits import LimitOfOneProcess, TooMany
 
 MOST_DOTS = 20_000

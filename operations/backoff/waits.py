@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from external.durations import span
 from jobs import retries
-from jobs.durations import span
 from jobs.retries import Failure, Rule, tiers
 from jobs.retries.phases import phase
 from operations.backoff.study import MOST_FAILURES, Study, giving_up

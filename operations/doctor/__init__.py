@@ -13,12 +13,12 @@ from django.db import connection, transaction
 from django.db.utils import Error
 from django.utils.module_loading import autodiscover_modules
 
+from declarations.surfaces.finding import CONDITIONS, COUNT_TO, STATEMENT_SECONDS, Finding, Look, Severity, listed
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
 from operations.backlog.summary import Summary, summary
 from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
-from operations.doctor.finding import CONDITIONS, COUNT_TO, STATEMENT_SECONDS, Finding, Look, Severity, listed
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 

@@ -8,13 +8,7 @@ from typing import Any
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from jobs import conf
-from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
-from jobs.migrated import differences
-from jobs.models import Worker
-from jobs.worker.database_threads import THREADS
-from operations import checks
-from operations.doctor.finding import (
+from declarations.surfaces.finding import (  # fmt: skip
     Answer,
     Finding,
     Severity,
@@ -24,7 +18,13 @@ from operations.doctor.finding import (
     rows,
     settings_of_server,
     warning,
-)  # fmt: skip
+)
+from jobs import conf
+from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
+from jobs.migrated import differences
+from jobs.models import Worker
+from jobs.worker.database_threads import THREADS
+from operations import checks
 
 MIN_VERSION = 140_000
 """PostgreSQL 14, the oldest that the statements are tested with."""

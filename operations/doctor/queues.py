@@ -6,13 +6,13 @@ from datetime import datetime
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Count
 
+from declarations.surfaces.finding import Answer, Finding, Severity, condition, listed, ok, problem, warning
+from external.formatting import several
 from jobs.conf import PROGRAM
-from jobs.formatting import several
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.attention import needs, silent_of
 from operations.backlog.summary import Summary
-from operations.doctor.finding import Answer, Finding, Severity, condition, listed, ok, problem, warning
 
 
 def _found(summary: Summary, fine: str, severity: Severity, *sorts: str, **numbers: object) -> Finding:

@@ -14,8 +14,8 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import CheckConstraint, F, Index, Model, UniqueConstraint
 from django.db.models.expressions import OrderBy
 
+from declarations.surfaces.finding import Answer, condition, listed, ok, problem, rows
 from jobs.conf import PROGRAM
-from operations.doctor.finding import Answer, condition, listed, ok, problem, rows
 
 # Only of ordinary ones: what a UNIQUE field makes has a name of the database's own choice.
 INDEXES = """

@@ -10,10 +10,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
-from jobs.durations import span
-from jobs.models import BacklogRecord
-from jobs.states import Status
-from operations.doctor.finding import (
+from declarations.surfaces.finding import (  # fmt: skip
     STATEMENT_SECONDS,
     Answer,
     Finding,
@@ -24,7 +21,10 @@ from operations.doctor.finding import (
     rows,
     settings_of_server,
     warning,
-)  # fmt: skip
+)
+from external.durations import span
+from jobs.models import BacklogRecord
+from jobs.states import Status
 from operations.doctor.installation import switch_on
 
 TABLE = "jobs_backlogrecord"

@@ -7,17 +7,28 @@ from typing import Any
 from django.apps import apps
 from django.db.backends.utils import CursorWrapper
 
+from declarations.surfaces.finding import (
+    COUNT_TO,
+    Answer,
+    Severity,
+    condition,
+    counted,
+    listed,
+    ok,
+    problem,
+    rows,
+    warning,
+)
+from external.durations import span
+from external.formatting import first_line, several
+from external.sockets import MOST, RESERVED
 from jobs import conf
 from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
-from jobs.durations import span
-from jobs.formatting import first_line, several
 from jobs.models import Sweep, Worker
 from jobs.prepared import execute
-from jobs.retries.sweeps import slot
 from jobs.retries.tiers import TIERS, Tier
 from jobs.states import Status, WaitingFor
-from jobs.worker.sockets import MOST, RESERVED
-from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, counted, listed, ok, problem, rows, warning
+from jobs.sweeps import slot
 from schedules.cron import Period
 from schedules.models import Overlap
 

@@ -14,12 +14,12 @@ from typing import Any
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
+from external.network import contact
 from jobs import decisions
 from jobs.prepared import execute
 from sources import planning
 from sources.agents import tokens
 from sources.models import Source
-from sources.network import contact
 from sources.planning.standings import STANDINGS
 
 MAX_ADDRESSES = 20

@@ -2,7 +2,7 @@
 
 Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
 token is not enough to have backups fetched from another host. Without a pinned key or a check-in from
-elsewhere this is the plain question of `sources.availability.answers`. Policies that let no address follow ask that.
+elsewhere this is the plain question of `sources.availability.probes`. Policies that let no address follow ask that.
 
 The address that is known gets a head start. After that whichever proves the pinned key first is the source.
 """
@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from delivery import extras
-from sources.availability import answers
-from sources.availability.answers import Answer
+from external.network import contact
+from sources.availability import probes
 from sources.availability.host_keys import shown_key
+from sources.availability.probes import Answer
 from sources.models import Source
 from sources.models.source import SourceKind
-from sources.network import contact
-from sources.storage import host_keys
+from storage.places import host_keys
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str |
     The second is its new address, where its pinned host key has just answered; None: it is where it was, or silent.
     """
     if not candidates_of(source):
-        return await answers.ask(source, timeout), None
+        return await probes.ask(source, timeout), None
     if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
-        answer = await answers.ask(source, timeout)
+        answer = await probes.ask(source, timeout)
         return answer if answer.present else replace(answer, text=f"{answer.text}; {lacking}"), None
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
@@ -53,7 +53,7 @@ async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str |
             under_way.append(elsewhere := asyncio.ensure_future(find(source, deadline - loop.time())))
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
-                return Answer(True, f"{answers.place_of(source)} is not it any more, {address} is"), address
+                return Answer(True, f"{probes.place_of(source)} is not it any more, {address} is"), address
         return (await here).answer, None
     finally:
         for question in under_way:
@@ -65,7 +65,7 @@ async def find(source: Source, timeout: float) -> str | None:
     """The first of the addresses of its last check-in, but the one that is known, at which the pinned host key of
     `source` answers within `timeout` seconds; None: at none.
     """
-    _, port = answers.contact_point(source)
+    _, port = probes.contact_point(source)
 
     async def prove(address: str) -> str:
         try:
@@ -130,8 +130,8 @@ class _Here(NamedTuple):
 
 
 async def _ask_here(source: Source, timeout: float) -> _Here:
-    place = answers.place_of(source)
-    host, port = answers.contact_point(source)
+    place = probes.place_of(source)
+    host, port = probes.contact_point(source)
     try:
         async with asyncio.timeout(timeout):
             addresses = await contact.addresses_of(host)

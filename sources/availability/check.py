@@ -13,16 +13,16 @@ from weakref import WeakKeyDictionary
 
 from django.db import Error, close_old_connections
 
+from external.network import contact
 from jobs import decisions
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import ask_database
-from sources import planning, repository_breaker
-from sources.availability import address_tracking, answers, wake
+from sources import planning
+from sources.availability import address_tracking, probes, repository_breaker, wake
 from sources.models import Assignment, Source
-from sources.network import contact
 
 ARRIVAL_SECONDS = 5.0
 """For what has just checked in: it is there, and answers at once or not soon."""
@@ -81,7 +81,7 @@ async def _ask(record: Claimed) -> Outcome:
     if policy.address_follows:
         answer, new_address = await address_tracking.ask_where_it_is(source, patience)
     else:
-        answer, new_address = await answers.ask(source, patience), None
+        answer, new_address = await probes.ask(source, patience), None
     if new_address and not await ask_database(record.queue, _follow, record, source, new_address):
         return Postponed(
             record.started_at + timedelta(seconds=FOLLOWED_AFTER_SECONDS),

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from engines.base import EngineProgress
+from external.processes.runner import StopSignal
 from jobs.clock import boot_seconds
-from sources.availability import answers
-from sources.availability.answers import Answer
-from sources.engines.base import EngineProgress
+from sources.availability import probes
+from sources.availability.probes import Answer
 from sources.models import Policy, Source
-from sources.processes.runner import StopSignal
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class LivenessMonitor:
         stop: StopSignal,
         *,
         closes_in: float | None = None,
-        ask: Asker = answers.ask_now,
+        ask: Asker = probes.ask_now,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.vanished = False

@@ -16,13 +16,13 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
-from delivery.redaction import redacted
+from engines.cleartext import libpq_parameters
+from engines.postgresql.engine import NOT_FOR_NOW
+from external.network import contact
+from external.redaction import redacted
+from sealing.lookup import SecretNotFound, read_regular_file, read_secret_in_queue, secrets
 from sources import planning
-from sources.engines.cleartext import libpq_parameters
-from sources.engines.pg_dump import NOT_FOR_NOW
 from sources.models import Source
-from sources.network import contact
-from sources.secrets_by_reference import SecretNotFound, read_regular_file, read_secret_in_queue, secrets
 
 REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|SSL (?!SYSCALL)")
 """Said by the server, or by libpq about what the server asked of it."""

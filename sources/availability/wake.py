@@ -13,6 +13,7 @@ import wakeonlan
 from django.db import Error, transaction
 from django.db.models import F
 
+from external.network import contact
 from jobs import decisions, priorities
 from jobs.clock import database_clock
 from jobs.outcomes import Claimed, Unavailable
@@ -22,7 +23,6 @@ from jobs.worker.claimer import shortage
 from jobs.worker.database_threads import ask_database
 from sources.availability import wake_networks
 from sources.models import Policy, Source
-from sources.network import contact
 from sources.planning.names import BACKUPS, KIND
 
 log = logging.getLogger(__name__)

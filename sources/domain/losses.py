@@ -7,7 +7,7 @@ there, through answers and check-ins, until a backup of it succeeds (docs/decisi
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from jobs.formatting import moment, several
+from external.formatting import moment, several
 
 
 class Loss(NamedTuple):

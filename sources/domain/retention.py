@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs import durations
+from external import durations
 from jobs.zones import zone_of
 
 BUCKETS: dict[str, Callable[[datetime], tuple[int, ...]]] = {

@@ -1,5 +1,5 @@
 """How well a source or an assignment is protected, in one word: the same in the admin, the API, commands, agents and
-metrics. `sources/status.py` finds it of rows."""
+metrics. `fleet/status.py` finds it of rows."""
 
 from enum import StrEnum
 

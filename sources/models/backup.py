@@ -2,8 +2,8 @@
 
 from django.db import models
 
-from delivery.sealed_fields import SealedField
 from jobs.instants import readable
+from sealing.fields import SealedField
 from sources.models.assignment import Assignment
 from sources.models.repository import Repository
 
@@ -53,7 +53,7 @@ class Backup(models.Model):
 
 class ManifestDigest(models.Model):
     """The SHA-256 of a manifest that we wrote, kept before it was. A point with another one, or none here, is foreign
-    (`sources.storage.known`). Two of one point: its manifest is being written again."""
+    (`storage.points.known`). Two of one point: its manifest is being written again."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="manifest_digests")
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="+")
@@ -114,7 +114,7 @@ class Copy(models.Model):
 class CheckRound(models.Model):
     """How far what an assignment has in its repository was read and compared with its manifests, and what is damaged.
 
-    `part` and `after`: where the next run reads on (`sources.storage.checking`); both empty: with a new round.
+    `part` and `after`: where the next run reads on (`storage.points.checking`); both empty: with a new round.
     """
 
     assignment = models.OneToOneField(

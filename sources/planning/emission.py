@@ -11,9 +11,9 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from external.formatting import several
 from jobs import decisions, throttles
 from jobs.clock import database_clock
-from jobs.formatting import several
 from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.prepared import array, execute
 from jobs.set_aside import isolate

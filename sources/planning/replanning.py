@@ -12,11 +12,10 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from jobs import priorities, throttles
+from jobs import priorities, rollouts, throttles
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status, WaitingFor
-from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import due_day, next_backup_at

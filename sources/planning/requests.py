@@ -6,13 +6,12 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import decisions, exclusivity
+from jobs import decisions, exclusivity, rescheduling
 from jobs.backlog import cancelling
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
-from schedules import rescheduling
 from sources.domain.due import due_day
 from sources.models import Assignment, Pause, Source
 from sources.planning.emission import emit_due

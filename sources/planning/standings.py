@@ -89,7 +89,7 @@ class Standing(NamedTuple):
         return self.next_backup_at is None or self.next_backup_at <= now
 
     def protection(self, now: datetime) -> Status:
-        """As `sources.status.with_assignment_status` finds it of the rows."""
+        """As `fleet.status.with_assignment_status` finds it of the rows."""
         holds = {
             Status.RETIRED: self.retired,
             Status.PAUSED: self.paused,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.contract import CODE, TOKEN, Answer, Asked, no
 from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, as_module
-from tests.sources.engines.peers import listening
+from tests.engines.peers import listening
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.contract import RENEWED, STATUS, TOKEN, Answer, ContractServer, no
 from tests.agent.processes import FINE, ROOT, Running, replace
-from tests.sources.engines.peers import loopback_address
+from tests.engines.peers import loopback_address
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow

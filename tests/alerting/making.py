@@ -6,8 +6,8 @@ from typing import Any
 
 from alerting import announcing, raising
 from alerting.models import AlertMessage, AlertRoute
-from delivery.encryption import seal
-from delivery.secret_models import StoredSecret
+from sealing.encryption import seal
+from sealing.models import StoredSecret
 from sources.models import Assignment, Policy
 from tests.sources.factories import backed_up, make_policy
 

@@ -8,14 +8,14 @@ import pytest
 
 from alerting import digest, rounds, sending
 from alerting.models import AlertMessage, AlertRoute
-from delivery.encryption import seal
 from delivery.http import ping
 from delivery.models import Endpoint
-from delivery.secret_models import StoredSecret
+from engines.base import EngineResult, Verdict
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
+from sealing.encryption import seal
+from sealing.models import StoredSecret
 from sources import planning
-from sources.engines.base import EngineResult, Verdict
 from tests.alerting.making import AT, MINUTE, failing, make_route
 from tests.delivery.receiver import answering, receiving
 from tests.sources.factories import backed_up, handed_on, make_policy, settle

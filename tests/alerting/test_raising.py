@@ -15,8 +15,8 @@ from jobs.models import Breaker
 from jobs.states import Status
 from operations import doctor
 from operations.doctor import Severity
-from sources import alerts
 from sources.models import Assignment, SelfBackup, Source
+from sources.protection import overdue_assignments
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.factories import make_record, make_worker
 from tests.sources.factories import backed_up, make_assignment, make_policy
@@ -77,7 +77,7 @@ def test_a_source_is_overdue_after_two_missed_chances(window: list[Any], exclude
     thursday = AT - timedelta(days=4, hours=2)
     overdue = backed_up(policy, thursday)
     for now in (thursday + timedelta(days=day, hours=hour) for day in range(1, days + 1) for hour in (-1, 0)):
-        alerts.look(now)
+        overdue_assignments.look(now)
         if messages := look(now):
             break
     assert now == thursday + timedelta(days=days, hours=-1)

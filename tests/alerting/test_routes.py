@@ -13,13 +13,13 @@ from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from alerting.untold import ADD_ONE
 from declarations import InUse
-from delivery.secret_models import StoredSecret
-from delivery.stored_secrets import read, store
+from fleet.edits import Policies
+from fleet.files.apply import import_fleet
+from fleet.files.schema import FleetError, export_fleet
 from jobs.clock import database_clock
 from operations.backlog import HINTS
-from sources.edits import Policies
-from sources.fleet import FleetError, export_fleet
-from sources.fleet_import import import_fleet
+from sealing.models import StoredSecret
+from sealing.stored_secrets import read, store
 from tests.alerting.making import AT, failing, look, make_route
 from tests.api.asking import Program, fields_of
 from tests.commands import command

@@ -10,9 +10,9 @@ from api.auth import Staff
 from api.document import ALWAYS, OF_AUTH
 from api.models import Scope
 from api.root import api
-from operations.web.permissions import may_operate
-from sources.backups.reach import SET_SECRET
-from sources.restores.asking import MAY_RESTORE
+from backups.restores.requests import MAY_RESTORE
+from declarations.surfaces.web.permissions import may_operate
+from sources.declarations.reach import SET_SECRET
 from tests.api.asking import Program, fields_of, make_user, problem_of
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
+from sealing.encryption import unseal
 from tests.api.asking import Program, fields_of, made, problem_of
 from tests.factories import everything_stored, make_record
 

@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from alerting.models import Alert, AlertRoute
 from delivery.models import Endpoint
-from delivery.secret_models import StoredSecret
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule, Trigger
+from sealing.models import StoredSecret
 from sources.agents import tokens
 from sources.models import Assignment, Restore
 from tests.api.sources.making import add_backup

@@ -23,7 +23,7 @@ from dashboard.pages import FIRST
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.browsing import chromium, session_of_a_superuser
 from tests.documents import ROOT
-from tests.sources.test_pages import CUT_OFF
+from tests.fleet.test_pages import CUT_OFF
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 

@@ -10,10 +10,10 @@ from django.apps import apps
 from django_q.models import Schedule
 
 from backupsched.command_line import main
+from declarations.surfaces.printable import printable
+from fleet.files import formats
 from jobs.models import BacklogRecord
 from operations.management.commands.install_schedules import install
-from operations.printable import printable
-from sources import fleet_files
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.role_table import COMMANDS
 from tests.backupsched.test_admin_pages import write_everywhere
@@ -38,8 +38,8 @@ def _hostile_rows() -> None:
 def test_a_fleet_that_is_printed_is_read_back_as_it_is(tmp_path):
     file, data = tmp_path / "fleet", {"sources": [{"path": "a\u202eb", "name": HOSTILE, "host_key": "a\nb"}]}
     for form in ("YAML", "JSON"):
-        file.write_text(printable(fleet_files.write(data, form)))
-        assert fleet_files.read(str(file)) == data
+        file.write_text(printable(formats.write(data, form)))
+        assert formats.read(str(file)) == data
 
 
 @pytest.mark.usefixtures("_hostile_rows")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sources import test_pages
+from tests.fleet import test_pages
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]

@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from backupsched.environment import number, seconds, web_address, whole
 from backupsched.places import checkout_of, secret_key, usual_var_directory
 from tests.documents import ROOT
+from tests.product import modules
 from tests.waiting import PATIENCE
 
 NAME = "BACKUPSCHED_TEST_NUMBER"
@@ -104,14 +105,11 @@ def test_messages_name_the_command_line_as_the_installation_has_it():
     """A wheel has no manage.py: `jobs.conf.PROGRAM` says what it has."""
     allowed = {"backupsched/places.py", "jobs/conf.py", "operations/checks.py"}
     found = set()
-    packages = "jobs declarations delivery schedules operations sources api demo backupsched"
-    for package in packages.split():
-        for file in (ROOT / package).rglob("*.py"):
-            tree = ast.parse(file.read_text())
-            prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-            if any("manage.py" in node.value and id(node) not in prose for node in texts):
-                found.add(str(file.relative_to(ROOT)))
+    for path, tree in modules():
+        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        if any("manage.py" in node.value and id(node) not in prose for node in texts):
+            found.add(path)
     assert found == allowed
 
 

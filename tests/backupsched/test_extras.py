@@ -14,7 +14,7 @@ from delivery.extras import EXTRAS
 from delivery.sqs.queues import queue_at
 from delivery.sqs.signature import Unready, signed
 from sources.availability.address_tracking import ask_where_it_is
-from sources.availability.answers import Answer
+from sources.availability.probes import Answer
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE
 

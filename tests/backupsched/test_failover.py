@@ -16,8 +16,8 @@ from django.db import InternalError, connection, transaction
 
 from backupsched.embedded import Server
 from jobs.prepared import execute
+from tests.engines.peers import free_port
 from tests.jobs.worker_processes import Programs
-from tests.sources.engines.peers import free_port
 from tests.threads import beside
 from tests.waiting import PATIENCE, eventually
 

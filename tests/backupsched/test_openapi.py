@@ -12,8 +12,8 @@ import pytest
 from django.contrib.auth.models import Permission
 
 from api import tokens as api_tokens
+from fleet import repository_edits
 from jobs.models import BacklogRecord
-from sources import repository_edits
 from sources.agents import tokens
 from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask

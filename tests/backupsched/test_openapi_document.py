@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from api.root import api
-
-OURS = {"api", "declarations", "delivery", "jobs", "operations", "schedules", "sources"}
+from tests.product import PACKAGES
 
 
 def kinds_of(schema: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -18,7 +17,7 @@ def kinds_of(schema: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def test_no_two_shapes_share_a_name():
     """In the document the one would stand in the other's place."""
-    names = Counter(each.__name__ for each in set(kinds_of(BaseModel)) if each.__module__.split(".")[0] in OURS)
+    names = Counter(each.__name__ for each in set(kinds_of(BaseModel)) if each.__module__.split(".")[0] in PACKAGES)
     assert len(names) > 50
     assert [name for name, count in names.items() if count > 1] == []
 

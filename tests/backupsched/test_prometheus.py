@@ -15,8 +15,8 @@ from jobs.states import AttemptOutcome
 from operations.models import AttemptTotal
 from tests.backupsched.test_monitoring import token_for
 from tests.documents import ROOT
+from tests.engines.peers import free_port
 from tests.programs import needed
-from tests.sources.engines.peers import free_port
 from tests.sources.factories import make_assignment
 from tests.waiting import eventually
 

@@ -31,6 +31,7 @@ from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.role_table import ACTIONS, COMMANDS, MAY, OPERATIONS, PAGES
 from tests.documents import ROOT, table_rows
+from tests.product import PACKAGES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -220,7 +221,7 @@ def test_each_role_at_each_operation(people, on_hand):
 EACH_BY_ITSELF = """
 import os, sys
 from backupsched.command_line import main
-import django.core.management, operations.printable
+import django.core.management, declarations.surfaces.printable
 try:
     import backupsched.settings
 except django.core.exceptions.ImproperlyConfigured:
@@ -241,7 +242,7 @@ def test_no_command_serves_an_account_that_cannot_read_the_key(tmp_path):
     as_another = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     environment = {name: text for name, text in os.environ.items() if name not in ("DATABASE_URL", "SECRET_KEY")}
     environment |= {"BACKUPSCHED_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    ours = {name for name, app in get_commands().items() if app in (*OURS, "operations", "backupsched", "demo")}
+    ours = {name for name, app in get_commands().items() if app in PACKAGES}
     assert ours == set(COMMANDS)
     names = sorted(ours - {"demo"})  # it has a directory of its own, and looks into no other
     argv = [*as_another, sys.executable, "-c", EACH_BY_ITSELF, *names]

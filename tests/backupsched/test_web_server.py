@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands import command
 from tests.documents import ROOT
-from tests.sources.engines.peers import free_port
+from tests.engines.peers import free_port
 from tests.waiting import PATIENCE
 
 HOST = "backup.example.org"

@@ -10,11 +10,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from engines.kinds import RULES
+from fleet.admin.source_form import OPTION
+from fleet.status import reasons_of
 from jobs.models import BacklogRecord
-from sources.admin.source_form import OPTION
-from sources.kinds import RULES
 from sources.models import Assignment, Source
-from sources.status import reasons_of
 from tests.people import staff, told
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.hosts import PASSWORD, Hosts

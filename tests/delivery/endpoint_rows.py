@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind
 from jobs import claiming, settling
 from jobs.outcomes import Claimed, Outcome
 from operations import endpoint_tests
+from sealing.encryption import seal
 from tests.factories import make_worker
 
 QUEUE_URL = "https://sqs.eu-central-1.amazonaws.com/1234/events"

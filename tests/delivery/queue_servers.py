@@ -20,8 +20,8 @@ from delivery import handlers
 from delivery.models import Endpoint, EndpointKind
 from jobs.handlers import Run
 from jobs.outcomes import Outcome
+from tests.engines.peers import free_port, loopback_address
 from tests.factories import make_claimed
-from tests.sources.engines.peers import free_port, loopback_address
 from tests.waiting import PATIENCE, eventually
 
 CREDENTIALS = {

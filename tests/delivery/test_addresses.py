@@ -5,7 +5,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from delivery.addresses import allowed, read
 from delivery.addresses import problem_with as problem
-from delivery.public import is_public
+from external.public import is_public
 
 
 class TestAUrl:

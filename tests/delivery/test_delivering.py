@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from delivery import signing
-from delivery.encryption import seal
 from delivery.models import Endpoint
 from jobs.backlog.cancelling import cancel
 from jobs.models import Attempt, BacklogRecord, Breaker
 from jobs.states import Status, WaitingFor
+from sealing.encryption import seal
 from tests.delivery.certificates import make_certificate, served_with
 from tests.delivery.events import make_endpoint
 from tests.delivery.receiver import Receiver, accept, receiving, speaking

@@ -9,7 +9,6 @@ from django.core.exceptions import ValidationError
 from declarations.problems import validated
 from declarations.service import InUse
 from delivery import declarations
-from delivery.encryption import unseal
 from delivery.endpoints import Endpoints, endpoint_facts, secret_facts, undelivered
 from delivery.models import EndpointKind
 from delivery.signing import rotate
@@ -19,6 +18,7 @@ from jobs.outcomes import Failed
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status
 from operations.endpoint_tests import Verdict, describe, send_test, wait_for_test
+from sealing.encryption import unseal
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import make_event_schedule

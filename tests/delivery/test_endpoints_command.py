@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
+from sealing.encryption import unseal
 from tests.commands import command
 from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import make_record

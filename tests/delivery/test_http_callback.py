@@ -6,11 +6,11 @@ from aiohttp import web
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from delivery import signing
-from delivery.encryption import seal
 from delivery.http import client
 from delivery.models import Endpoint
 from delivery.targets import Key, load
 from jobs.outcomes import Failed, Succeeded
+from sealing.encryption import seal
 from tests.delivery.events import EVENT_ID, deliver, deliver_at_once, failure_at, make_endpoint, make_event
 from tests.delivery.receiver import answering, answering_in_turn, receiving
 from tests.waiting import eventually

@@ -3,11 +3,11 @@ from aiohttp import web
 
 from delivery import signing
 from delivery.addresses import read
-from delivery.encryption import seal
 from delivery.http.callback import Exchange, NotFollowed
 from delivery.models import Endpoint
 from delivery.targets import Host, Target
 from jobs.outcomes import Failed, Guarded, Succeeded
+from sealing.encryption import seal
 from tests.delivery.events import EVENT_ID, deliver, failure_at, make_endpoint, make_event
 from tests.delivery.receiver import answering, receiving
 

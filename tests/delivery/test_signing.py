@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from delivery.encryption import Unsealable, seal, unseal
 from delivery.signing import headers, key_of, keys_in_use, new_secret, rotate
+from sealing.encryption import Unsealable, seal, unseal
 from tests.delivery.events import make_endpoint
 from tests.factories import NOON
 from tests.threads import at_once

@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from backupsched.embedded import Server
-from tests.sources.engines.peers import free_port
+from tests.engines.peers import free_port
 from tests.waiting import PATIENCE, eventually
 
 LONGEST_SECONDS = 400

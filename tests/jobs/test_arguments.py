@@ -8,6 +8,7 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import CommandError
 
 from jobs.management.arguments import ExactParser
+from tests.product import PACKAGES
 
 
 def parsers_of(parser: ArgumentParser) -> Iterator[ArgumentParser]:
@@ -24,8 +25,7 @@ def parser_of(name: str) -> ArgumentParser:
 
 
 def test_each_command_and_verb_reads_whole_names() -> None:
-    apps = {"jobs", "operations", "sources", "alerting", "api", "backupsched", "demo"}
-    ours = [name for name, app in get_commands().items() if app in apps]
+    ours = [name for name, app in get_commands().items() if app in PACKAGES]
     assert len(ours) > 30
     for name in ours:
         for each in parsers_of(parser_of(name)):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.formatting import some_of
+from external.formatting import some_of
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome, Succeeded

@@ -1,4 +1,4 @@
-"""The queue by itself: a Django project whose only app is `jobs`, and where nothing else of ours can be imported."""
+"""The queue by itself: a Django project whose only app is `jobs`, and of ours only `external` can be imported."""
 
 import os
 import subprocess
@@ -68,7 +68,8 @@ def project(tmp_path: Path, database: dict[str, Any]) -> Path:
     (tmp_path / "settings.py").write_text(SETTINGS.format(database=named))
     (tmp_path / "manage.py").write_text(MANAGE)
     (tmp_path / "work.py").write_text(WORK)
-    (tmp_path / "jobs").symlink_to(settings.BASE_DIR / "jobs")
+    for package in ("jobs", "external"):
+        (tmp_path / package).symlink_to(settings.BASE_DIR / package)
     return tmp_path
 
 

@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from backupsched.settings import LINES
+from declarations.surfaces.json_lines import JsonLines
 from jobs.handlers import Run, registry
 from jobs.log_fields import OfRecord
 from jobs.outcomes import Outcome, Succeeded
-from operations.json_lines import JsonLines
 from tests.factories import make_claimed
 from tests.jobs.test_units import Listening
 
@@ -28,7 +28,7 @@ def lines(monkeypatch):
     monkeypatch.setattr(log, "handlers", [handler])
     monkeypatch.setattr(log, "propagate", False)
     monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
-    assert LINES["json"] == {"()": "operations.json_lines.JsonLines"}
+    assert LINES["json"] == {"()": "declarations.surfaces.json_lines.JsonLines"}
     return stream
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import backlog, breakers, claiming, settling
+from jobs import backlog, breakers, claiming, settling, sweeps
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Guarded, Held
-from jobs.retries import sweeps
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.backlog.changes import fresh

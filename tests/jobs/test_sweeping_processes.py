@@ -9,9 +9,9 @@ from django_q.models import Success
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Sweep
-from jobs.retries.sweeps import slot
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
+from jobs.sweeps import slot
 from tests.factories import make_record
 from tests.waiting import PATIENCE, eventually
 

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs.models import BacklogRecord, Decision, Sweep
-from jobs.retries.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
+from jobs.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
 from tests.factories import statuses
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready
 
@@ -87,7 +87,7 @@ def test_a_full_sweep_is_warned_of_once_a_day_and_anew_when_it_was_over(caplog):
         BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.SWEEP)
         left_some = process_backlog(1, max_records=1, now=now).left_some
         assert Sweep.objects.get().left_some == left_some == BacklogRecord.objects.filter(pk=other.pk).exists()
-        return [record.getMessage() for record in caplog.records if record.name == "jobs.retries.sweeps"]
+        return [record.getMessage() for record in caplog.records if record.name == "jobs.sweeps"]
 
     [warning] = warnings(NOW)
     assert "up to 1 days old" in warning

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
+from jobs import sweeps
 from jobs.models import BacklogRecord, Sweep
-from jobs.retries import sweeps
-from jobs.retries.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
+from jobs.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
 from tests.factories import NOON, statuses
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, build_waiting, make_waiting
 from tests.jobs.test_claim_order import plans_of_the_prepared

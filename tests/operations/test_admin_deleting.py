@@ -8,10 +8,10 @@ from django.contrib.admin.models import LogEntry
 from django.db.models.signals import post_save, pre_delete
 from django.test import Client
 
+from declarations.surfaces.admin.declared import DeclaredAdmin
 from delivery.models import Endpoint
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import Status
-from operations.admin.declared import DeclaredAdmin
 from schedules.models import Schedule
 from tests.factories import NOON, install_presets, make_record, make_retry_policy, make_schedule, make_throttle
 from tests.jobs.throttling.rated import ready

@@ -8,12 +8,12 @@ from django.contrib.admin.models import LogEntry
 from django.http import HttpResponse
 from django.test import Client
 
-from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
 from delivery.signing import rotate
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
 from operations.admin.endpoints import EndpointForm
+from sealing.encryption import unseal
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, sealed
 from tests.people import staff
 

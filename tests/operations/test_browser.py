@@ -8,9 +8,9 @@ import pytest
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from tests.factories import make_retry_policy
+from tests.fleet import test_pages
 from tests.schedules.event_records import attempt, delivered, make_event, make_event_schedule, make_trigger, refused
 from tests.schedules.factories import make_events, make_throttle
-from tests.sources import test_pages
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
+from declarations.surfaces.terminal import text_of
 from operations.capacity import capacity_view, picture
-from operations.terminal import text_of
 from schedules.capacity import Capacity
 from tests.schedules.test_capacity import demand, found, slow
 

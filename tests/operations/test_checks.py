@@ -7,9 +7,9 @@ from django.conf import settings as project
 from django.core import checks as framework
 from django.core.checks import CheckMessage
 
+from jobs import sweeps
 from jobs.handlers import Kind, Registry, Run
 from jobs.outcomes import Outcome, Succeeded
-from jobs.retries import sweeps
 from operations import checks
 
 

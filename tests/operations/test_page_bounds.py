@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from operations.web import answers
+from declarations.surfaces.web import answers
 from tests.api.asking import problem_of
 from tests.threads import another_connection
 

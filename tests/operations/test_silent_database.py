@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from operations import patience
-from operations.web import answers
+from declarations.surfaces import patience
+from declarations.surfaces.web import answers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from declarations.surfaces.terminal import text_of
 from jobs import conf
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
 from jobs.prepared import execute
@@ -13,7 +14,6 @@ from operations.backlog import summary_statements
 from operations.backlog.attention import attention
 from operations.backlog.rendering import summary_view
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary, summary
-from operations.terminal import text_of
 from tests.factories import NOON, build_record, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]

@@ -9,12 +9,12 @@ from django.db import DataError
 
 from delivery.endpoints import Endpoints
 from delivery.models import Endpoint
-from jobs import tick
+from jobs import rescheduling, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
 from operations import throttles
-from schedules import batches, chunks, emitter, events, providers, rescheduling, verbs
+from schedules import batches, chunks, emitter, events, providers, verbs
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets

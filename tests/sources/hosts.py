@@ -14,10 +14,10 @@ from typing import IO, Any
 
 from django.conf import settings
 
-from sources.engines.base import SourceSpec
+from engines.base import SourceSpec
+from external.processes.programs import find_rclone
 from sources.models import Source
-from sources.processes.programs import find_rclone
-from tests.sources.engines.peers import PASSWORD, USER, answers, free_port, new_host_key
+from tests.engines.peers import PASSWORD, USER, answers, free_port, new_host_key
 from tests.waiting import PATIENCE, eventually
 
 _numbers = count(1)

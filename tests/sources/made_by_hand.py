@@ -7,12 +7,12 @@ from threading import Event
 
 import pytest
 
-from sources.backups import known, repositories
+from backups import known_points, repositories
 from sources.models import Assignment, Format, Repository
-from sources.storage import runs
-from sources.storage.known import Known, digest_of
-from sources.storage.store import StorageFailed
-from sources.storage.stores import store_of
+from storage.points import runs
+from storage.points.known import Known, digest_of
+from storage.points.store import StorageFailed
+from storage.stores import store_of
 
 
 def take_over(assignment: Assignment, repository: Repository) -> None:
@@ -22,13 +22,13 @@ def take_over(assignment: Assignment, repository: Repository) -> None:
         for point in runs.points(store, assignment.directory):
             file = Path(scratch) / point
             if store.manifest(assignment.directory, point, file):
-                known.keep(assignment.pk, repository.pk, point, digest_of(file))
+                known_points.keep(assignment.pk, repository.pk, point, digest_of(file))
 
 
 @pytest.fixture
 def made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever lies in a repository is ours when it is looked at first."""
-    found = known.of
+    found = known_points.of
 
     def of(assignment: Assignment, repository: Repository) -> Known:
         if repository.format == Format.RCLONE and assignment.directory:
@@ -36,4 +36,4 @@ def made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
                 take_over(assignment, repository)
         return found(assignment, repository)
 
-    monkeypatch.setattr(known, "of", of)
+    monkeypatch.setattr(known_points, "of", of)

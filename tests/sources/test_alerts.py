@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.base import EngineResult, Verdict
 from jobs import periodic
 from jobs.models import Decision
 from jobs.outcomes import Succeeded
 from schedules.models import Schedule
-from sources import alerts, planning
-from sources.domain.alerts import thresholds
-from sources.engines.base import EngineResult, Verdict
+from sources import planning
+from sources.domain.overdue import thresholds
 from sources.models import Assignment
+from sources.protection import overdue_assignments
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, make_source, settle
 
 pytestmark = pytest.mark.django_db
@@ -29,9 +30,9 @@ def since(assignment: Assignment) -> datetime | None:
 
 def test_it_is_raised_once_a_whole_period_was_missed_and_told() -> None:
     assignment = backed_up(make_policy(), NINE - 2 * DAY)
-    assert alerts.look(NINE - timedelta(seconds=1)) == 0
-    assert alerts.look(NINE) == 1
-    assert alerts.look(NINE + HOUR) == 0
+    assert overdue_assignments.look(NINE - timedelta(seconds=1)) == 0
+    assert overdue_assignments.look(NINE) == 1
+    assert overdue_assignments.look(NINE + HOUR) == 0
     assert since(assignment) == NINE
     line = Decision.objects.get(what="overdue")
     assert (line.subject, line.at) == (planning.subject_of(assignment.pk), NINE)
@@ -47,8 +48,8 @@ def test_a_success_clears_it_in_its_own_settle() -> None:
 
 def test_a_policys_own_limit_counts_instead() -> None:
     assignment = backed_up(make_policy(alert_after=7 * 86_400.0), NINE - 6 * DAY)
-    assert alerts.look(NINE) == 0
-    assert alerts.look(NINE + DAY) == 1
+    assert overdue_assignments.look(NINE) == 0
+    assert overdue_assignments.look(NINE + DAY) == 1
     assert since(assignment) == NINE + DAY
 
 
@@ -56,22 +57,22 @@ def test_a_weekend_without_an_opening_raises_none() -> None:
     """The last backup was of Friday, and a record waits since Saturday for Monday's opening."""
     policy = make_policy(window=[{"days": "mon-fri", "start": "12:00", "end": "18:00"}])
     assignment = backed_up(policy, MONDAY - 2 * DAY - 14 * HOUR)
-    assert [alerts.look(MONDAY + hours * HOUR) for hours in (-14, 10, 30)] == [0, 0, 0]
-    assert alerts.look(NINE + DAY) == 1
+    assert [overdue_assignments.look(MONDAY + hours * HOUR) for hours in (-14, 10, 30)] == [0, 0, 0]
+    assert overdue_assignments.look(NINE + DAY) == 1
     assert since(assignment) == NINE + DAY
 
 
 def test_a_paused_source_or_a_disabled_policy_raises_none() -> None:
     backed_up(make_policy(), NINE - 9 * DAY, source=make_source(paused_at=NINE))
     backed_up(make_policy(enabled=False), NINE - 9 * DAY)
-    assert alerts.look(NINE) == 0
+    assert overdue_assignments.look(NINE) == 0
 
 
 def test_all_policies_are_one_statement(django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
     for _ in range(5):
         backed_up(make_policy(), NINE - 9 * DAY)
     with django_assert_max_num_queries(5):  # with the transaction's own, and the lines of the log
-        assert alerts.look(NINE) == 5
+        assert overdue_assignments.look(NINE) == 5
 
 
 def test_the_task_of_each_minute_does_it() -> None:
@@ -111,28 +112,28 @@ def test_the_statement_raises_and_clears_by_the_thresholds(
         next_at = policy.schedule.period.next_after(last) if last else None
         assignment = make_assignment(policy, next_backup_at=next_at, **row)
         wanted[assignment.pk] = expected(assignment, alert_after)
-    alerts.look(NINE)
+    overdue_assignments.look(NINE)
     assert dict(Assignment.objects.values_list("pk", "overdue_since")) == wanted
 
 
 def test_a_policy_that_cannot_be_read_hides_no_other() -> None:
     bad, good = backed_up(make_policy(), NINE - 9 * DAY), backed_up(make_policy(), NINE - 9 * DAY)
     Schedule.objects.filter(pk=bad.policy.schedule_id).update(cron="nonsense")
-    assert alerts.look(NINE) == 1
+    assert overdue_assignments.look(NINE) == 1
     assert since(good) == NINE
 
 
 def test_what_a_round_has_no_time_for_is_found_by_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alerts, "AT_ONCE", 1)
+    monkeypatch.setattr(overdue_assignments, "AT_ONCE", 1)
     policy = make_policy()
     for _ in range(3):
         backed_up(policy, NINE - 9 * DAY)
     policies = {policy.pk: thresholds(policy.schedule.period, None, NINE)}
-    monkeypatch.setattr(alerts, "_limits", lambda *_: policies)
-    assert [alerts.look(NINE, seconds=0) for _ in range(4)] == [1, 1, 1, 0]
+    monkeypatch.setattr(overdue_assignments, "_limits", lambda *_: policies)
+    assert [overdue_assignments.look(NINE, seconds=0) for _ in range(4)] == [1, 1, 1, 0]
 
 
 def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(slow_database) -> None:  # type: ignore[no-untyped-def]
-    slow_database(alerts)
+    slow_database(overdue_assignments)
     backed_up(make_policy(), NINE - 9 * DAY)
-    assert alerts.look(NINE) == 1
+    assert overdue_assignments.look(NINE) == 1

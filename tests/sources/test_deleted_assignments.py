@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from fleet.files.apply import import_fleet
+from fleet.files.schema import export_fleet
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from sources import planning
-from sources.fleet import export_fleet
-from sources.fleet_import import import_fleet
 from sources.models import Assignment, Backup, Copy, Repository
 from tests.api.asking import Program, make_user
 from tests.api.sources.making import add_backup

@@ -8,12 +8,13 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-import sources.doctor  # noqa: F401 - declares its conditions
+import fleet.doctor  # noqa: F401 - declares its conditions
+from engines.base import EngineResult, Verdict
 from jobs.outcomes import Succeeded
 from operations import doctor
-from sources import held_back, planning
-from sources.engines.base import EngineResult, Verdict
+from sources import planning
 from sources.models import Assignment
+from sources.planning import held_back
 from tests.commands import command
 from tests.operations.doctor.examining import finding
 from tests.sources.factories import MONDAY, handed_on, make_assignment, settle

@@ -7,14 +7,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from fleet.edits import Policies
 from jobs import backlog
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
 from operations import silences
-from sources import ledger, planning, retiring
+from sources import planning
 from sources.domain.days import Day
-from sources.edits import Policies
 from sources.models import Assignment, Pause, Source
+from sources.planning import retirement
+from sources.protection import ledger
 from tests.factories import make_record
 from tests.sources.factories import MONDAY, make_assignment, make_policy
 
@@ -150,9 +152,9 @@ def test_pauses_snoozes_and_retirements_are_remembered_when_they_are_over():
     planning.back_up_now([assignment], noon + timedelta(days=3))
     planning.snooze(sources, noon + timedelta(days=9), noon + timedelta(days=4))
     planning.unsnooze(sources, noon + timedelta(days=5))
-    retiring.retire(sources, now=noon + timedelta(days=6))
+    retirement.retire(sources, now=noon + timedelta(days=6))
     retired = ledger.days_of([Assignment.objects.get()], DATES[:8], noon + timedelta(days=7))[assignment.pk]
-    retiring.unretire(sources, now=noon + timedelta(days=7))
+    retirement.unretire(sources, now=noon + timedelta(days=7))
     judged = ledger.days_of([Assignment.objects.get()], DATES[:8], noon + timedelta(days=7, hours=1))[assignment.pk]
     assert judged == [Day.PAUSED, Day.UNASKED] * 3 + [Day.PAUSED, Day.OPEN]
     assert retired[6:] == [Day.RETIRED, Day.RETIRED]

@@ -6,19 +6,21 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from backups.upkeep import checks, retention
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from sources import alerts, planning, retiring
-from sources.backups import check, retention
+from sources import planning
 from sources.domain.retention import Keep
 from sources.models import Assignment, Backup, Source
+from sources.planning import retirement
+from sources.protection import overdue_assignments
 from tests.api.asking import Program
+from tests.backups.test_retention import HERE, assignment, at_work, played, run  # noqa: F401 - fixtures
 from tests.commands import command
 from tests.factories import status_of
 from tests.operations.questions import asked, choose
-from tests.sources.backups.test_retention import HERE, assignment, at_work, played, run  # noqa: F401 - fixtures
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_policy, make_source, record_of
-from tests.sources.storage.played_runs import BEGAN, Played
+from tests.storage.played_runs import BEGAN, Played
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,14 +33,16 @@ def test_it_is_neither_emitted_nor_checked_nor_overdue_and_what_runs_is_stopped_
     late = [backed_up(policy, MONDAY - 3 * DAY) for _ in range(2)]
     planning.emit_due(NOON)
     handed_on(late[0], NOON)
-    alerts.look(NOON)
+    overdue_assignments.look(NOON)
     records = [record_of(each) for each in late]
-    assert retiring.retire([each.source for each in late], now=NOON) == 2
+    assert retirement.retire([each.source for each in late], now=NOON) == 2
     assert [status_of(each) for each in records] == [Status.RUNNING, Status.CANCELLED]
     assert BacklogRecord.objects.get(cancel_requested_at__isnull=False) == records[0]
     assert not Assignment.objects.filter(overdue_since__isnull=False).exists()
-    assert [planning.emit_due(NOON), alerts.look(NOON), check.plan(NOON), planning.back_up_now(late)] == [0] * 4
-    assert [retiring.unretire([late[1].source], now=NOON), retiring.unretire([late[1].source])] == [1, 0]
+    assert [planning.emit_due(NOON), overdue_assignments.look(NOON), checks.plan(NOON), planning.back_up_now(late)] == [
+        0
+    ] * 4
+    assert [retirement.unretire([late[1].source], now=NOON), retirement.unretire([late[1].source])] == [1, 0]
     assert record_of(late[1]).status == Status.READY
 
 

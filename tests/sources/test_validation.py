@@ -8,10 +8,10 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
-from sources.declarations import Source
+from fleet.repository_edits import Repositories
+from sources.declarations.policies import Policy
+from sources.declarations.resources import Source
 from sources.models.source import SourceKind
-from sources.policy_declaration import Policy
-from sources.repository_edits import Repositories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sources import fleet_files
+from fleet.files import formats
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_a_sign_of_yaml_at_the_beginning_of_a_value_is_answered_with_quotes(
 ) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(f"sources:\n  - {line}\n    kind: local\n")
-    with pytest.raises(fleet_files.Unreadable) as refused:
-        fleet_files.read(str(file))
+    with pytest.raises(formats.Unreadable) as refused:
+        formats.read(str(file))
     assert text in str(refused.value)
 
 
@@ -39,5 +39,5 @@ def test_the_cure_can_be_read_and_comments_are_comments(tmp_path: Path) -> None:
         "#top\nsources: #all\n  - name: '#1' # the first\n    path: 'C:\\x'\n    window: #nightly\n      - start: a\n"
         '    copy_to: # none yet\n    cron: "*/15 * * * *"\n'
     )
-    [row] = fleet_files.read(str(file))["sources"]
+    [row] = formats.read(str(file))["sources"]
     assert row == {"name": "#1", "path": "C:\\x", "window": [{"start": "a"}], "copy_to": None, "cron": "*/15 * * * *"}

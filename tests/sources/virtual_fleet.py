@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from backups.copying import losses
 from jobs import retries
 from jobs.order import claim_key
 from jobs.outcomes import Failed, Handoff, Outcome, Succeeded, Unavailable
@@ -19,7 +20,6 @@ from jobs.transitions import transition
 from jobs.worker.claimer import ASKED_PER_PLACE
 from schedules.models import Schedule
 from sources.availability import check
-from sources.backups import losing
 from sources.models import Assignment, Policy, Source
 from sources.planning.arrivals import place_after_a_check_in
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS
@@ -126,15 +126,15 @@ class VirtualFleet:
     def _copied(self, assignment: Assignment) -> Outcome:
         match self.conducts[assignment.pk].ends:
             case "lost":
-                return losing.counted(losing.lost(assignment.policy, "it was reset"), assignment)
+                return losses.counted(losses.lost(assignment.policy, "it was reset"), assignment)
             case "hangs":
-                return losing.counted(losing.vanished(assignment.policy, "silent"), assignment)
+                return losses.counted(losses.vanished(assignment.policy, "silent"), assignment)
             case "fails":
                 return Failed("permission denied")
         return Succeeded()
 
     def _settle(self, record: SimpleNamespace, outcome: Outcome) -> None:
-        """As `sources.backups.results` writes it down."""
+        """As `backups.copying.results` writes it down."""
         assignment = self._assignments[record.id]
         if isinstance(outcome, Handoff):
             assignment.last_contacted_at = self.now

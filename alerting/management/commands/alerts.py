@@ -7,10 +7,10 @@ from django.core.management.base import CommandError
 from alerting import raising, sending
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
+from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.terminal import columns, one_line
+from external.formatting import moment
 from jobs.conf import PROGRAM
-from jobs.formatting import moment
-from operations.management.declared import DeclaredCommand
-from operations.terminal import columns, one_line
 
 ALERTS = columns("alert", "about", "since (UTC)", "why")
 

@@ -7,13 +7,13 @@ from django.core.management.base import CommandError
 
 from api import tokens
 from api.models import ApiToken
+from declarations.surfaces.commands.base import VerbCommand
+from declarations.surfaces.terminal import Column, one_line
+from external.durations import duration
+from external.formatting import moment
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.durations import duration
-from jobs.formatting import moment
 from operations.backlog.arguments import LARGEST_ID
-from operations.management.base import VerbCommand
-from operations.terminal import Column, one_line
 
 ISSUE = f"`{PROGRAM} api_tokens issue --user U --name N --scope read`"
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")

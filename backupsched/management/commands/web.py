@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.backends.signals import connection_created
 
 from backupsched.embedded.binaries import installed_bin
+from declarations.surfaces.patience import PAGE_SECONDS
 from jobs import conf
 from operations.listening import free_port, listener_on
-from operations.patience import PAGE_SECONDS
 
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""

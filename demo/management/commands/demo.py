@@ -17,10 +17,10 @@ from delivery import extras
 from demo.display import live_table, picture, summary_table
 from demo.processes import DemoError
 from demo.session import Options, Session
+from external.durations import duration
+from external.processes.programs import ProgramMissing
 from jobs.conf import PROGRAM
-from jobs.durations import duration
 from operations.listening import free_port, listener_on
-from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 USUAL_PORT = 8000

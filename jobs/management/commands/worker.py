@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
+from external.durations import duration
 from jobs import conf, database_errors
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
-from jobs.durations import duration
 from jobs.migrated import differences
 from jobs.worker.process import WorkerProcess
 

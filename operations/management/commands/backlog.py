@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from rich.console import Console
 from rich.live import Live
 
+from declarations.surfaces.commands.base import VerbCommand, patiently
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.clock import database_clock
@@ -28,7 +29,6 @@ from operations.backlog.selection import FILTERS, Rows, check_names, filtered, l
 from operations.backlog.summary import summary
 from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
 from operations.backlog.verbs import describe as describe_result
-from operations.management.base import VerbCommand, patiently
 
 SHOWN_IN_A_DRY_RUN = 20
 WITHOUT_A_STATUS = {"cancel": ["unfinished"], "retry": ["failed"]}

@@ -7,17 +7,17 @@ from django.core.exceptions import ValidationError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from declarations.surfaces.commands.base import VerbCommand
+from declarations.surfaces.terminal import columns, plain, table
+from external.durations import duration
+from external.formatting import reason_of
 from jobs import retries
-from jobs.durations import duration
-from jobs.formatting import reason_of
 from jobs.models import RetryPolicy
 from operations.backoff import FORMATS, LIMITS, SCALES, THEMES
 from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
 from operations.backoff.views import missing
 from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
 from operations.declarations import in_seconds
-from operations.management.base import VerbCommand
-from operations.terminal import columns, plain, table
 
 SHOWN_NAMES = 20
 WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"

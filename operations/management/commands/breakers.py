@@ -5,16 +5,16 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import F
 
+from declarations.surfaces.commands.base import VerbCommand
+from declarations.surfaces.terminal import columns, one_line
 from declarations.unknown import named, names_of, there_are
+from external.durations import span
+from external.formatting import moment
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import moment
 from jobs.models import Breaker
-from operations.management.base import VerbCommand
-from operations.terminal import columns, one_line
 
 COLUMNS = columns(
     "key", "breaker", "state", "open for>", "failures>", "records wait>", "failed trials>", "next trial (UTC)",

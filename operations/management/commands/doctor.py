@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
+from declarations.surfaces.terminal import text_of
+from external.formatting import several
 from jobs import database_errors
-from jobs.formatting import several
 from operations.doctor import Finding, Severity, examine, names
-from operations.terminal import text_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

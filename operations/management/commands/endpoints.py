@@ -5,15 +5,15 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.terminal import columns, one_line
 from delivery.endpoints import SignedEndpoints, endpoint_facts, secret_facts
 from delivery.models import Endpoint
 from delivery.signing import KEEP_FOR, rotate
+from external.durations import duration, span
+from external.formatting import moment
 from jobs.conf import PROGRAM
-from jobs.durations import duration, span
-from jobs.formatting import moment
 from operations.endpoint_tests import describe, send_test, wait_for_test
-from operations.management.declared import DeclaredCommand
-from operations.terminal import columns, one_line
 
 MARGIN_SECONDS = 10.0
 """Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""

@@ -1,11 +1,11 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from declarations.surfaces.commands.base import VerbCommand, person, without_its_log_lines
+from declarations.surfaces.terminal import one_line
 from jobs import backlog
 from jobs.conf import PROGRAM
 from operations.hold import held, sentence
-from operations.management.base import VerbCommand, person, without_its_log_lines
-from operations.terminal import one_line
 
 
 class Command(VerbCommand):

@@ -8,10 +8,10 @@ from django.db import connection, transaction
 from django.db.utils import Error
 from django_q.models import Schedule as PeriodicTask
 
+from declarations.surfaces.commands.base import TerminalCommand, unanswered
+from external.formatting import moment
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
-from jobs.formatting import moment
-from operations.management.base import TerminalCommand, unanswered
 from operations.periodic_tasks import WANTED, Wanted, matched
 
 # One after the other, or two installations at once would each make all rows.

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.db.utils import Error
 
+from declarations.surfaces.commands.base import TerminalCommand, unanswered
+from external.formatting import several
 from jobs import conf
-from jobs.formatting import several
 from jobs.retries import tiers
-from jobs.retries.sweeps import LARGEST, Swept, sweep_by_hand
+from jobs.sweeps import LARGEST, Swept, sweep_by_hand
 from operations.backlog.arguments import number
-from operations.management.base import TerminalCommand, unanswered
 
 OLDEST = tiers.OLDEST // tiers.DAY
 

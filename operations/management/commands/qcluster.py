@@ -16,11 +16,11 @@ from django.db.utils import Error
 from django_q import cluster
 from django_q.management.commands.qcluster import Command as ClusterCommand
 
+from declarations.surfaces.commands.base import unanswered
+from external.formatting import first_line
 from jobs.database_errors import is_away
-from jobs.formatting import first_line
 from jobs.management.commands.worker import is_migrated
 from jobs.worker import outage
-from operations.management.base import unanswered
 
 TRY_AGAIN_AFTER_SECONDS = 2.0
 LOGGED_EVERY_SECONDS = 60.0

@@ -1,8 +1,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from declarations.surfaces.commands.base import VerbCommand, person, without_its_log_lines
 from jobs import backlog
-from operations.management.base import VerbCommand, person, without_its_log_lines
 
 
 class Command(VerbCommand):

@@ -8,17 +8,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from declarations.service import Edit
+from declarations.surfaces.commands.base import without_its_log_lines
+from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.terminal import columns, table
+from external.durations import span
+from external.formatting import moment
 from jobs.conf import PROGRAM
-from jobs.durations import span
-from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations import schedule_verbs
 from operations.backlog.arguments import number
 from operations.capacity import capacity_view, messages_view
-from operations.management.base import without_its_log_lines
-from operations.management.declared import DeclaredCommand
-from operations.terminal import columns, table
 from schedules import batches, verbs
 from schedules.capacity import check
 from schedules.capacity_report import messages, plan_of

@@ -1,11 +1,11 @@
 from typing import Any
 
 from declarations.service import Edit
+from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.terminal import columns, one_line, table
 from jobs.conf import PROGRAM
 from operations import throttles
 from operations.declarations import Throttles
-from operations.management.declared import DeclaredCommand
-from operations.terminal import columns, one_line, table
 from operations.throttles import Live
 from schedules.models import Schedule
 

@@ -9,8 +9,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status, WaitingFor
+from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, CheckRound, Copy, Repository
-from sources.repository_breaker import guarded_by
 from tests.api.asking import Program, check_filters, fields_of, made, pages_of, problem_of
 from tests.api.sources.making import add_backup
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of

@@ -13,9 +13,10 @@ from jobs.models import BacklogRecord, Decision
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
-from sources import alerts, planning
+from sources import planning
 from sources.models import Source
 from sources.planning.standings import STANDINGS
+from sources.protection import overdue_assignments
 from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
@@ -61,7 +62,7 @@ class TestTheAnswer:
         due_since = policy.schedule.period.current(timezone.now()) - timedelta(days=periods_ago)
         started_at = due_since - timedelta(hours=1)
         make_assignment(policy, agent.source, last_backup_at=started_at, next_backup_at=due_since)
-        alerts.look()
+        overdue_assignments.look()
         answer = agent.check_in().json()
         assert (answer["status"], answer["assignments"][0]["status"]) == (status, status)
 

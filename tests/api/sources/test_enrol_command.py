@@ -85,7 +85,7 @@ class TestBadInput:
 
     def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         source = make_source(name="laptop")
-        monkeypatch.setattr("sources.management.commands.enrol.named", lambda *_: source)
+        monkeypatch.setattr("fleet.management.commands.enrol.named", lambda *_: source)
         type(source).objects.all().delete()
         for option in ("--token", "--revoke", "--json"):
             assert "deleted meanwhile" in refusal("laptop", option)

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from schedules.models import Schedule
-from sources import previews
 from sources.domain.retention import usual
 from sources.models import Policy, Repository
+from sources.planning import previews
 from tests.api.asking import Program, check_filters, fields_of, made, make_user, problem_of
 from tests.factories import make_retry_policy, make_throttle
 from tests.sources.factories import backed_up, make_assignment, make_policy, make_source

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from jobs.durations import span
+from external.durations import span
 from jobs.retries import Rule
 from operations.backoff import FORMATS, charts
 from operations.backoff.study import Study, study

@@ -10,10 +10,10 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from jobs import rescheduling
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
-from schedules import rescheduling
 from tests.factories import make_record, make_retry_policy
 
 pytestmark = pytest.mark.django_db

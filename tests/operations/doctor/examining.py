@@ -5,12 +5,12 @@ from typing import Any
 
 from django.db import connection
 
+from declarations.surfaces.finding import Finding, Severity
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Outcome, Succeeded
 from operations import doctor
-from operations.doctor.finding import Finding, Severity
 from tests.factories import make_worker
 
 OK, WARNING, PROBLEM = Severity.OK, Severity.WARNING, Severity.PROBLEM

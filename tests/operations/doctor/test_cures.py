@@ -23,10 +23,9 @@ from sources.models import Assignment, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from tests.factories import make_record, make_worker
 from tests.operations.doctor.examining import OK, finding, serve
+from tests.product import modules
 from tests.sources.factories import make_assignment, make_policy
 
-ROOT = Path(__file__).parents[3]
-FOLDERS = ("jobs", "operations", "sources", "schedules", "delivery", "alerting", "api", "dashboard", "backupsched")
 TYPED = re.compile(r"`<PROGRAM> ([^`]*)`")
 FILLED_IN = {"ID": "7", "DAYS": "7", "N": "2", "POINT": "20261121T065755Z", "FOLDER": "/srv/restored", "FILE": "f.yaml",
              "STATUS": "failing", "GROUP": "0123456789ab", "{}": "source 7",
@@ -50,10 +49,9 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
 def commands_in_messages() -> list[tuple[str, str]]:
     """(module, what is typed behind the program) of all that any message of the product names."""
     found = set()
-    for folder in FOLDERS:
-        for file in (ROOT / folder).rglob("*.py"):
-            for text in texts_of(ast.parse(file.read_text())):
-                found |= {(str(file.relative_to(ROOT)), typed) for typed in TYPED.findall(text)}
+    for path, tree in modules():
+        for text in texts_of(tree):
+            found |= {(path, typed) for typed in TYPED.findall(text)}
     return sorted(found)
 
 

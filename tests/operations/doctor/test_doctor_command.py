@@ -12,10 +12,10 @@ from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from declarations.surfaces.finding import Finding, ok
+from declarations.surfaces.terminal import text_of
 from operations import doctor
-from operations.doctor.finding import Finding, ok
 from operations.management.commands.doctor import report
-from operations.terminal import text_of
 from tests.factories import make_record
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING
 

@@ -9,6 +9,7 @@ from django.conf import settings as project
 from django.core.management import call_command
 from django.db import connection
 
+from declarations.surfaces.finding import Finding, ok
 from jobs import clock
 from jobs.clock import database_clock
 from jobs.handlers import Kind
@@ -17,7 +18,6 @@ from jobs.worker.database_threads import THREADS
 from jobs.worker.heartbeat import clock_skew
 from operations import doctor
 from operations.doctor import installation
-from operations.doctor.finding import Finding, ok
 from tests.factories import make_record, make_schedule
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, run, serve, succeed_async
 from tests.threads import another_connection

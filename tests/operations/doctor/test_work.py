@@ -11,12 +11,12 @@ from django.db import connection
 from django_q.models import OrmQ
 from django_q.models import Schedule as PeriodicTask
 
+from declarations.surfaces.finding import Finding, Severity
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import attention
 from operations.backlog.summary import summary
-from operations.doctor.finding import Finding, Severity
 from tests.factories import NOON, make_record, make_worker
 from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, serve
 

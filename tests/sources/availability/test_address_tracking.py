@@ -10,14 +10,14 @@ import asyncssh
 import pytest
 from asgiref.sync import async_to_sync
 
+from external.network import contact
 from jobs.handlers import Run
 from jobs.outcomes import Handoff
 from sources.availability import address_tracking
 from sources.availability.address_tracking import ask_where_it_is, candidates_of, shows_pinned_key
-from sources.availability.answers import Answer
 from sources.availability.check import ask_source
+from sources.availability.probes import Answer
 from sources.models import Source
-from sources.network import contact
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Host, Hosts, another_address
 from tests.sources.strangers import black_hole

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sources.availability import answers
-from sources.availability.answers import Answer, ask, ask_now, contact_point
+from external.network.bounded_threads import BoundedThreads
+from sources.availability import probes
+from sources.availability.probes import Answer, ask, ask_now, contact_point
 from sources.models import Source
-from sources.network.bounded_threads import BoundedThreads
 from tests.delivery.certificates import make_certificate, served_with
-from tests.sources.engines.peers import free_port, listening
+from tests.engines.peers import free_port, listening
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole, host_at, mute_host, talker
 from tests.waiting import PATIENCE, eventually
@@ -116,7 +116,7 @@ class TestDeadShares:
             return really(path)
 
         self.hanging = 0
-        monkeypatch.setattr(answers, "folders", BoundedThreads("look-at-folder", answers.FOLDER_THREADS))
+        monkeypatch.setattr(probes, "folders", BoundedThreads("look-at-folder", probes.FOLDER_THREADS))
         monkeypatch.setattr(Path, "is_dir", look)
         yield lambda number: folder(tmp_path / f"dead-{number}")
         revived.set()
@@ -139,7 +139,7 @@ class TestDeadShares:
         assert self.hanging == 1
 
     def test_when_all_threads_hang_the_answer_says_so(self, dead: Callable[[int], Source], tmp_path: Path) -> None:
-        for number in range(answers.FOLDER_THREADS):
+        for number in range(probes.FOLDER_THREADS):
             assert not ask_now(dead(number), 0.001).present
         answer = ask_now(folder(tmp_path), 0.1)
         assert not answer.present

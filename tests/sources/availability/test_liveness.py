@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from backups.copying.handler import copy_source
+from engines.base import EngineProgress
 from jobs.handlers import Run
 from jobs.outcomes import Unavailable
 from sources.availability import liveness
-from sources.availability.answers import Answer
 from sources.availability.liveness import LivenessMonitor, Silence
-from sources.backups.handler import copy_source
-from sources.engines.base import EngineProgress
+from sources.availability.probes import Answer
 from sources.models import Policy, Repository, Source
 from sources.planning import BACKUPS
-from tests.sources.engines.peers import PASSWORD
+from tests.engines.peers import PASSWORD
 from tests.sources.factories import claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Hosts
 from tests.waiting import PATIENCE, eventually

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from delivery import stored_secrets
+from backups.specifications import specification_of
+from engines.postgresql.engine import connection_environment, dump_arguments
+from external.processes.programs import find_postgresql_program
 from jobs.worker import database_threads
-from sources.availability import answers
-from sources.availability.answers import Answer, ask_now
-from sources.backups.specifications import specification_of
-from sources.engines.pg_dump import connection_environment, dump_arguments
+from sealing import stored_secrets
+from sealing.lookup import store_secret
+from sources.availability import probes
+from sources.availability.probes import Answer, ask_now
 from sources.models import Source
 from sources.planning import AVAILABILITY
-from sources.processes.programs import find_postgresql_program
-from sources.secrets_by_reference import store_secret
-from tests.sources.engines.peers import back_up, free_port, listening
+from tests.engines.peers import back_up, free_port, listening
 from tests.sources.strangers import mute_host, talker
 from tests.waiting import PATIENCE, eventually
 
@@ -63,7 +63,7 @@ class TestDatabases:
             answer = ask_now(database(secret=secret), PATIENCE)
         finally:
             database_threads.close_for(AVAILABILITY)
-        assert answer == Answer(True, f"{answers.place_of(database())} answered")
+        assert answer == Answer(True, f"{probes.place_of(database())} answered")
         assert asked_in == ["database-availability_0"]
 
     @pytest.mark.parametrize(

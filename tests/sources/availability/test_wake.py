@@ -13,6 +13,7 @@ import pytest
 from django.db import OperationalError
 from django.db.models import F, Sum
 
+from external.network import contact
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.outcomes import Unavailable
@@ -20,10 +21,9 @@ from jobs.priorities import WOKEN
 from jobs.states import Status
 from sources.availability import wake, wake_networks
 from sources.models import Assignment, Policy, Source
-from sources.network import contact
 from sources.planning import emit_due, subject_of
+from tests.engines.peers import loopback_address
 from tests.factories import make_record, make_worker
-from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 from tests.threads import at_once
 from tests.waiting import PATIENCE

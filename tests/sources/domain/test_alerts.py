@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedules.cron import Period
-from sources.domain.alerts import thresholds
+from sources.domain.overdue import thresholds
 from sources.domain.windows import Window
 from tests.sources.domain.zones import utc
 

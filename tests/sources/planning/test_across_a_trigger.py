@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import connection
 
+from engines.base import EngineResult, Verdict
 from jobs import breakers, periodic, settling
 from jobs.models import Breaker
 from jobs.outcomes import Succeeded
-from sources import planning, repository_breaker
-from sources.engines.base import EngineResult, Verdict
+from sources import planning
+from sources.availability import repository_breaker
 from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, record_of
 from tests.threads import a_lock_is_waited_for, another_connection, beside
 from tests.waiting import PATIENCE, eventually

@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.db.utils import OperationalError
 
+from engines.base import EngineResult, Verdict
 from jobs import closing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -28,7 +29,6 @@ from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
 from sources import planning
 from sources.availability import check, wake
-from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning, requests
 from tests.factories import make_worker

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import rescuing
+from engines.base import EngineResult, Verdict
+from fleet import edits
+from jobs import rescuing, rollouts
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Outcome, Succeeded
 from jobs.states import Status
-from schedules import rollouts
 from schedules.models import Schedule
-from sources import edits, planning
+from sources import planning
 from sources.domain.due import next_backup_at
-from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning
 from tests.api.asking import Program

@@ -8,18 +8,19 @@ from django.db import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backups.copying import losses
+from declarations.surfaces.finding import Look
+from engines.base import EngineResult, Verdict
+from fleet import doctor
+from fleet.status import reasons_of
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Claimed, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status
 from operations.backlog.summary import summary
-from operations.doctor.finding import Look
-from sources import doctor, planning
+from sources import planning
 from sources.availability import check
-from sources.backups import losing
-from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
-from sources.status import reasons_of
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -59,7 +60,7 @@ def answered(assignment: Assignment, queue: str, now: datetime) -> Claimed:
 
 def lose(assignment: Assignment, copied: Claimed, now: datetime, outcome: Unavailable | None = None) -> BacklogRecord:
     assignment.refresh_from_db()
-    lost = losing.counted(outcome or losing.lost(assignment.policy, "it was reset"), assignment)
+    lost = losses.counted(outcome or losses.lost(assignment.policy, "it was reset"), assignment)
     settle(copied, lost, now)
     assignment.refresh_from_db()
     return record_of(assignment)

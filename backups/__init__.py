@@ -1,0 +1,14 @@
+"""The records that work on repositories.
+
+copying             a source into its repository: the handler of `backup`, and what its outcome means
+upkeep              retention, checks, copies, looks and removals
+restores            restores and drills
+hooks               commands of this host around a backup
+self_backup         the scheduler's own backup, and the way back
+repositories        questions and orders to a repository, in processes that can be killed
+known_points        the points that are ours
+repository_state    what was learnt of a repository: it can be written, has room, is taken
+specifications      a source as engines see it
+connection_check    *Test connection*
+progress            how far a record is
+"""

@@ -1,0 +1,57 @@
+from django.apps import AppConfig
+
+
+class BackupsConfig(AppConfig):
+    name = "backups"
+    verbose_name = "Backups"
+
+    def ready(self) -> None:
+        """Register the kinds of records that work on repositories: their handlers, and what follows a settle."""
+        from jobs.handlers import Kind, later, later_async, registry
+        from sources import planning
+        from sources.planning import names
+
+        written = later("backups.copying.results:write_down")
+        registry.add(Kind(planning.KIND, planning.AVAILABILITY, written, planning.reopen, warm_up=_load))
+        registry.handler(planning.KIND, queue=planning.BACKUPS)(later("backups.copying.handler:copy_source"))
+        handed_on, plain = later_async("backups.upkeep.records:hand_on"), planning.plain_openings
+        for kind, module, does, opens in (
+            (planning.RETENTION, "backups.upkeep.retention", "remove_points", plain),
+            (planning.CHECK, "backups.upkeep.checks", "check_files", plain),
+            (planning.COPY, "backups.upkeep.copies", "copy_points", planning.copy_openings),
+            (planning.DRILL, "backups.restores.drills", "run_drill", plain),
+            (planning.REMOVAL, "backups.upkeep.removals", "remove", None),
+        ):
+            registry.add(Kind(kind, planning.AVAILABILITY, later(f"{module}:write_down"), opens))
+            registry.handler(kind, queue=planning.AVAILABILITY)(handed_on)
+            registry.handler(kind, queue=planning.BACKUPS)(later(f"{module}:{does}"))
+        registry.add(Kind(names.PING, home_queue=names.CALLBACKS, max_seconds=60))
+        registry.handler(names.PING, queue=names.CALLBACKS)(later_async("backups.copying.notifications:ping"))
+        of_itself = later("backups.self_backup.backing_up:write_down")
+        registry.add(Kind(names.SELF_BACKUP, after_settle=of_itself, max_seconds=6 * 3600))
+        registry.handler(names.SELF_BACKUP, queue="default")(later("backups.self_backup.backing_up:self_backup"))
+        registry.add(Kind(names.LOOK, after_settle=later("backups.upkeep.looks:write_down"), max_seconds=900))
+        registry.handler(names.LOOK, queue="default")(later("backups.upkeep.looks:look"))
+        restored = later("backups.restores.handler:write_down")
+        registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
+        registry.handler(names.RESTORE, queue=names.RESTORES)(later("backups.restores.handler:run_restore"))
+        for task in (
+            "backups.upkeep.retention:plan_retired",
+            "backups.self_backup.backing_up:plan_for_today",
+            "backups.upkeep.checks:plan",
+            "backups.upkeep.looks:plan",
+            "backups.upkeep.copies:plan",
+            "backups.restores.drills:plan",
+            "backups.restores.requests:end_cancelled",
+            "backups.copying.staging:remove_unused",
+            "backups.hooks.running:pay_owed",
+        ):
+            registry.add_periodic(later(task))
+        registry.at_start.append(later("backups.hooks.running:pay_owed"))
+        registry.prunes.append(later("backups.restores.requests:prune"))
+
+
+def _load() -> None:
+    """Before the first record, whose source would wait for it."""
+    from backups.copying import handler, results  # noqa: F401
+    from sources.availability import check  # noqa: F401

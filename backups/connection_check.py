@@ -1,0 +1,48 @@
+"""*Test connection*: is a source there, and may its engine read it? Asked by a person who waits, so in bounded time."""
+
+import threading
+from dataclasses import asdict, dataclass
+
+from backups import repositories
+from backups.specifications import refused_in_clear, specification_of
+from engines.limits import InTime
+from sealing.lookup import SecretNotFound
+from sources.availability import probes
+from sources.models import Source
+
+ANSWER_SECONDS = 5.0
+LOOK_SECONDS = 8.0
+END_SECONDS = 4.0
+"""For the process to start and to end."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of it, in a sentence for people."""
+
+    works: bool
+    text: str
+
+
+def try_source(source: Source) -> Tried:
+    """Ask the source as a worker would, then let its engine look at it from this host. Takes 20 s at the longest."""
+    answer = probes.ask_now(source, ANSWER_SECONDS)
+    if not answer.present:
+        return Tried(False, f"{answer.text}.")
+    try:
+        specification = specification_of(source)
+    except SecretNotFound as error:
+        return Tried(False, f"{answer.text}, but {error}.")
+    if refusal := refused_in_clear(specification):
+        return Tried(False, f"{answer.text}, but it {refusal}.")
+    order = {"source": asdict(specification), "seconds": LOOK_SECONDS}
+    in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
+    try:
+        found = repositories.ask("try_source", source.name, in_time, **order)
+    except (repositories.Unanswered, OSError) as error:
+        return Tried(False, f"{answer.text}, but its engine could not be tried: {error}.")
+    if found is None:
+        return Tried(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
+    if "problem" in found:
+        return Tried(False, f"{answer.text}, but {found['problem']}.")
+    return Tried(True, f"{answer.text}, and {found['text']}.")

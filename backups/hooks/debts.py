@@ -1,0 +1,130 @@
+"""What a worker owes that was killed, or stopped before it was done: the `after` of a hook whose `before` has run, or
+may have.
+
+before `before` begins     a note is written into a folder of this host, under a lock that lasts as long as the run
+`before` has succeeded     the name of the note says so from then on
+before `after` begins      it says that, too
+when `after` has ended     the note is removed, and when `before` has failed by itself
+the worker is killed       the note stays, and the kernel lets go of the lock
+
+So a note without a lock is owed. Workers of this host look for them when they start and each minute, and the next
+backup of the assignment looks before it begins. What is noted in a name takes no room on a disk that is full, and is
+there as a whole or not at all.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from storage.places.locks import PATIENCE_SECONDS, Busy, held
+
+log = logging.getLogger(__name__)
+
+SUCCEEDED, AGAIN = "succeeded", "again"
+"""In the name of a note: `before` has, and `after` has begun once at least."""
+
+Pay = Callable[["Debt", dict[str, Any]], bool]
+"""Of a debt, and what stands in its note. Returns whether it is paid."""
+
+
+class Unpaid(Exception):
+    """What is owed of an earlier run cannot be paid now."""
+
+
+class Debt:
+    """A note, by its file: `ASSIGNMENT.json`, with what has become of it as words in between."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        number, *said, _ = file.name.split(".")
+        self.assignment, self.said = int(number), set(said)
+
+    def says(self, word: str) -> None:
+        """From now on, after a power failure, too. On a disk that is read-only since it cannot be said."""
+        if word not in self.said:
+            renamed = self.file.with_name(f"{self.file.name.removesuffix('.json')}.{word}.json")
+            self.said.add(word)
+            try:
+                self.file = self.file.rename(renamed)
+                _flush(renamed.parent)
+            except OSError as error:
+                log.warning("cannot note at %s that it is %s: %s", self.file, word, error.strerror)
+
+    def note(self) -> dict[str, Any] | None:
+        """None: it was cut off, so no `before` has begun; or it is paid. Raises: OSError where it cannot be read."""
+        with suppress(FileNotFoundError, ValueError):
+            found: dict[str, Any] = json.loads(self.file.read_text())
+            return found
+        return None
+
+    def is_paid(self) -> None:
+        with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
+            self.file.unlink()
+
+
+def root() -> Path:
+    return Path(settings.VAR_DIR) / "hooks"
+
+
+@contextmanager
+def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
+    """For a run: pay what is owed of an earlier one, and owe this note until it is paid.
+
+    Raises: Busy while another run of it holds its lock; Unpaid; OSError where no note can be written.
+    """
+    root().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with held(_lock(assignment), f"the hook of assignment {assignment}", PATIENCE_SECONDS):
+        if not all(_paid(debt, pay) for debt in debts() if debt.assignment == assignment):
+            raise Unpaid
+        debt = Debt(root() / f"{assignment}.json")
+        _write(debt.file, note)
+        yield debt
+
+
+def pay_all(pay: Pay) -> None:
+    """What is owed on this host. Runs that are under way hold their locks."""
+    for assignment in {debt.assignment for debt in debts()}:
+        with suppress(Busy), held(_lock(assignment), "", patience=0):
+            for debt in debts():
+                if debt.assignment == assignment:
+                    _paid(debt, pay)
+
+
+def debts() -> list[Debt]:
+    return [Debt(file) for file in root().glob("*.json") if file.name.partition(".")[0].isdecimal()]
+
+
+def _paid(debt: Debt, pay: Pay) -> bool:
+    note = debt.note()
+    if note is not None and not pay(debt, note):
+        return False
+    debt.is_paid()
+    return True
+
+
+def _write(file: Path, note: dict[str, Any]) -> None:
+    """So that it is there after a power failure, too."""
+    with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
+        json.dump(note, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    _flush(file.parent)
+
+
+def _flush(path: Path) -> None:
+    """Have the kernel write the names in a directory. Raises: OSError."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _lock(assignment: int) -> Path:
+    return root() / "locks" / str(assignment)

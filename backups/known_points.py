@@ -1,0 +1,60 @@
+"""The points of an assignment in a repository that are ours, as our database has them (`storage.points.known`)."""
+
+from collections.abc import Collection
+from functools import partial
+
+from django.db.models import QuerySet
+
+from backups import repositories
+from sources.models import Assignment, Format, ManifestDigest, Repository
+from storage.points.known import Known
+
+
+def of(assignment: Assignment, repository: Repository) -> Known:
+    """Those that have a row, or a digest that was kept before the result of their backup was lost. One of before
+    digests were kept has none, and is foreign until a person accepts it. Of restic, the ids of snapshots."""
+    found: dict[str, list[str]] = {each: [] for each in repositories.recorded(assignment, repository)}
+    if repository.format == Format.RESTIC:
+        rows = assignment.backups.filter(repository=repository).order_by().values_list("snapshot", flat=True)
+        pairs = [each.partition("/")[::2] for each in rows]
+    else:
+        kept = ManifestDigest.objects.filter(assignment=assignment, repository=repository)
+        pairs = list(kept.values_list("point", "sha256"))
+    for point, digest in pairs:
+        if digest:
+            found.setdefault(point, []).append(digest)
+    return found
+
+
+def of_folder(folder: str, repository: Repository) -> Known:
+    """The same of the assignment of that folder; no point, if there is none."""
+    assignment = Assignment.objects.filter(directory=folder).first()
+    return of(assignment, repository) if assignment else {}
+
+
+def keep(assignment_id: int, repository_id: int, point: str, digest: str) -> None:
+    """Keep one, beside those that the point has."""
+    row = ManifestDigest(assignment_id=assignment_id, repository_id=repository_id, point=point, sha256=digest)
+    ManifestDigest.objects.bulk_create([row], ignore_conflicts=True)
+
+
+def keeping(assignment: Assignment, repository: Repository) -> partial[None]:
+    """`keep` for what works there."""
+    return partial(keep, assignment.pk, repository.pk)
+
+
+def replace(assignment_id: int, repository_id: int, digests: dict[str, str]) -> None:
+    """Keep these, by point, and no other ones of their points: their manifests are written."""
+    for point, digest in digests.items():
+        keep(assignment_id, repository_id, point, digest)
+        _of_points(assignment_id, repository_id, [point]).exclude(sha256=digest).delete()
+
+
+def forget(assignment_id: int, repository_id: int, points: Collection[str]) -> None:
+    """Of points that are gone."""
+    _of_points(assignment_id, repository_id, points).delete()
+
+
+def _of_points(assignment_id: int, repository_id: int, points: Collection[str]) -> QuerySet[ManifestDigest]:
+    kept = ManifestDigest.objects.filter(assignment=assignment_id, repository=repository_id)
+    return kept.filter(point__in=points)

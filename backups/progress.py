@@ -1,0 +1,31 @@
+"""How far a run is, for pages and commands: a row a record, deleted when its attempt is settled."""
+
+import time
+from typing import Any
+
+from engines.base import EngineProgress
+from jobs.outcomes import Claimed
+from sources.models import Progress
+
+PROGRESS_EVERY_SECONDS = 0.5
+
+
+class ProgressWriter:
+    """Saves how far a run is, at most twice a second."""
+
+    def __init__(self, record: Claimed) -> None:
+        self._record = record
+        self._written_at = float("-inf")
+
+    def __call__(self, progress: EngineProgress) -> None:
+        now = time.monotonic()
+        if now - self._written_at < PROGRESS_EVERY_SECONDS:
+            return
+        self._written_at = now
+        facts: dict[str, Any] = {
+            "attempt": self._record.attempt,
+            "bytes_done": progress.bytes_done,
+            "bytes_total": progress.bytes_total,
+            "files_done": progress.files_done,
+        }
+        Progress.objects.update_or_create(record_id=self._record.id, defaults=facts)

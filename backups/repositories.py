@@ -1,0 +1,291 @@
+"""Looks at repositories from processes that can be killed (`engines.apart`), so that a share that has died
+costs a bounded time: its silence ends them, and so does a stop, be it a cancel, the end of a lease or a shutdown.
+
+What sleeps in the kernel survives even that. It is left behind, holds the lock of its destination, and ends when the
+share is back; until then backups to that destination find it busy.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from engines import engine_for
+from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from engines.results import STOPPED, GuardedProgress, failure, without_secrets
+from external.processes import orders, runner
+from external.processes.programs import ProgramMissing, rclone_version
+from external.processes.rows import row_of
+from external.processes.runner import Command, Ended, Ending, StopSignal
+from sealing.lookup import SecretNotFound, read_secret_in_time
+from sources.models import Assignment, Repository
+from storage import layout
+from storage.places import directories, remotes
+from storage.places.identity import Identity, digest_of
+from storage.places.location import Location
+from storage.places.locks import Busy
+from storage.points.places import Refused, TargetFailed
+from storage.points.store import Stopped, StorageFailed
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS = 60.0
+"""A share whose disks spin up answers sooner."""
+ANSWER_SECONDS = 20.0
+"""For a single question, which a person or an execution unit waits for."""
+
+FAILURES: Mapping[str, type[Exception]] = {
+    "failed": StorageFailed, "failed here": TargetFailed, "refused": Refused, "busy": Busy,
+}  # fmt: skip
+"""What an order that was not done answers, with a text."""
+
+
+class Unanswered(Exception):
+    """There is no answer from a repository. The message is for people."""
+
+
+def back_up(
+    task: BackupTask,
+    *,
+    on_progress: Callable[[EngineProgress], None],
+    stop: StopSignal,
+    ours: Identity | None = None,
+    made: bool = False,
+    newest: str = "",
+    keep: Callable[[str, str], object] | None = None,
+) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
+    of itself; None: anything. `made`: an earlier backup has let it say so; `newest`: the point that it left;
+    `keep`: keeps the digest of the new one."""
+    try:
+        whole = asdict(replace(task, engine_version=_version_of_engine(task)))
+        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
+        ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress), keep)
+    except OSError as error:
+        return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
+    for answer in answers:
+        facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        facts |= {"room": tuple(room)} if (room := answer.get("room")) else {}
+        return EngineResult(**(answer | facts))
+    if ended.ending is Ending.STOPPED:
+        return failure(Verdict.STOPPED, STOPPED)
+    verdict = Verdict.REPOSITORY_FAILED if ended.ending is Ending.STALLED else Verdict.SOURCE_FAILED
+    result = failure(verdict, why_unanswered(ended, task.location.outside, SILENT_SECONDS))
+    return without_secrets(result, task)
+
+
+def _version_of_engine(task: BackupTask) -> str:
+    """As far as this process, which runs many backups, can ask once for all of them. Raises: OSError."""
+    with suppress(ProgramMissing):  # the engine says so
+        return rclone_version() if engine_for(task.source.kind, task.location.format).name == "rclone" else ""
+    return ""
+
+
+def work(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    *,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    keep: Callable[[str, str], object] | None = None,
+    **facts: object,
+) -> dict[str, Any]:
+    """Let a process work on what lies in a repository, as *remove_points* of `engines.apart`. Blocks until it
+    has ended, and returns its answer. `keep`: keeps digests of manifests that it writes. Raises: StorageFailed,
+    Stopped, Busy."""
+    try:
+        location = location_of(repository)
+        order = {"do": do, "location": location.as_json()} | facts
+        answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress), keep)
+    except ProgramMissing as error:
+        raise StorageFailed(str(error)) from error
+    except OSError as error:
+        raise StorageFailed(f"no process can be started here: {error}") from error
+    return dict(answer_of(answered, location, SILENT_SECONDS))
+
+
+def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
+    """All that an assignment has in a repository. Takes, returns and raises what `work` does."""
+    return work("remove_folder", repository, stop, ours=asdict(identity_of(repository)), **facts)
+
+
+def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
+    """Ask a question of `engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
+    stopped before that was known."""
+    try:
+        answer = ask(question, location, stop, **facts)
+    except Unanswered as error:
+        return str(error)
+    return None if answer is None else str(answer)
+
+
+def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
+    """Ask it for more than a reason. Returns the answer; None also if it was stopped before. Raises: Unanswered."""
+    place = location.as_json() if isinstance(location, Location) else location
+    order = {"do": question, "location": place} | facts
+    ended, answers = _engine(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
+    for answer in answers:
+        return answer
+    if ended.ending is Ending.STOPPED:
+        return None
+    where = (location.directory or location.outside) if isinstance(location, Location) else location
+    raise Unanswered(why_unanswered(ended, str(where), ANSWER_SECONDS))
+
+
+def holding(assignment: Assignment) -> list[Repository]:
+    """Those in which backups of an assignment lie, that of its policy first."""
+    found = Repository.objects.filter(backups__assignment=assignment).distinct()
+    return sorted(found, key=lambda each: (each.pk != assignment.policy.repository_id, each.pk))
+
+
+def with_copies(assignment: Assignment) -> list[Repository]:
+    """Those in which copies of its points lie, as far as is known, that of its policy first."""
+    rows = assignment.copies.exclude(points=[]).select_related("repository")
+    found = (each.repository for each in rows)
+    return sorted(found, key=lambda each: (each.pk != assignment.policy.copy_to_id, each.pk))
+
+
+def homes(assignment: Assignment) -> list[Repository]:
+    """Those in which its points lie, by our rows: with backups, of its policy, with copies."""
+    found = (*holding(assignment), assignment.policy.repository, *with_copies(assignment))
+    return list(dict.fromkeys(found))
+
+
+def recorded(assignment: Assignment, repository: Repository) -> list[str]:
+    """The points of an assignment that a repository has by our rows, copies too."""
+    rows = assignment.backups.filter(repository=repository).order_by()
+    names = [name for place in rows.values_list("snapshot", flat=True) if (name := layout.point_of(place))]
+    copies = assignment.copies.filter(repository=repository).values_list("points", flat=True)
+    return [*names, *(name for points in copies for name in points if name not in names)]
+
+
+def newest_in(repository: Repository, assignment: Assignment) -> str:
+    """The newest point of an assignment that a repository has by our rows; empty: none."""
+    return max(recorded(assignment, repository), key=layout.order_of, default="")
+
+
+def location_of(repository: Repository, new_key: str | None = None) -> Location:
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            sees_changes=repository.sees_changes,
+            format=repository.format,
+            cache=str(Path(settings.VAR_DIR) / "restic-cache"),
+        )
+    except ValueError as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
+
+
+def key_of(repository: Repository) -> str | None:
+    """The key of an encrypted repository; None of another one. Raises: SecretNotFound."""
+    return read_secret_in_time(repository.key) if repository.encrypted else None
+
+
+def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
+    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: StorageFailed."""
+    try:
+        digest = digest_of(new_key or key_of(repository))
+    except SecretNotFound as error:
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest, format=repository.format)
+
+
+def give_order(
+    program: str,
+    order: dict[str, Any],
+    stop: StopSignal,
+    silent_for: float,
+    grace: float,
+    take: Callable[[dict[str, Any]], object],
+    keep: Callable[[str, str], object] | None = None,
+) -> tuple[Ended, list[Any]]:
+    """Let a process that can be killed, the `main` of the module `program`, do something. `take` gets each line of it
+    but the answer, as JSON. `keep` keeps a point and its digest before the process goes on, or raises. Returns the
+    answer as a list, which is empty when it ended without one. Raises: OSError."""
+    answers = []
+
+    def on_line(line: str) -> None:
+        if (found := row_of(line)) is None:  # a warning, or the end of a traceback
+            return
+        if "answer" in found:
+            answers.append(found["answer"])
+        elif "keep" in found:
+            os.write(said, _kept(keep, found["keep"]))
+        else:
+            take(found)
+
+    heard, said = os.pipe()
+    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
+    order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT}
+    command = Command(
+        orders.argv_of(program),
+        stall_timeout=silent_for,
+        grace=grace,
+        given=json.dumps(order, default=str).encode(),
+        inherited=(heard,),
+        longest_line=orders.LONGEST_ANSWER,
+    )
+    try:
+        return runner.run(command, stop=stop, on_line=on_line), answers
+    finally:
+        os.close(heard)
+        os.close(said)
+
+
+def _kept(keep: Callable[[str, str], object] | None, facts: dict[str, str]) -> bytes:
+    try:
+        if keep:
+            keep(facts["point"], facts["digest"])
+            return orders.KEPT
+    except Exception:
+        log.warning("the digest of point %s could not be kept; the work goes on", facts["point"], exc_info=True)
+    return orders.NOT_KEPT
+
+
+def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for: float) -> Any:
+    """What came of an order. Raises: what it answers, as `FAILURES` says; Stopped; StorageFailed without an answer."""
+    ended, answers = answered
+    for answer in answers:
+        for name in FAILURES.keys() & answer.keys():
+            raise FAILURES[name](answer[name])
+        if "stopped" not in answer:
+            return answer
+    if answers or ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(why_unanswered(ended, location.outside, silent_for))
+
+
+def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:
+    """In words, of one that gave no answer and was not stopped."""
+    if ended.ending is Ending.STALLED:
+        return f"{location} has not answered for {silent_for:g} s; is its share dead?"
+    return f"the process that works there ended with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}"
+
+
+def _engine(
+    order: dict[str, Any],
+    stop: StopSignal,
+    silent_for: float,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    keep: Callable[[str, str], object] | None = None,
+) -> tuple[Ended, list[Any]]:
+    def take(found: dict[str, Any]) -> None:
+        if "progress" in found:
+            on_progress(EngineProgress(**found["progress"]))
+
+    program = "storage.places.directories" if order["do"] in directories.ORDERS else "engines.apart"
+    return give_order(program, order, stop, silent_for, grace, take, keep)

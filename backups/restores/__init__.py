@@ -1,0 +1,1 @@
+"""Restores and drills: asked for, run, and noted."""

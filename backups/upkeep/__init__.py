@@ -1,0 +1,1 @@
+"""Work on what is in repositories: retention, checks, copies, looks and removals."""

@@ -1,0 +1,300 @@
+"""Kind `check`: reads what an assignment has in its repository, some of it each day, and compares it with manifests.
+
+All of it is read within the `check_within` of its policy; each day's record reads its share, and what is known to be
+damaged, in each repository. One of restic is read as a whole, by one of those in it; what another one has elsewhere, it
+reads by itself. What is found is kept in `CheckRound`, and said in the log. Repositories that its policy
+had before, and those with copies, are read in turn, as long as points lie there.
+
+A person may ask for one repository: then that one is read, and the round stays where it is, unless it stands there.
+Asked for all, a record reads one, and its settle puts a record on the backlog for those that are left.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.lookups import LessThanOrEqual
+from django.template.defaultfilters import filesizeformat
+
+from backups import known_points, repositories
+from backups.upkeep import records, restic_turns, retention_decisions
+from external.formatting import several
+from jobs import breakers
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
+from jobs.states import Status
+from sources import planning
+from sources.availability import repository_breaker
+from sources.models import Assignment, CheckRound, Copy, Format, Repository
+from storage import layout
+from storage.places.location import RESTIC
+from storage.places.locks import Busy
+from storage.points.checking import Checked, Damage
+from storage.points.store import Stopped, StorageFailed
+
+KIND = planning.CHECK
+EVERY = timedelta(hours=20)
+"""A day, less what a window may be later than the last one."""
+DAY = 86_400
+ONLY = "repositories"
+"""In the payload of what a person asked for: the ids of those to read; None: all."""
+FILES_ONLY = "files_only"
+"""In the payload of one whose restic repository another one reads."""
+SLACK = 0.75
+"""Of the time in which all is to be read: absent repositories and closed windows take their part."""
+
+
+def plan(now: datetime | None = None) -> int:
+    """Put on the backlog what was not checked for a day, the longest ago first. Returns how many are new."""
+    instant = now or database_clock()
+    first = Q(check_round=None) & LessThanOrEqual(records.first_from(EVERY.total_seconds()), instant)
+    again = Q(check_round__planned_at__lt=instant - EVERY) | Q(check_round__planned_at__gt=instant + records.AHEAD)
+    assignments = records.due((first | again) & Q(policy__check_within__isnull=False), "check_round__planned_at")
+    _go_on_with_the_round(assignments)
+    return _enqueue(assignments, instant, since=instant - EVERY, priority=records.PRIORITY)
+
+
+@transaction.atomic
+def check_now(
+    assignment_ids: Iterable[int],
+    *,
+    by: str = "a person",
+    repository: Repository | None = None,
+    now: datetime | None = None,
+) -> int:
+    """Read now all that the rounds of these have left, whatever their window, and then each other repository of theirs;
+    or only a `repository`. Returns how many have something to read, and are not at work yet."""
+    instant = now or database_clock()
+    found = records.asked_for(KIND, assignment_ids, "check_round__planned_at", by, instant)
+    return _enqueue(found, instant, repository, **_asked([repository.pk] if repository else None))
+
+
+def lying_in(repository: Repository) -> list[int]:
+    """The ids of the assignments with backups, or copies of them, in a repository."""
+    copied = Copy.objects.filter(repository=repository).exclude(points=[])
+    lying = Q(backups__repository=repository) | Q(pk__in=copied.values("assignment"))
+    return list(Assignment.objects.filter(lying).values_list("pk", flat=True).distinct())
+
+
+def _asked(repositories: list[int] | None) -> dict[str, Any]:
+    payload = records.ASKED_FOR | {ONLY: repositories}
+    return {"priority": planning.BACK_UP_NOW_PRIORITY, "at_once": True, "asked": payload}
+
+
+@transaction.atomic
+def _enqueue(
+    assignments: list[Assignment],
+    now: datetime,
+    only: Repository | None = None,
+    since: datetime | None = None,
+    **how: Any,
+) -> int:
+    """`only`: of the repositories, which puts off no turn of the others. One that is not restic's is read for each.
+    `since`: what was planned from then on is not planned again."""
+    turns = restic_turns.turns_of(assignments, now, since)
+    if only:
+        whole = turns.whole if only.format == Format.RESTIC else assignments
+        restic_turns.write_rounds(CheckRound(assignment=each, planned_at=now) for each in whole)
+        return records.enqueue(KIND, whole, now, **how)
+    restic_turns.write_rounds(turns.planned, "planned_at")
+    new = records.enqueue(KIND, turns.whole, now, **how)
+    return new + records.enqueue(KIND, turns.files, now, payload={FILES_ONLY: True}, **how)
+
+
+def _go_on_with_the_round(assignments: Iterable[Assignment]) -> None:
+    """One repository that was asked for and fails keeps the others waiting for a day, no longer: by its next try the
+    record reads as a planned one."""
+    subjects = [planning.subject_of(each.pk) for each in assignments]
+    asked = BacklogRecord.objects.filter(kind=KIND, subject__in=subjects, status=Status.WAITING)
+    asked.filter(**{f"payload__{ONLY}__0__isnull": False}).update(
+        payload=records.payload_with({"asked_for": False, ONLY: None})
+    )
+
+
+def check_files(run: Run) -> Outcome:
+    """Read a share, and compare. Blocks for as long as that takes."""
+    return records.do(run, _check)
+
+
+@dataclass
+class Read:
+    """What was read in which repository (its id). `unrecorded`: its points without a row; `lost`: folder →
+    points of others, for whom it was read, that are not there. `next`: the one in which the
+    round goes on; None: it stays where it is; `ends`: whether a round has ended. `again`: in which others what is known
+    to be damaged was read. `failed`: why nothing was read in others. `left`: what a person asked for, too."""
+
+    repository: int
+    done: Checked
+    unrecorded: list[dict[str, Any]]
+    lost: dict[str, list[str]]
+    next: int | None
+    ends: bool
+    failed: list[str]
+    left: list[int]
+    again: dict[int, Checked] = field(default_factory=dict)
+
+
+def _check(work: records.Work) -> Read:
+    """Read on where the last run ended, or what was asked for; then what is known to be damaged elsewhere. A repository
+    of earlier days that fails is named, and the next one is read."""
+    assignment, policy, only = work.assignment, work.assignment.policy, work.record.payload.get(ONLY)
+    row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)
+    holding, failed = repositories.holding(assignment), list[str]()
+    homes = list(dict.fromkeys([*holding, *repositories.with_copies(assignment)]))
+    if work.record.payload.get(FILES_ONLY):
+        homes = [each for each in homes if each.format != Format.RESTIC]
+    days = 1.0 if work.is_asked_for else max(1.0, (policy.check_within or 0) / DAY * SLACK)
+    at = next((number for number, each in enumerate(homes) if each.pk == row.repository_id), 0)
+    turns = [each for each in homes[at:] + homes[:at] if only is None or each.pk in only]
+    if not turns:
+        raise records.Refused(Cancelled("nothing of it lies any more where it was to be read"))
+    for number, repository in enumerate(turns, start=1):
+        is_own, is_last = repository.pk == policy.repository_id, repository is turns[-1]
+        if is_own and (held := repository_breaker.refusal(assignment, work.record)):
+            raise records.Refused(held)
+        if not is_own and (held := breakers.refusal(repository_breaker.guarded_by(repository), work.record)):
+            failed.append(f"repository {repository}: {held.reason}")
+            if only and is_last:  # it would keep others from their turns for as long as that is out of reach
+                raise records.Refused(Cancelled(failed[-1]))
+            continue
+        work.repository = repository
+        try:
+            done, beside = _read(work, row, repository, len(homes) / days)
+        except StorageFailed as error:
+            failed.append(f"repository {repository}: {error}")
+            if is_own or is_last:
+                raise
+            continue
+        unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are no backups
+        left = turns[number:] if work.is_asked_for else []
+        others = [each for each in homes if each not in turns[:number] and each not in left]
+        following = (homes.index(repository) + 1) % len(homes)
+        is_in_turn = only is None or repository == homes[at]
+        return Read(
+            repository.pk,
+            done,
+            unrecorded,
+            beside["lost"],
+            next=(repository if done.part else homes[following]).pk if is_in_turn else None,
+            ends=is_in_turn and not done.part and following == 0,
+            failed=failed,
+            left=[each.pk for each in left],
+            again=_read_again(work, row, others, failed),
+        )
+    raise StorageFailed("; ".join(failed))
+
+
+def _read(work: records.Work, row: CheckRound, repository: Repository, share: float) -> tuple[Checked, dict[str, Any]]:
+    """Read on in one; 0: only what is known to be damaged there. Returns also what is `unrecorded` and `lost`.
+
+    Raises: StorageFailed, Stopped, Busy.
+    """
+    in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one of them
+    goes_on = repository.pk == row.repository_id and not in_parts
+    answer = repositories.work(
+        "check_files",
+        repository,
+        work,
+        grace=work.grace,
+        on_progress=work.on_progress,
+        folder=work.assignment.directory,
+        part=row.part if goes_on else "",
+        after=row.after if goes_on else "",
+        total=row.total if goes_on else 0,
+        share=share,
+        known=[each for each in row.damage if each.get("repository") == repository.pk],
+        recorded=retention_decisions.to_be_there(work.assignment, repository),
+        known_points=known_points.of(work.assignment, repository),
+        keep=known_points.keeping(work.assignment, repository),
+        others=restic_turns.recorded_of_others(work.assignment, repository) if share else {},
+    )
+    beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}
+    damaged = [Damage(**each | {"repository": repository.pk}) for each in answer.pop("damaged")]
+    return Checked(**answer, damaged=damaged), beside
+
+
+def _read_again(work: records.Work, row: CheckRound, others: list[Repository], failed: list[str]) -> dict[int, Checked]:
+    """What is known to be damaged in these, so that it does not wait for their turn. Why one was not read is added to
+    `failed`; a stop ends it, and what was read stays."""
+    found, known = dict[int, Checked](), {each.get("repository") for each in row.damage}
+    for repository in (each for each in others if each.pk in known):
+        try:
+            if held := breakers.refusal(repository_breaker.guarded_by(repository), work.record):
+                raise StorageFailed(held.reason)
+            found[repository.pk], _ = _read(work, row, repository, 0)
+        except (StorageFailed, Busy) as error:
+            failed.append(f"repository {repository}: {error}")
+        except Stopped:
+            break
+    return found
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Keep where the round is, and what was found. Runs in the settle's transaction."""
+    records.log_outcome(record, outcome, now)
+    match outcome:
+        case Succeeded(result=Read(done=done) as read):
+            if (rounds := restic_turns.lock_rounds(record.payload["assignment"], read.repository)) is None:
+                return
+            row = rounds.own
+            row.checked_at = now
+            if read.next is not None:
+                _move_on(row, read, record.started_at, now)
+            new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
+            row.save()
+            for each, what in ({read.repository: done} | read.again).items():
+                known_points.replace(row.pk, each, what.digests)
+            rounds.share(read.lost)
+            records.record_points(row.pk, read.repository, read.unrecorded)
+            _log(record, read, [each for found in new for each in found], now)
+            if read.left:
+                records.enqueue(KIND, records.due(Q(pk=row.pk), "pk"), now, **_asked(read.left))
+
+
+def _move_on(row: CheckRound, read: Read, began_at: datetime, now: datetime) -> None:
+    done, goes_on = read.done, row.part and row.repository_id == read.repository
+    row.read = done.size + (row.read if goes_on else 0)
+    row.began_at = (row.began_at if goes_on else began_at) if done.part else None
+    row.repository_id = read.next
+    row.part, row.after, row.total = done.part, done.after, done.total
+    if read.ends:
+        row.ended_at = now
+
+
+def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> list[Damage]:
+    """Keep what is damaged in a repository; a copy brings it once more. Returns what was not known."""
+    before = [(each.get("repository"), each["point"], each["path"]) for each in row.damage]
+    row.damage = [each for each in row.damage if each.get("repository") != repository_id]
+    row.damage += [asdict(each) for each in done.damaged]
+    if any(each.place == layout.CURRENT for each in done.damaged):
+        of_copy = Assignment.objects.filter(policy__copy_to=repository_id, to_copy_since=None)
+        of_copy.filter(pk=row.pk).update(to_copy_since=now)
+    return [each for each in done.damaged if (each.repository, each.point, each.path) not in before]
+
+
+def _log(record: Claimed, read: Read, found: list[Damage], now: datetime) -> None:
+    done, name = read.done, Repository.objects.values_list("name", flat=True).filter(pk=read.repository).first()
+    text = f"{several(done.files, 'file')} read in {name}"
+    text += f", {filesizeformat(done.size)}" if done.size or not done.files else ""  # restic names no bytes
+    text += "; that was the last part of a round" if read.ends else ""
+    records.log(record, "checked", text, now, size=done.size, filled=done.filled)
+    if found:
+        records.log(record, "damaged", in_words(found), now, damage=[asdict(each) for each in found[:20]])
+    if mended := [path for each in (done, *read.again.values()) for path in each.mended]:
+        records.log(record, "mended", f"{len(mended)} damaged before, as {mended[0]!r}", now)
+    for reason in read.failed:
+        records.log(record, "failed", f"{reason}; nothing was read there", now)
+
+
+def in_words(found: list[Damage]) -> str:
+    """As `2 files: 'a' of 20261121T065755Z in current: it is missing; …`. restic names none: it says what is wrong."""
+    named = "; ".join(
+        each.why if each.place == RESTIC else f"{each.path!r} of {each.point} in {each.place}: {each.why}"
+        for each in found[:3]
+    )
+    return f"{several(len(found), 'file')}: {named}{'; …' if len(found) > 3 else ''}"

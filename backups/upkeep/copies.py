@@ -1,0 +1,274 @@
+"""Kind `copy`: brings the points of an assignment into the second repository that its policy names (`copy_to`).
+
+A backup notes that its point is not in the copy (`Assignment.to_copy_since`); each minute what has such a note is put
+on the backlog, for the window of copies. Nothing is lost by an end in the middle (`storage/points/copying.py`), so a
+copy is stopped when its window closes, and when a backup of its source waits behind it; it goes on later.
+
+Points that the policy does not keep are removed from the copy once all new ones are there: by its rules, and never
+because they are gone from the first repository. What is deleted there, or encrypted by an intruder, is still here.
+"""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.utils import Error
+from django.template.defaultfilters import filesizeformat
+
+from backups import known_points, repositories
+from backups.repository_state import not_writable, note_made, note_room
+from backups.upkeep import records, restic_turns, retention, retention_decisions
+from external.formatting import several
+from jobs import breakers
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succeeded
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.availability.repository_breaker import guarded_by
+from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
+from storage import layout
+from storage.places.locks import Busy
+from storage.points.checking import GONE
+from storage.points.copies import Copied
+from storage.points.store import StorageFailed
+
+KIND = planning.COPY
+AGAIN_AFTER = timedelta(hours=6)
+"""Where the last record gave up, or was cancelled."""
+LOOK_EVERY_SECONDS = 10.0
+SHOWN = 6
+YIELDS_FOR = timedelta(minutes=1)
+YIELDED = "a backup of its source, or what needs one of its repositories alone, waits; it goes on after"
+
+
+def plan(now: datetime | None = None) -> int:
+    """Put on the backlog what has a point that is not in its copy, the longest ago first. Returns how many are new."""
+    instant = now or database_clock()
+    of_it = Copy.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__copy_to"))
+    lately = (instant - AGAIN_AFTER, instant + records.AHEAD)
+    is_planned = of_it.filter(planned_at__gte=OuterRef("to_copy_since"), planned_at__range=lately)
+    behind = Q(~Exists(is_planned), to_copy_since__isnull=False, policy__copy_to__isnull=False)
+    return _enqueue(records.due(behind, "to_copy_since"), instant, priority=records.PRIORITY)
+
+
+@transaction.atomic
+def copy_now(assignment_ids: Iterable[int], *, by: str = "a person", now: datetime | None = None) -> int:
+    """Copy these now, whatever their window. Returns how many have something to copy, and are not at work yet."""
+    instant = now or database_clock()
+    ids = Assignment.objects.filter(pk__in=assignment_ids, policy__copy_to__isnull=False).values_list("pk", flat=True)
+    found = records.asked_for(KIND, ids, "to_copy_since", by, instant)
+    return _enqueue(found, instant, priority=planning.BACK_UP_NOW_PRIORITY, at_once=True)
+
+
+@transaction.atomic
+def _enqueue(assignments: list[Assignment], now: datetime, **how: Any) -> int:
+    in_order = sorted(assignments, key=lambda each: each.pk)  # two that plan at the same moment lock in one order
+    Copy.objects.bulk_create(
+        [Copy(assignment=each, repository_id=each.policy.copy_to_id or 0, planned_at=now) for each in in_order],
+        update_conflicts=True, unique_fields=["assignment", "repository"], update_fields=["planned_at"],
+    )  # fmt: skip
+    return records.enqueue(KIND, assignments, now, opening=Policy.copy_opening, **how) if assignments else 0
+
+
+@dataclass
+class Brought:
+    """What came of a run: into which repository (its id), as of which backup, and the points that are there then.
+
+    `removed`: points that the policy does not keep; `trouble`: why some were not removed, or take room still.
+    """
+
+    repository: int
+    as_of: datetime | None
+    done: Copied
+    removed: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+
+class AtCopy(records.Work):
+    """A copy at work, which a backup of its source may end."""
+
+    stops_at_close = True
+
+    def __init__(self, run: Run, assignment: Assignment) -> None:
+        super().__init__(run, assignment)
+        of_source = Assignment.objects.filter(source=assignment.source_id).values_list("pk", flat=True)
+        subjects = [planning.subject_of(pk) for pk in of_source]
+        waiting = Q(status=Status.WAITING, waiting_for=WaitingFor.THROTTLE)
+        self._behind = BacklogRecord.objects.filter(waiting, kind=planning.KIND, subject__in=subjects)
+        self._places = [each for each in (self.repository, assignment.policy.copy_to) if each]
+        self._look_at, self._yields = time.monotonic() + LOOK_EVERY_SECONDS, False
+
+    def is_set(self) -> bool:
+        if not self._yields and (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_EVERY_SECONDS
+            with suppress(Error):  # whether the database is away is not for a question to find out
+                self._yields = self._behind.exists() or any(map(restic_turns.is_wanted_alone, self._places))
+        return self._yields or super().is_set()
+
+    @property
+    def stopped(self) -> Outcome:
+        if self._yields:
+            return Postponed(database_clock() + YIELDS_FOR, WaitingFor.RECHECK, YIELDED)
+        return super().stopped
+
+
+def copy_points(run: Run) -> Outcome:
+    """Copy what is not there yet, and remove what is not kept. Blocks for as long as that takes."""
+    return records.do(run, _copy, at_work=AtCopy)
+
+
+def _copy(work: records.Work) -> Succeeded:
+    assignment, policy = work.assignment, work.assignment.policy
+    if (target := policy.copy_to) is None:
+        raise records.Refused(Cancelled("its policy wants no copies any more"))
+    for repository in (policy.repository, target):
+        if held := breakers.refusal(guarded_by(repository), work.record):
+            raise records.Refused(held)
+        if restic_turns.is_wanted_alone(repository):
+            raise Busy(restic_turns.WANTED_ALONE.format(repository))
+    rows = assignment.backups.filter(repository=policy.repository).order_by("-started_at")
+    newest = next((name for each in rows if (name := layout.point_of(each.snapshot))), None)
+    found = Brought(target.pk, assignment.last_backup_at, Copied())
+    if newest is None:  # its policy was given another repository, where nothing is yet
+        row = Copy.objects.filter(assignment=assignment, repository=target).first()
+        found.done.points = row.points if row else []
+        return Succeeded(found)
+    try:
+        found.done = _bring(work, policy.repository, target, newest)
+        if newest not in found.done.points:
+            raise StorageFailed("; ".join(found.done.wrong) or f"point {newest} did not come there")
+    except StorageFailed as error:
+        fault_of = guarded_by(target) if not_writable(target, work) else None
+        text = f"copy of repository {policy.repository} to {target}: {error}"
+        raise records.Refused(Failed(text, fault_of=fault_of)) from None
+    note_made(target)
+    _thin(work, target, found)
+    return Succeeded(found, proves=guarded_by(target))
+
+
+def _bring(work: records.Work, repository: Repository, target: Repository, newest: str) -> Copied:
+    """Raises: StorageFailed, Stopped, Busy."""
+    policy = work.assignment.policy
+    place, ours = repositories.location_of(target), asdict(repositories.identity_of(target))
+    answer = repositories.work(
+        "copy_points",
+        repository,
+        work,
+        grace=work.grace,
+        on_progress=work.on_progress,
+        folder=work.assignment.directory,
+        target=place.as_json(),
+        ours=ours,
+        made=target.made_at is not None,
+        newest=newest,
+        there=repositories.newest_in(target, work.assignment),
+        again=_again(work.assignment, target),
+        bandwidth=policy.copy_bandwidth,
+        zone=policy.schedule.zone,
+        reserve=settings.RESERVE_PERCENT,
+        known=known_points.of(work.assignment, repository),
+        known_there=known_points.of(work.assignment, target),
+        keep=known_points.keeping(work.assignment, target),
+    )
+    note_room(target, answer.pop("room"))
+    if problem := answer.get("problem"):
+        raise StorageFailed(problem)
+    return Copied(**answer)
+
+
+def _again(assignment: Assignment, target: Repository) -> list[str]:
+    """What is not right in the copy: paths in `current` that a check found damaged; of restic, points that its policy
+    keeps, of which the first repository has backups, and which the copy does not have."""
+    if target.format == Format.RESTIC:
+        lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
+        there = set(repositories.recorded(assignment, target)) - lost
+        names = there.union(repositories.recorded(assignment, assignment.policy.repository))
+        with suppress(ValueError):  # rules that cannot be read; retention says so
+            decided = retention_decisions.decide_of_copy(assignment, target, names)
+            return [each.point.name for each in decided if each.reasons and each.point.name not in there]
+        return []
+    row = CheckRound.objects.filter(pk=assignment.pk).first()
+    found = row.damage if row else []
+    ours = (each for each in found if each.get("repository") == target.pk and each["place"] == layout.CURRENT)
+    return [each["path"] for each in ours]
+
+
+def _thin(work: records.Work, target: Repository, found: Brought) -> None:
+    """Remove from the copy what the policy does not keep, unless a backup looked wrong."""
+    if work.assignment.held_back_since:
+        return
+    try:
+        if answer := retention.thin(
+            work, target, retention_decisions.decide_of_copy(work.assignment, target, found.done.points)
+        ):
+            found.done.points, found.removed = list(answer["present"]), list(answer["points"])
+            retention.prune(work, target)
+    except StorageFailed as error:
+        not_done = "" if found.removed else "points that its policy does not keep were not removed from the copy: "
+        found.trouble = f"{not_done}{error}"
+        return
+    except Busy:  # another restic works there: a record of retention waits for its end (`write_down`)
+        return
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Keep what lies in the copy. Runs in the settle's transaction."""
+    records.log_outcome(record, outcome, now)
+    rows = Assignment.objects.filter(pk=record.payload["assignment"])
+    match outcome:
+        case Succeeded(result=Brought() as found):
+            # locked first, as wherever an assignment and what hangs on it are written
+            if (assignment := rows.select_for_update(no_key=True).first()) is None:
+                return
+            before = ""
+            if row := assignment.copies.select_related("repository").filter(repository=found.repository).first():
+                before, lost = row.error, _lost(assignment, row, found.done.points)
+                retention.note_manifests(row.assignment_id, row.repository_id, lost, found.done.points, now)
+                row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
+                row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
+                row.save(update_fields=["points", "copied_at", "as_of", "size", "error"])
+            known_points.replace(assignment.pk, found.repository, found.done.digests)
+            is_behind = assignment.last_backup_at != found.as_of
+            rows.update(to_copy_since=now if is_behind else None)
+            retention.plan([assignment], now)
+            records.log(record, "copied", in_words(found), now, size=found.done.size, points=found.done.new[:100])
+            if (problem := problem_of(found)) and problem != before:
+                records.log(record, "damaged", problem, now)
+        case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
+            copies = Copy.objects.filter(assignment__in=rows, assignment__policy__copy_to=F("repository"))
+            copies.update(error=error.partition("\n")[0])
+
+
+def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
+    """Points that a copy had by our rows and is to keep, and that are not `there` any more. It names them until its
+    rules let them go, as a check does; of restic, the next copy brings them again."""
+    with suppress(ValueError):  # rules that cannot be read; retention says so
+        decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
+        return {each.point.name: GONE for each in decided if each.reasons and each.point.name not in there}
+    return {}
+
+
+def problem_of(found: Brought) -> str:
+    """What is wrong with a copy that has all points; empty: nothing."""
+    number, untried = found.done.wrong_files, found.done.untried
+    wrong = "; ".join(found.done.wrong[:SHOWN])
+    damaged = f"{several(number, 'file')} or points of it are damaged or lacking: {wrong}" if number else ""
+    names = ", ".join(untried[:SHOWN]) + (", …" if len(untried) > SHOWN else "")
+    more = f"{several(len(untried), 'more point')} not there, and tried by later copies: {names}" if untried else ""
+    return "; ".join(filter(None, (damaged, more, found.trouble)))
+
+
+def in_words(found: Brought) -> str:
+    """As `2 points copied (7 files, 12 KB), 30 there, 1 removed`."""
+    new, points = len(found.done.new), len(found.done.points)
+    size = f", {filesizeformat(found.done.size)}" if found.done.size else ""  # restic names no bytes
+    text = f"{several(new, 'point')} copied ({several(found.done.files, found.done.unit)}{size})"
+    return f"{text}, {points} there" + (f", {len(found.removed)} removed" if found.removed else "")

@@ -1,0 +1,285 @@
+"""What the kinds `retention`, `check`, `copy` and `drill` share: records of their own that work on what an assignment
+has in a repository, at most one of a kind for each assignment.
+
+They wait for the policy's window, under its throttle, and go through `availability`, where nothing is asked, since what
+is handed on from there passes the gate: one record of a source is at work at a time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from django.db.models import (
+    DateTimeField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Func,
+    JSONField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+)
+from django.db.models.expressions import Combinable
+from django.db.utils import Error
+from django.utils.dateparse import parse_datetime
+
+from backups.progress import ProgressWriter
+from backups.repository_state import busy
+from jobs import conf, decisions
+from jobs.clock import boot_seconds, database_clock
+from jobs.database_errors import Trouble, trouble_of
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded
+from jobs.priorities import MAX_PRIORITY
+from jobs.states import Status, WaitingFor
+from jobs.wakeups import notify
+from jobs.zones import zone_of
+from sources import planning
+from sources.availability.check import assignment_of, database_away, not_wanted
+from sources.models import Assignment, AtClose, Backup, Policy, Progress
+from sources.models.policy import Opening
+from storage import layout
+from storage.places.locks import Busy
+from storage.points.store import Stopped, StorageFailed
+
+AT_ONCE = 100
+"""Records a minute: thousands of assignments do not begin together."""
+PRIORITY = -10
+"""Of what is planned by itself, added to the policy's: a backup comes first."""
+PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
+"""What a person who asks for it now does not wait for."""
+AHEAD = timedelta(hours=1)
+"""Further in the future nothing was planned but by a clock that was ahead: it counts as not planned."""
+ASKED_FOR = {"asked_for": True}
+"""In the payload of what a person asked for."""
+LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"
+PHASE = Value(timedelta(microseconds=1)) * (F("pk") * 618_034 % 1_000_000)
+"""Of a second: each assignment's own, spread evenly whatever ids there are (as the phase of a retry)."""
+CLOSED = "its window closed; it goes on in the next opening"
+
+
+def first_from(seconds: float | str) -> Combinable:
+    """When an assignment has its first turn of what comes round in so many seconds (or in those of a column): the
+    first ones of a fleet that was made in one day do not come together."""
+    period = Value(float(seconds)) if isinstance(seconds, float) else F(seconds)
+    return ExpressionWrapper(F("inserted_at") + PHASE * period, DateTimeField())
+
+
+def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment]:
+    """Those assignments with a backup, as many as are begun at once, the longest ago first by the column `since`."""
+    backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
+    ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(F(since).asc(nulls_first=True), "pk")
+    return list(ordered.select_related("source", "policy__schedule", "policy__repository")[:at_most])
+
+
+def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
+    """Those of these assignments with a backup, for which `by`, a person, wants it now; the log says so."""
+    found, text = due(Q(pk__in=ids), since, at_most=None), f"{by} asked for a {kind}"
+    decisions.doing_all((decisions.Line("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now)
+    return found
+
+
+def enqueue(
+    kind: str,
+    assignments: Iterable[Assignment],
+    now: datetime,
+    *,
+    priority: int = 0,
+    at_once: bool = False,
+    asked: dict[str, Any] = ASKED_FOR,
+    payload: Mapping[str, Any] = MappingProxyType({}),
+    opening: Callable[[Policy, datetime], Opening] = Policy.opening,
+) -> int:
+    """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
+
+    `priority`: added to the policy's. `payload`: what else stands in theirs. `at_once`: whatever its window, with
+    `asked` there, too; those that waited for it, or for their next try, count as new.
+    """
+
+    def record(assignment: Assignment) -> BacklogRecord:
+        made = _record(kind, assignment, now, priority, None if at_once else opening(assignment.policy, now))
+        made.payload |= {**payload, **(asked if at_once else {})}
+        return made
+
+    records = {planning.subject_of(each.pk): record(each) for each in assignments}
+    unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
+    for subject in unfinished.values_list("subject", flat=True):
+        del records[subject]
+    waited = unfinished.filter(status=Status.WAITING, waiting_for__in=PASSED_OVER if at_once else ())
+    facts = payload_with({**payload, **asked})
+    moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None, payload=facts)
+    BacklogRecord.objects.bulk_create(records.values(), ignore_conflicts=True)
+    if records or moved:
+        notify(planning.AVAILABILITY)
+    return len(records) + moved
+
+
+def payload_with(facts: dict[str, Any]) -> Combinable:
+    """For an update of records: their payload, with these facts."""
+    return Func(F("payload"), Value(facts, JSONField()), template="%(expressions)s", arg_joiner=" || ")
+
+
+def _record(kind: str, assignment: Assignment, now: datetime, priority: int, opening: Opening | None) -> BacklogRecord:
+    source, schedule = assignment.source, assignment.policy.schedule
+    opens_at, closes_at = opening or (now, None)
+    today = now.astimezone(zone_of(schedule.zone)).date()
+    return BacklogRecord(
+        kind=kind,
+        queue=planning.AVAILABILITY,
+        subject=planning.subject_of(assignment.pk),
+        payload={"assignment": assignment.pk, "source": source.pk, "title": source.name, "key": source.exclusive_key},
+        status=Status.READY if opens_at <= now else Status.WAITING,
+        waiting_for=None if opens_at <= now else WaitingFor.WINDOW,
+        run_after=opens_at,
+        closes_at=closes_at,
+        priority=max(-MAX_PRIORITY, schedule.priority + priority),
+        due_day=today,
+        rank_day=today,
+        origin=schedule,
+        retry_policy_id=schedule.retry_policy_id,
+        lane=assignment.policy.lane(first_backup=False),
+    )
+
+
+async def hand_on(run: Run) -> Outcome:
+    """Pass the gate. The source is not asked: nothing is wanted of it."""
+    return Handoff(planning.BACKUPS, exclusive_key=run.record.payload["key"])
+
+
+class Work:
+    """A record at work in its execution unit: the stop signal and the progress of what it starts. `stops_at_close`: of
+    its window, whatever its policy says of backups."""
+
+    stops_at_close = False
+
+    def __init__(self, run: Run, assignment: Assignment) -> None:
+        self.record, self.assignment, self.grace = run.record, assignment, conf.ending_seconds()
+        self.repository = assignment.policy.repository
+        self._stop, self.on_progress = run.stop, ProgressWriter(run.record)
+        stops = self.stops_at_close or assignment.policy.at_close == AtClose.STOP
+        closes_at = run.record.closes_at if stops else None
+        seconds = (closes_at - database_clock()).total_seconds() if closes_at else float("inf")
+        self._closes_at = boot_seconds() + seconds
+
+    @property
+    def is_asked_for(self) -> bool:
+        return bool(self.record.payload.get("asked_for"))
+
+    @property
+    def closed(self) -> bool:
+        return boot_seconds() >= self._closes_at
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self.closed
+
+    @property
+    def stopped(self) -> Outcome:
+        """What becomes of its record when it was stopped."""
+        return Released(CLOSED) if self.closed else Released()
+
+
+def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False, at_work: type[Work] = Work) -> Outcome:
+    """Do the work of a record; what it returns is the outcome, or its result. Blocks for as long as that takes.
+
+    `although_retired`: also if its source is.
+    """
+    try:
+        assignment = assignment_of(run.record)
+        if assignment is None:
+            return Cancelled("its assignment is gone")
+        if refused := not_wanted(assignment, although_retired=although_retired):
+            return refused
+        run.max_seconds = assignment.policy.max_running_for
+        of_it = at_work(run, assignment)
+        try:
+            result = work(of_it)
+            return result if isinstance(result, Succeeded) else Succeeded(result)
+        except Refused as error:
+            return error.outcome
+        except Busy as error:
+            return busy(str(error))
+        except Stopped:
+            return of_it.stopped
+        except StorageFailed as error:
+            return Failed(f"repository {of_it.repository}: {error}")
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
+        return database_away(run.record, error)
+
+
+class Refused(Exception):
+    """It does not begin now: its record gets this outcome."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[str, Any]]) -> None:
+    """Write the rows of backups whose result was lost, as when the database went away in between: without one, a point
+    is never removed. `found`: as `runs.unrecorded` says."""
+    written = Backup.objects.filter(assignment=assignment_id, repository=repository_id)
+    known = {layout.point_of(each) for each in written.values_list("snapshot", flat=True)}
+    rows = []
+    for each in found:
+        at = layout.instant_of(each["name"])
+        if each["name"] not in known:
+            rows.append(
+                Backup(
+                    assignment_id=assignment_id,
+                    repository_id=repository_id,
+                    attempt=0,
+                    engine=each["engine"][:20],
+                    started_at=at,
+                    ended_at=_instant(each["ended_at"]) or at,
+                    size=each["size"],
+                    files=each["files"],
+                    snapshot=each["name"],
+                    warnings=[] if each["complete"] else [LEFT_OUT],
+                )
+            )
+    Backup.objects.bulk_create(rows)
+
+
+def count_what_is_left(assignment: Assignment, left: QuerySet[Backup]) -> None:
+    """Points of it go, and only `left` stay: what it has there is its last success, and where that is older it is
+    due. Without one, it is as if it was never backed up."""
+    last, at = assignment.last_backup_at, left.aggregate(at=Max("started_at"))["at"]
+    # the name of a point, from which a lost row is written again, has whole seconds
+    if last is None or (at and at > last - timedelta(seconds=1)):
+        return
+    Assignment.objects.filter(pk=assignment.pk, last_backup_at=last).update(
+        last_backup_at=at, next_backup_at=at and database_clock(), proved_at=None, proved_point=""
+    )
+
+
+def _instant(written: str) -> datetime | None:
+    try:
+        return parse_datetime(written)
+    except ValueError:
+        return None
+
+
+def log_outcome(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """The line of the log for what did not succeed. Runs in the settle's transaction."""
+    if record.queue != planning.BACKUPS:
+        return
+    Progress.objects.filter(record_id=record.id).delete()
+    match outcome:
+        case Failed(error):
+            log(record, "failed", error.partition("\n")[0], now)
+        case Cancelled(reason) | Released(reason):
+            log(record, "cancelled" if isinstance(outcome, Cancelled) else "released", reason, now)
+        case Postponed(until, _, reason):
+            log(record, "postponed", f"{reason} {until:%Y-%m-%d %H:%M} UTC", now)
+
+
+def log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
+    title = f"{record.kind} of {record.payload['title']}"
+    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

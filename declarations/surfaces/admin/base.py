@@ -1,0 +1,143 @@
+from collections.abc import Callable
+from datetime import datetime
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.db import models
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.views import ChangeList
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from external.durations import span
+from external.formatting import moment as moment
+
+_THREE_LINES = {"widget": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
+SMALL_TEXT_AREAS: dict[Any, Any] = {models.JSONField: _THREE_LINES, models.TextField: _THREE_LINES}
+"""`formfield_overrides` for what is written as JSON or pasted: three lines, not ten."""
+
+
+class ReadOnlyRows:
+    """For rows that machines write: to look at, not to touch."""
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+PER_PAGE = 50
+"""Rows of a list. The theme writes 6 kB of HTML for each, and a screen shows 20."""
+
+
+class ReadOnlyAdmin(ReadOnlyRows, ModelAdmin):
+    """The list and page of a table that only machines write."""
+
+    list_per_page = PER_PAGE
+
+
+MOST_LISTED = 10_000
+"""Rows that one can page through. To count more of them takes seconds; filters find what lies further back."""
+
+
+class FirstPages(Paginator):  # type: ignore[type-arg]
+    """Pages of the first MOST_LISTED rows; what follows is not counted."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: models.QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.order_by().values("pk")[:MOST_LISTED].count()
+
+
+class WholePage(ChangeList):
+    """A page whose rows its admin completes together (`complete`): one question for all of them."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        self.model_admin.complete(self.result_list)
+
+
+class Completing(ModelAdmin):
+    """A model admin whose lists have such pages."""
+
+    adds: str
+    """What `complete` gives each row."""
+
+    def complete(self, rows: list[Any]) -> None:
+        """Give each of these rows what their columns show besides, or leave out what has none."""
+        raise NotImplementedError
+
+    def added(self, row: Any) -> Any:
+        """That of one row: as the list has found it out for all of its page, or for this one."""
+        if not hasattr(row, self.adds):
+            self.complete([row])
+        return getattr(row, self.adds)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return WholePage
+
+
+SHOWN_LENGTH = 80
+
+
+def shortened(text: str, length: int = SHOWN_LENGTH) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def column(
+    read: str | Callable[[Any], object],
+    words: str,
+    shown: Callable[[Any], object] = lambda value: value if isinstance(value, SafeString) else str(value),
+    *,
+    ordered: bool | str = True,
+    label: dict[str, str] | None = None,
+    empty: str = "",
+) -> Any:
+    """A column of a list, or a line of a page: a field of its rows, or what a function makes of one, as `shown` writes
+    it, `empty` for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
+    field = read if isinstance(read, str) else None
+    value_of = attrgetter(read.replace("__", ".")) if isinstance(read, str) else read
+
+    @display(description=words, ordering=field if ordered is True else ordered or None, label=label)
+    def show(self: Any, row: Any) -> object:
+        return empty if (value := value_of(row)) is None else shown(value)
+
+    return show
+
+
+def link(view: str, row_id: Any, text: object) -> SafeString:
+    """To the page of a row of the admin, by the name of its view, as `jobs_breaker_change`."""
+    return anchor(reverse(f"admin:{view}", args=[row_id]), text)
+
+
+def anchor(url: str, text: object) -> SafeString:
+    return format_html('<a href="{}" class="text-link">{}</a>', url, text)
+
+
+IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
+
+
+def foldable(text: object) -> SafeString:
+    """What may be one long word, as a URL: it breaks where it must."""
+    return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', text)
+
+
+def ago(instant: datetime | None) -> str:
+    """How long ago an instant was; empty for none."""
+    if instant is None:
+        return ""
+    return f"{span(max(0.0, (timezone.now() - instant).total_seconds()))} ago"

@@ -1,0 +1,137 @@
+"""Forms and pages of what is declared: texts and checks are those of the declaration, edits those of its service."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from pydantic import BaseModel
+from unfold.admin import ModelAdmin
+
+from declarations.service import InUse, Service
+from declarations.shapes import shapes_of
+from declarations.surfaces.admin.base import PER_PAGE
+from declarations.surfaces.duration_fields import DurationField, WholeDurationField
+
+
+def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]]:
+    """The form fields of its durations."""
+    shapes = {name: shape for name, shape in shapes_of(declaration).items() if shape.is_duration}
+    return {name: WholeDurationField if shape.type == "integer" else DurationField for name, shape in shapes.items()}
+
+
+class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A form of rows that `service` edits. `account`: whose form it is. `changed`: what differs; None: it is new."""
+
+    service: ClassVar[type[Service[Any]]]
+    account: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.edits = self.service(self.account)
+        self.changed: set[str] | None = set()
+        shapes = shapes_of(self.edits.declaration)
+        for name, field in self.fields.items():
+            # what has changed is compared with what is stored, not against what the page showed a while ago
+            field.show_hidden_initial = False
+            if name in shapes and shapes[name].description:
+                description = shapes[name].description.replace("None: ", "Empty: ")
+                field.help_text = f"{description}. {field.help_text}".strip()
+
+    def sent(self) -> dict[str, Any]:
+        """What was typed, as it is declared: references by name, and an empty field as what is usual."""
+        fields, shapes, found = self.edits.declaration.model_fields, shapes_of(self.edits.declaration), {}
+        for name in fields.keys() & self.cleaned_data.keys():
+            value = self.cleaned_data[name]
+            if value is None and not shapes[name].nullable:
+                value = fields[name].get_default(call_default_factory=True, validated_data={})
+            found[name] = value.name if isinstance(value, Model) else value  # type: ignore[attr-defined]
+        return found
+
+    def _post_clean(self) -> None:
+        sent = self.sent()
+        try:
+            self.changed = self.edits.fill(self.instance, sent)
+        except ValidationError as error:
+            for name in sent.keys() - {each.name for each in self.instance._meta.many_to_many}:
+                # a preview shows what was typed
+                setattr(self.edits.holder(self.instance, name), name, self.cleaned_data.get(name, sent[name]))
+            for field, problems in error.message_dict.items():
+                place = self.place_of(field.partition(".")[0], problems)
+                if place not in self.errors:
+                    self.add_error(place, problems)
+
+    def place_of(self, field: str, problems: list[str]) -> str | None:
+        """The field of the form beside which problems with a declared one are shown; None: above all of them, since
+        what the form does not show is not this account's to correct."""
+        return field if field in self.fields else None
+
+
+class DeclaredPages(ModelAdmin):
+    """Rows that are edited by the service of their form."""
+
+    form: type[DeclaredForm]
+    list_per_page = PER_PAGE
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        made = super().get_form(request, obj, change, **kwargs)
+        return type(made.__name__, (made,), {"account": request.user})
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """The view is one transaction."""
+        if change:
+            form.edits.lock(obj.pk)
+        if form.changed or not change:
+            for warning in form.edits.save(obj, form.changed):
+                self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
+
+
+IN_USE = (InUse, IntegrityError)
+"""What deleting raises for rows that have come into use since they were looked at: by the service, by the database."""
+
+
+class DeclaredAdmin(DeclaredPages):
+    """The same, and deleted by it. In place of the question whether to delete rows that others use, its pages say what
+    stands against it: Django would list each row that uses one, and there may be millions."""
+
+    delete_confirmation_template = "declarations/delete_confirmation.html"
+    delete_selected_confirmation_template = "declarations/delete_selected_confirmation.html"
+
+    def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
+        return [each for row in rows for each in self.form.service().obstacles(row)]
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Who gets here may delete them: both callers have asked."""
+        rows = list(objs)
+        counts = {self.opts.verbose_name_plural: len(rows)}
+        return [str(row) for row in rows], counts, set(), self.obstacles_to_deleting(rows)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except IN_USE as error:
+            return self._refused(request, "It has come into use meanwhile; look again.", error)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        if request.method != "POST":
+            return super().changelist_view(request, extra_context)
+        try:
+            with transaction.atomic():  # Django writes into its log before it deletes
+                return super().changelist_view(request, extra_context)
+        except IN_USE as error:
+            return self._refused(request, "One has come into use meanwhile; none was deleted.", error)
+
+    def _refused(self, request: HttpRequest, text: str, error: Exception) -> HttpResponse:
+        """Says what uses it now, where the error has a sentence for people."""
+        used = f" {error}" if isinstance(error, InUse) else ""
+        self.message_user(request, f"{text}{used}", messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.delete_queryset(request, [obj])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any] | list[Any]) -> None:
+        self.form.service(request.user).remove(queryset)

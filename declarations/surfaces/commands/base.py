@@ -1,0 +1,159 @@
+"""What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import Error, IntegrityError
+
+from declarations import InUse
+from declarations.surfaces.patience import TookTooLong, at_most
+from declarations.surfaces.terminal import Column, one_line, table, text_of
+from jobs import database_errors
+from jobs.conf import PROGRAM
+from jobs.decisions import LOGGERS
+from jobs.models import Level
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+TAG = "jobs"
+"""Of the system checks that examine the settings (`manage.py check --tag jobs`), declared in `operations/checks.py`.
+Not `database`: those checks are left out unless a database is named."""
+
+PATIENCE_SECONDS = 30.0
+"""Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
+
+CLASHES = "others saved something meanwhile that this clashes with; nothing was changed. Look again and repeat it."
+
+
+class TerminalCommand(BaseCommand):
+    """A command that a person at a terminal uses: it may ask, and draws tables as wide as that is.
+
+    It checks the settings alone: other checks load all pages, which takes a second.
+    """
+
+    requires_system_checks = [TAG]
+    json = False
+    """Whether JSON is asked for."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        self.json = bool(options.get("json"))
+        return super().execute(*args, **options)
+
+    def print_out(self, renderable: "RenderableType") -> None:
+        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
+
+    def answer(self, facts: object, *shown: "RenderableType | Callable[[], RenderableType]") -> None:
+        """Print what was found or done: `facts` as JSON, or what people are shown instead, sentences and drawings."""
+        if self.json:
+            self.stdout.write(as_json(facts))
+            return
+        for each in shown:
+            found = each() if callable(each) else each
+            self.stdout.write(found) if isinstance(found, str) else self.print_out(found)
+
+    def list_out(
+        self, facts: Sequence[Any], under: "Sequence[Column]", row: Callable[[Any], Sequence[object]], empty: str
+    ) -> None:
+        """All of a kind: as JSON, as a table with the `row` of each, or, where there are none, `empty`."""
+        self.answer(facts, lambda: table(under, map(row, facts)) if facts else empty)
+
+    def show_out(self, facts: Mapping[str, Any]) -> None:
+        """One of a kind: as JSON, or a line a fact."""
+
+        def line(name: str, value: object) -> str:
+            text = dumps(value) if isinstance(value, list | dict) else value
+            return f"{name.replace('_', ' ')}: {one_line(text)}"
+
+        self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
+
+    def is_agreed(self, options: dict[str, Any], question: str, otherwise: str = "add --yes") -> bool:
+        """Whether to go on: --yes, or the answer of the person at the terminal, who reads that else nothing was done.
+        Raises: CommandError as `is_confirmed`."""
+        if options["yes"] or self.is_confirmed(question, otherwise):
+            return True
+        self.stdout.write("nothing was changed")
+        return False
+
+    def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
+        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
+        if not sys.stdin.isatty():
+            raise CommandError(f"{question} There is no terminal to ask at: {otherwise}", returncode=2)
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            self.stdout.write("")
+            return False
+
+
+class VerbCommand(TerminalCommand):
+    """A command whose argument `verb` names a method: `set` is `_set(options)`, and no verb is `_list(options)`.
+
+    A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2. What is in use is
+    not deleted: code 1.
+    """
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['verb'] or 'list'}")(options)
+        except ValidationError as error:
+            raise CommandError(self.describe_problems(error, options), returncode=2) from error
+        except InUse as error:
+            raise CommandError(one_line(error), returncode=1) from error
+        except ValueError as error:
+            raise CommandError(one_line(error), returncode=2) from error
+        except IntegrityError as error:
+            raise CommandError(CLASHES, returncode=2) from error
+        except Error as error:
+            raise unanswered(error) from error
+
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        """What is wrong with the fields of a row."""
+        return "; ".join(error.messages)
+
+
+def as_json(facts: object) -> str:
+    """Facts as JSON: instants in ISO 8601, text as it is. Raises: TypeError for a value that JSON cannot hold."""
+    from django.core.serializers.json import DjangoJSONEncoder  # loads the serializers, which few commands need
+
+    return dumps(facts, cls=DjangoJSONEncoder, ensure_ascii=False)
+
+
+def unanswered(error: Error, before: str = "") -> CommandError:
+    """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
+    otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` looks what is wrong with the database."
+    return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
+
+
+@contextmanager
+def patiently(ask_for_less: str) -> Iterator[None]:
+    """Give up what takes too long, as a search without an index. Raises: ValueError, which says how to ask for less."""
+    try:
+        with at_most(PATIENCE_SECONDS):
+            yield
+    except TookTooLong as error:
+        raise ValueError(f"{error}; {ask_for_less}") from error
+
+
+def person() -> str:
+    """Who gives a command, as far as it can be known, for those who look next."""
+    return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a person'} at the command line"
+
+
+@contextmanager
+def without_its_log_lines() -> Iterator[None]:
+    """The command itself reports what is done: the lines of *doing* are kept as rows, and not printed above that."""
+    logger = LOGGERS[Level.DOING]
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,113 @@
+"""Options of commands, from what is declared: one a field, and `--set FIELD=JSON` for what no option holds."""
+
+import json
+import sys
+from argparse import (
+    SUPPRESS,
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    HelpFormatter,
+    RawDescriptionHelpFormatter,
+)
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import DjangoHelpFormatter
+from pydantic import BaseModel
+
+from declarations.shapes import Shape, shapes_of
+from external import durations
+from external.formatting import reason_of
+
+LONGEST_JSON = 1_000_000
+NOTHING = ("none", "")
+"""What is typed for a field that may be left empty."""
+
+TYPED: dict[str, tuple[Callable[[str], Any], str]] = {
+    "integer": (int, "N"),
+    "number": (float, "N"),
+    "string": (str, "TEXT"),
+}
+"""By the type of a field: what reads it, and what help calls it."""
+
+
+class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
+    """Help that leaves the examples, which have several lines, as they are written, and wraps what has one."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text if "\n" in text else partial(HelpFormatter._fill_text, self)
+        return fill(text, width, indent)
+
+
+def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Collection[str] = ()) -> None:
+    """Add the options of a declaration, without defaults: what is not named is not touched. `but`: fields without."""
+    others = []
+    for name, shape in shapes_of(declaration).items():
+        if name in but:
+            continue
+        if kwargs := _option(shape):
+            parser.add_argument(option_of(name), dest=name, default=SUPPRESS, help=help_of(shape), **kwargs)
+        else:
+            others.append(name)
+    named = ", ".join(others) or "any field"
+    parser.add_argument(
+        "--set", type=_field_as_json, action="append", default=SUPPRESS, metavar="FIELD=JSON",
+        help=f"another field, as JSON: {named}. FIELD=@FILE reads a file, FIELD=@- standard input",
+    )  # fmt: skip
+
+
+def option_of(field: str) -> str:
+    """Of a field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def help_of(shape: Shape) -> str:
+    """What a field is, and what it usually is."""
+    usual = f" ({shape.default})" if shape.default not in (None, "", {}, []) else ""
+    none = ". `none`: empty" if shape.nullable and "None:" not in shape.description else ""
+    return f"{shape.description}{none}{usual}".replace("None:", "`none`:").replace("%", "%%")
+
+
+def _option(shape: Shape) -> dict[str, Any]:
+    """Of `add_argument`; empty: no option holds it."""
+    if shape.of_texts:
+        return {"nargs": "*", "metavar": "TEXT"}
+    if shape.choices:
+        return {"choices": shape.choices}
+    if shape.type == "boolean" and not shape.nullable:
+        return {"action": BooleanOptionalAction}
+    if not shape.is_duration and shape.type not in TYPED:
+        return {}
+    read, metavar = (durations.parse, "DURATION") if shape.is_duration else TYPED[shape.type]
+
+    def value(text: str) -> Any:
+        if shape.nullable and text in NOTHING:
+            return None
+        try:
+            return read(text)
+        except ValueError as error:
+            what = str(error) if shape.is_duration else f"{text!r:.60} is no {shape.type}"
+            raise ArgumentTypeError(what) from None
+
+    return {"type": value, "metavar": metavar}
+
+
+def _field_as_json(written: str) -> tuple[str, Any]:
+    """FIELD=JSON. Raises: ArgumentTypeError."""
+    field, equals, text = written.partition("=")
+    if not equals or not field:
+        raise ArgumentTypeError(f"{written!r:.60} is not FIELD=JSON")
+    try:
+        if text == "@-":
+            text = sys.stdin.read(LONGEST_JSON)
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text()[:LONGEST_JSON]
+        return field.replace("-", "_"), json.loads(text)
+    except OSError as error:
+        raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {reason_of(error)}") from error
+    except (ValueError, RecursionError) as error:
+        message = f"{field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE"
+        raise ArgumentTypeError(message) from error

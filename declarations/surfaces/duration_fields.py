@@ -1,0 +1,43 @@
+"""Fields of forms for seconds that are written and read as `90s`, `15m`, `2h` or `7d`."""
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import EMPTY_VALUES
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from external import durations
+
+
+class DurationField(forms.Field):
+    """A duration in seconds. What more its model demands, the model checks."""
+
+    def __init__(self, *, widget: Any = None, min_value: Any = None, help_text: str = "", **kwargs: Any) -> None:
+        if getattr(widget, "input_type", "") != "text":  # a field for numbers, which holds no `15m`
+            widget = UnfoldAdminTextInputWidget()
+        super().__init__(widget=widget, help_text=f"{help_text} As 90s, 15m, 2h, 7d.", **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        """What is stored as people type it; what was typed as it was."""
+        return durations.write(value) if isinstance(value, int | float) else value
+
+    def to_python(self, value: Any) -> float | None:
+        """Raises: ValidationError for what is no duration."""
+        if value in EMPTY_VALUES:
+            return None
+        try:
+            return durations.parse(str(value).strip())
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+class WholeDurationField(DurationField):
+    """A duration in whole seconds."""
+
+    def to_python(self, value: Any) -> float | None:
+        """Raises: ValidationError for what is no duration in whole seconds."""
+        seconds = super().to_python(value)
+        if isinstance(seconds, float):
+            raise ValidationError("must be whole seconds")
+        return seconds

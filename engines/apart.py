@@ -1,0 +1,59 @@
+"""Whatever touches a repository, in a process of its own: `backups.repositories` starts it and can end it.
+
+An operation on a file of a dead share never returns, and only the end of its process ends the wait. Beside its answer
+(`external.processes.orders`) it prints a line of JSON for each progress, and one about once a second while it lives,
+which it does between any two operations and after a look at the repository. Without Django, and without what other
+orders need: each backup starts one of these, and loading all of it takes a quarter of its start.
+"""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from engines import engine_for
+from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
+from engines.limits import room_of
+from engines.results import failure, result_of
+from engines.work import Stop, say_progress
+from external.processes.orders import answer
+from storage.places.directories import missing
+from storage.places.identity import Identity
+from storage.places.location import Location
+from storage.recover import instructions
+from storage.stores import store_of
+
+
+def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False, newest: str = "") -> dict[str, Any]:
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
+    `Identity` that the repository has to have; None: any. `made`, `newest`: see `recovery.keep_true`."""
+    location = Location.of_json(task.pop("location"))
+    if location.directory and (reason := missing(str(location.directory))):
+        return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
+    source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
+    whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
+
+    def run() -> EngineResult:
+        store, whose = store_of(location, stop), Identity(**ours) if ours else None
+        if not made:
+            store.make(whose)
+        instructions.keep_true(store, whose, made=made, folder=whole.folder, newest=newest)
+        return engine_for(source.kind, location.format).run(whole, on_progress=say_progress, stop=stop)
+
+    return asdict(result_of(whole, run)) | {"room": room_of(location.directory)}
+
+
+_KEEPING, _QUESTIONS = "engines.keeping", "engines.questions"
+ORDERS = {
+    "back_up": __name__,
+    **dict.fromkeys(
+        ("remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points"), _KEEPING
+    ),
+    **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
+    "look_for": "engines.sightings",
+}
+"""What can be ordered → the module that has it, as a function of that name."""
+
+
+def main() -> None:
+    Stop.listen()
+    answer(ORDERS)

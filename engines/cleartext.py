@@ -1,0 +1,97 @@
+"""A source's password never crosses a network in clear, unless its options say so.
+
+Who holds the address of a source, or a place on the way, would read it: a PostgreSQL server may ask for a cleartext
+password, and WebDAV and S3 over http send theirs, or what is derived from it, with each request.
+"""
+
+import ipaddress
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from storage.places import providers
+
+ALLOWED, PLAINTEXT = providers.ALLOWED, providers.PLAINTEXT
+AUTHENTICATIONS = ("scram-sha-256", "md5")
+NO_FILE = f"{os.devnull}/none"
+"""Of the device itself libpq would complain."""
+IMPLICIT, STARTTLS, NONE = TLS = ("implicit", "starttls", "none")
+"""How a connection with an IMAP server is encrypted: from its beginning on, by a command, or not."""
+PASSWORD, XOAUTH2 = IMAP_AUTHENTICATIONS = ("password", "xoauth2")
+MARIADB_SSL_MODES = ("disable", "require", "verify-full")
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+def refusal(address: str, secret: str | None, options: Mapping[str, Any]) -> str:
+    """Why the password of a WebDAV share or S3 bucket at `address` (a URL) may not be sent; empty: it may."""
+    parts = urlsplit(address)
+    if (
+        not secret
+        or parts.scheme != "http"
+        or _is_loopback(parts.hostname or "")
+        or options.get("plain_http") == ALLOWED
+    ):
+        return ""
+    return (
+        "sends its password in clear: use https, or accept that with the option "
+        f'"plain_http": "{ALLOWED}" if everything on the way is yours'
+    )
+
+
+def refusal_of_remote(remote: Mapping[str, Any], secrets: Collection[str]) -> str:
+    """The same of a remote of a source or repository, whose `secrets` are these options."""
+    if not secrets or remote.get(PLAINTEXT) == ALLOWED:
+        return ""
+    encrypts = any(str(remote.get(name, "")).lower() == "true" for name in ("tls", "explicit_tls"))
+    in_clear = [
+        f"{name} {value}"
+        for name, value in remote.items()
+        if str(value).startswith("http://") and not _is_loopback(urlsplit(str(value)).hostname or "")
+    ]
+    if remote.get("type") == "ftp" and not encrypts and not _is_loopback(str(remote.get("host", ""))):
+        in_clear = ["FTP without TLS (tls, explicit_tls)"]
+    if not in_clear:
+        return ""
+    return f'sends its password in clear ({in_clear[0]}): encrypt it, or accept that with "{PLAINTEXT}": "{ALLOWED}"'
+
+
+def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str, str]:
+    """How libpq (16 or later; an older one refuses the parameter) may answer a server that asks who we are.
+
+    With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so none else gets anything of it. Servers
+    that ask for nothing, or go by the account, are for sources without a secret: they get no password of the worker's
+    account, which libpq would look up in `~/.pgpass`.
+    """
+    found = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))} if secret else {}
+    found["passfile"] = NO_FILE
+    return found | {name: str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
+
+
+def imap_port(options: Mapping[str, Any]) -> int:
+    """The usual port of a mailbox with these options."""
+    return 993 if imap_is_tls(options) else 143
+
+
+def imap_is_tls(options: Mapping[str, Any]) -> bool:
+    """Whether its connection is encrypted from its beginning on."""
+    return bool(options.get("tls", IMPLICIT) == IMPLICIT)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises: ValueError for a value that one of these options does not take."""
+    certificate = str(options.get("sslrootcert", "/"))
+    if certificate != "system" and not certificate.startswith("/"):
+        raise ValueError('sslrootcert must be "system", or the absolute path of a file of certificates')
+
+
+def is_local(address: str) -> bool:
+    """Whether a server is one of this host: nothing of what it is sent crosses a network."""
+    return address.startswith("/") or _is_loopback(address)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

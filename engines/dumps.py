@@ -1,0 +1,218 @@
+"""What engines share whose point is a few files, written anew each time: dumps of databases.
+
+    points/20261121T065755Z/NAME             what the engine writes, and reads back whole
+    manifests/20261121T065755Z.jsonl.gz      written last: without it the files are no point
+
+What a killed run left, which its mark names (`storage.points.runs`), the next run removes; what has no manifest and no
+mark has lost its manifest, and retention alone removes it, once points older than the newest go.
+
+Where a repository is no plain folder of this host, all is written here first, into files without names: a worker that
+is killed leaves no password behind. A program that needs a name writes into the staging directory.
+"""
+
+import dataclasses
+import hashlib
+import math
+import os
+import re
+import tempfile
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from engines.engine import Engine, OnProgress, Run
+from engines.limits import Later, Space
+from engines.staging import staged
+from external.processes.advice import without_advice
+from external.processes.runner import Ended, StopSignal
+from storage import layout
+from storage.places.locks import locked
+from storage.points import runs
+from storage.points.manifests import Entry
+from storage.points.store import Stopped, StorageFailed, Store
+
+DIGEST_BYTES = 2**20
+MESSAGE_LINES = 4
+REFUSED = "the source refused the credentials: check its user and secret"
+SILENT = "the source does not answer"
+NOT_WRITTEN = "the dump cannot be written"
+Meanings = Iterable[tuple[Callable[[str], object], Verdict, str]]
+"""What a message says → the verdict, and a text for people."""
+
+
+class DumpEngine(Engine):
+    """Writes the files of a new point by `write`. Takes no options: those of a policy are for its other engines."""
+
+    @abstractmethod
+    def write(self, dump: "Dump") -> tuple[str, tuple[str, ...]]:
+        """Write the files, and read back what was written, with its `tables` and `rows`. Returns the version of its
+        program, and warnings.
+
+        Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.
+        """
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        for name in options:
+            raise ValueError(f"unknown option {name!r}; {self.name} takes no options")
+
+    def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Dump into a new point. `size` and `added` are the bytes of its files, `snapshot` names the point."""
+        with locked(task.location, task.folder) as lock, ExitStack() as files:
+            return Dump(task, stop, on_progress, lock, self, files).make()
+
+
+class Dump(Run):
+    """One run of such an engine."""
+
+    def __init__(
+        self,
+        task: BackupTask,
+        stop: StopSignal,
+        on_progress: OnProgress,
+        lock: tuple[int, ...],
+        engine: DumpEngine,
+        opened: ExitStack,
+    ) -> None:
+        super().__init__(task, stop, on_progress, lock)
+        self.engine, self.opened, self.of_repository = engine, opened, self.space
+        if task.directory is None:
+            self.space = Space(Path(tempfile.gettempdir()), task.reserve)
+        self.files: dict[str, Path] = {}
+        self.tables: int | None = None
+        self.rows: int | None = None
+
+    def make(self) -> EngineResult:
+        folder, started_at = self.task.folder, self.task.started_at
+        self.name = runs.begin(self.store, folder, started_at, _remove_dump, layout.POINTS).name
+        self.point = f"{folder}/{layout.POINTS}/{self.name}"
+        with ExitStack() as undone:
+            undone.callback(self._discard)
+            self.of_repository.check_before()
+            self.space.check_before()
+            result = self._make_point()
+            undone.pop_all()
+        runs.end(self.store, folder, self.name)
+        return result
+
+    def new_file(self, name: str, *, is_named: bool = False) -> Path:
+        """A file of the point, empty; `is_named`: its program needs one with a name, in a folder of its own."""
+        if self.task.directory:
+            file = Path(self.task.location.at(f"{self.point}/{name}"))
+            file.parent.mkdir(parents=True, exist_ok=True)
+        elif is_named:
+            directory = self.opened.enter_context(staged(self.task))
+            self.space = Space(directory, self.task.reserve)
+            file = directory / name
+            self.opened.callback(file.unlink, missing_ok=True)
+        else:
+            descriptor = self.opened.enter_context(tempfile.TemporaryFile()).fileno()  # noqa: SIM115 - it does
+            self.inherited = (*self.inherited, descriptor)
+            self.store = dataclasses.replace(self.store, inherited=self.inherited)
+            self.files[name] = Path(f"/dev/fd/{descriptor}")
+            return self.files[name]
+        file.unlink(missing_ok=True)  # of a run that was killed
+        file.touch(mode=0o600)
+        self.files[name] = file
+        return file
+
+    def leave_out(self, name: str) -> None:
+        """Make the point without a file that was begun."""
+        file = self.files.pop(name)
+        if self.task.directory:
+            file.unlink()
+
+    def grows(self) -> int:
+        """The bytes so far, as a sign of life. Raises: RunEnded when there is too little room, or they come too
+        slowly."""
+        size = self.size()
+        self.least_rate.check(size, is_fetching=True)
+        return size
+
+    def size(self) -> int:
+        """The bytes so far, for what need not come fast. Raises: RunEnded when there is too little room."""
+        size = sum(file.stat().st_size for file in self.files.values())
+        self.space.check(size, f"the dump ({size:,} bytes so far)")
+        self.on_progress(EngineProgress(size, 0, 0))
+        return size
+
+    def _make_point(self) -> EngineResult:
+        version, warnings = self.engine.write(self)
+        entries = [self._entry(name, file) for name, file in sorted(self.files.items())]
+        if self.task.directory is None:
+            # no line of rclone's shows that a large file moves; it ends by itself where nothing does
+            patient = dataclasses.replace(self.store, stall_timeout=math.inf)
+            for name, file in self.files.items():
+                patient.put(file, f"{self.point}/{name}")
+        totals, digest = self.write_point(self.name, self.engine.name, version, entries, complete=not warnings)
+        return EngineResult(
+            Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
+            size=totals.size,
+            files=totals.files,
+            added=totals.size,
+            tables=self.tables,
+            rows=self.rows,
+            snapshot=self.name,
+            manifest=digest,
+            warnings=warnings,
+        )
+
+    def _discard(self) -> None:
+        later = Later(self.stop, self.task.grace - self.task.program_grace)
+        with suppress(Stopped, StorageFailed):  # the next run removes it
+            store = dataclasses.replace(self.store, stop=later)
+            # a remote may fail to say that it has it
+            store.remove(layout.manifest_path(self.task.folder, self.name))
+            _remove_dump(store, self.task.folder, self.name)
+            runs.end(store, self.task.folder, self.name)
+
+    def _entry(self, name: str, file: Path) -> Entry:
+        digest = hashlib.sha256()
+        with file.open("rb") as opened:
+            while chunk := opened.read(DIGEST_BYTES):
+                self.store.go_on()
+                digest.update(chunk)
+            os.fsync(opened.fileno())  # not every program does
+        found = file.stat()
+        modified = datetime.fromtimestamp(found.st_mtime, UTC).isoformat()
+        origin = "copy" if self.task.directory else "source"
+        return Entry(name, size=found.st_size, modified=modified, digest=digest.hexdigest(), digest_from=origin)
+
+
+def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
+    """What it means that a program exited: its message decides, in the order of the table. Raises: RunEnded, unless it
+    is done."""
+    if ended.exit_code == 0:
+        return
+    for says, verdict, text in meanings:
+        if says(message):
+            raise RunEnded(verdict, f"{text} ({message})")
+    if ended.exit_code < 0:
+        raise RunEnded(Verdict.SOURCE_FAILED, f"{program} was ended by signal {-ended.exit_code} from outside")
+    raise RunEnded(Verdict.SOURCE_FAILED, message or f"{program} ended with code {ended.exit_code}")
+
+
+def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
+    """The last of what a program printed, in one line, without `noise`."""
+    lines = [shown for line in ended.last_lines if (shown := noise.sub("", line).strip())]
+    return without_advice("; ".join(lines[-MESSAGE_LINES:]))
+
+
+def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
+    """What a program printed, a text for each message, without `noise`; `continued` matches a line that belongs to the
+    one before it."""
+    found = list[str]()
+    for line in ended.last_lines:
+        if shown := noise.sub("", line).strip():
+            if found and continued.search(line):
+                found[-1] += f"; {shown}"
+            else:
+                found.append(shown)
+    return tuple(dict.fromkeys(map(without_advice, found)))
+
+
+def _remove_dump(store: Store, folder: str, run: str) -> None:
+    store.delete(f"{folder}/{layout.POINTS}/{run}")

@@ -1,0 +1,131 @@
+"""What all engines share: how a run begins, what ends it before its program does, and what comes of it.
+
+An engine is a file or folder of this folder: a pure argv builder, an output parser, and a table of what exit codes and
+messages mean. What it raises becomes a result here.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Stalled, Verdict
+from engines.limits import LeastRate, Space
+from engines.results import STOPPED, GuardedProgress, result_of
+from engines.whereabouts import unmoved
+from external.processes import runner
+from external.processes.runner import Command, Ended, Ending, StopSignal
+from storage.points import runs
+from storage.points.manifests import Entry, Header, Totals
+from storage.points.store import Store
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+OnProgress = Callable[[EngineProgress], None]
+
+
+class Run:
+    """One run of an engine. Its methods raise what `result_of` turns into a result. `lock`: descriptors that its
+    programs keep open."""
+
+    def __init__(
+        self,
+        task: BackupTask,
+        stop: StopSignal,
+        on_progress: OnProgress = lambda progress: None,
+        lock: tuple[int, ...] = (),
+    ) -> None:
+        self.task, self.stop, self.on_progress, self.inherited = task, stop, on_progress, lock
+        self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock, known=task.known)
+        self.space = Space(task.location.directory, task.reserve, Verdict.FILLED)
+        self.least_rate = LeastRate(task.least_rate)
+
+    def check(self, written: int, growing: str) -> None:
+        """Called often while a program is at work that has written so many bytes; `growing`: what it fetches, empty if
+        that is nothing now. Raises: RunEnded when there is too little room, or they come too slowly."""
+        self.space.check(written, growing or "many files")
+        self.least_rate.check(written, is_fetching=bool(growing))
+
+    def start(
+        self,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str] = NOTHING,
+        *,
+        sign_of_life: Callable[[], object] | None = None,
+        stalls: bool = True,
+        on_line: Callable[[str], None] = lambda line: None,
+        given: bytes = b"",
+        inherited: tuple[int, ...] = (),
+    ) -> Ended:
+        """Run a program until it exits. `stalls`: whether it is ended when it shows nothing new for as long as the task
+        allows; the rest is as `runner` has it. Raises: RunEnded when it was stopped; Stalled; OSError."""
+        command = Command(
+            argv,
+            environment,
+            stall_timeout=self.task.stall_timeout if stalls else math.inf,
+            grace=self.task.program_grace,
+            given=given,
+            inherited=(*self.inherited, *inherited),
+        )
+        ended = runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=sign_of_life)
+        if ended.ending is Ending.STALLED:
+            text = f"nothing moved for {self.task.stall_timeout:g} s; it was ended"
+            raise Stalled(Verdict.SOURCE_FAILED, text)
+        if ended.ending is Ending.STOPPED:
+            raise RunEnded(Verdict.STOPPED, STOPPED)
+        return ended
+
+    def write_point(
+        self, name: str, engine: str, version: str, entries: Iterable[Entry], *, complete: bool
+    ) -> tuple[Totals, str]:
+        """Write the manifest of a point, and so make it. `engine`, `version`: who wrote its files; `complete`: none was
+        left out. Returns its totals and its digest. Raises: StorageFailed, too, where another run has taken over
+        meanwhile."""
+        task = self.task
+        runs.check_it_goes_on(self.store, task.folder, name)
+        header = Header(
+            source=task.source.name,
+            source_kind=task.source_kind or task.source.kind,
+            policy=task.policy,
+            engine=engine,
+            engine_version=version,
+            started_at=task.started_at.astimezone(UTC).isoformat(),
+            ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            complete=complete,
+        )
+        return runs.write_point(self.store, task.folder, name, header, entries)
+
+
+class Engine(ABC):
+    """The adapter that runs one backup program. `look` and `copy` raise what `result_of` turns into a result."""
+
+    name: str
+
+    @abstractmethod
+    def find_programs(self) -> None:
+        """Raises: ProgramMissing for the first of its programs that is not installed here."""
+
+    @abstractmethod
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raises: ValueError naming an option that this engine does not know, or a bad value."""
+
+    @abstractmethod
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        """What of the source may be read, in a sentence without full stop. Nothing is copied."""
+
+    @abstractmethod
+    def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Copy; block until done."""
+
+    def run(self, task: BackupTask, *, on_progress: OnProgress, stop: StopSignal) -> EngineResult:
+        """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.
+
+        Never raises for anything that the program, the source or the repository does.
+        """
+
+        def copy() -> EngineResult:
+            return self.copy(replace(task, source=unmoved(task.source)), stop, GuardedProgress(on_progress))
+
+        return result_of(task, copy)

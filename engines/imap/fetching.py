@@ -1,0 +1,298 @@
+"""Brings the copy of a mailbox up to date: what is new is fetched, what is gone is removed, flags are renamed.
+
+Of each folder its server lists UIDs and flags, which is all that a run without new messages asks for. What is new comes
+in batches, by its size as its server announces it; a message that is larger than a chunk, or than it was announced,
+comes in chunks. One that cannot be had is a warning, and so is a folder; what the copy has of it stays.
+
+A process of its own does it, which `engine.py` starts. Its order is a JSON object on standard input, with the password.
+It prints lines of JSON: how far it is, and at its end what came of it.
+"""
+
+import imaplib
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engines.base import RunEnded, SourceSpec, Verdict
+from engines.imap import folders
+from engines.imap.folders import Folder
+from engines.imap.maildir import Key, Maildir, letters_of, messages_by_directory, remove_others
+from engines.imap.session import Refused, Session, session_with
+from engines.results import WARNING_LENGTH, WARNINGS
+from external.formatting import several
+from external.processes.orders import say
+
+SAY_EVERY_SECONDS = 0.5
+LISTED_AT_ONCE = 1_000
+FETCHED_AT_ONCE = 200
+BATCH_BYTES = 8 * 2**20
+CHUNK = 2**20
+LARGEST = 512 * 2**20
+"""Bytes of a message. Providers take 150 MB at the most."""
+MOST_MESSAGES = 5_000_000
+"""Of a folder: a server could announce four thousand million, none of which it has."""
+MOST_FOLDERS = 10_000
+NUMBER = re.compile(rb"\d+ \(")
+UID = re.compile(rb"\bUID (\d+)")
+FLAGS = re.compile(rb"\bFLAGS \(([^)]*)\)", re.IGNORECASE)
+SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)", re.IGNORECASE)
+IS_PIECE = re.compile(rb"\bBODY\[\]<0>", re.IGNORECASE)
+EMPTY = re.compile(rb'\bBODY\[\](<0>)? (""|NIL)', re.IGNORECASE)
+
+
+@dataclass
+class Mail:
+    """Of one message what its server answered."""
+
+    text: bytes
+    body: bytes | None = None
+
+
+@dataclass
+class Fetched:
+    """What came of it so far: messages and their bytes. `received`: bytes, of all answers. `warnings`: the first ones,
+    and `warned`: how many there were. `lost`: messages of folders that are no longer listed, and came under no other
+    name."""
+
+    received: int = 0
+    messages: int = 0
+    size: int = 0
+    warned: int = 0
+    lost: int = 0
+    warnings: list[str] = field(default_factory=list)
+    said_at: float = 0.0
+
+    def receive(self, size: int) -> None:
+        self.received += size
+        if (now := time.monotonic()) >= self.said_at + SAY_EVERY_SECONDS:
+            self.said_at = now
+            say({"received": self.received, "messages": self.messages})
+
+    def warn(self, text: str) -> None:
+        self.warned += 1
+        if len(self.warnings) < WARNINGS:
+            self.warnings.append(text[:WARNING_LENGTH])
+            say({"warning": self.warnings[-1]})
+
+
+def main() -> None:
+    order, found = json.load(sys.stdin), Fetched()
+    source = SourceSpec(**order["source"])
+    try:
+        with session_with(source, order["connect"], order["idle"], found.receive) as session:
+            if directory := order["directory"]:
+                bring_up_to_date(session, source, Path(directory), found)
+                say({"size": found.size, "warned": found.warned, "lost": found.lost})
+            else:
+                say({"folders": len(wanted_of(listed_folders(session), source))})
+    except RunEnded as error:
+        say({"verdict": error.verdict, "error": str(error)})
+
+
+def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
+    """Let `root` hold a copy of the mailbox. Raises: RunEnded."""
+    listed = listed_folders(session)
+    wanted = wanted_of(listed, source)
+    had = messages_by_directory(root)
+    directories, refused = folders.directories(wanted), dict[bytes, str]()
+    for folder in wanted:
+        copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
+        try:
+            copy.update()
+        except Refused as error:
+            refused[folder.raw] = f"{folder.title}: the folder was not read: {error}"
+    there = {each.raw for each in wanted_of(listed_folders(session), source)} if refused else set()
+    for raw, text in refused.items():
+        if raw in there:
+            found.warn(text)
+        else:
+            del directories[raw]
+    new = sum(number for each, number in messages_by_directory(root).items() if each not in had)
+    gone = {
+        each: number for each, number in had.items() if number and each not in folders.every_directory(listed, wanted)
+    }
+    for each, number in gone.items():
+        found.warn(
+            f"the server no longer lists the folder {each}, with {several(number, 'message')}, so it leaves the copy"
+        )
+    remove_others(root, set(directories.values()))
+    # what was renamed comes again under another name
+    found.lost = sum(gone.values()) if sum(gone.values()) > new else 0
+
+
+def listed_folders(session: Session) -> list[Folder]:
+    """All folders with messages. Raises: RunEnded where there are none."""
+    found = folders.parse(session.folders())
+    if len(found) > MOST_FOLDERS:
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} may be")
+    if not found:
+        raise RunEnded(Verdict.SOURCE_FAILED, "the server lists no folder: a mailbox without any is not believed")
+    return found
+
+
+def wanted_of(found: list[Folder], source: SourceSpec) -> list[Folder]:
+    """Those that a source is about. Raises: RunEnded where its path is none of them."""
+    left_out = [each.strip() for each in str(source.options.get("leave_out", "")).split(",") if each.strip()]
+    if source.path:
+        found = [each for each in found if each.is_below(source.path)]
+    if not found:
+        text = f"there is no folder {source.path!r} in the mailbox: check the path of {source.name!r}"
+        raise RunEnded(Verdict.SOURCE_FAILED, text)
+    return [each for each in found if not any(each.is_below(title) for title in left_out)]
+
+
+class _Copy:
+    """The copy of one folder."""
+
+    def __init__(self, session: Session, folder: Folder, maildir: Maildir, found: Fetched) -> None:
+        self._session, self._folder, self._maildir, self._found = session, folder, maildir, found
+
+    def update(self) -> None:
+        """Raises: Refused, where the folder cannot be read."""
+        if any(byte in self._folder.raw for byte in b"\r\n\0"):
+            raise Refused("no command can hold its name")
+        warned = self._found.warned
+        number, flags = self._look()
+        if len(flags) < number:  # some have gone since, or two have one UID, or it does not show all that it has
+            number, flags = self._look()
+        if len(flags) < number:
+            text = f"its server announces {number:,} messages and lists {len(flags):,}: the others were not fetched"
+            self._found.warn(f"{self._folder.title}: {text}")
+        for uid, letters in flags.items():
+            if (key := Key(self._validity, uid)) in self._maildir:
+                self._maildir.flag(key, letters)
+        new = [uid for uid in flags if Key(self._validity, uid) not in self._maildir]
+        for start in range(0, len(new), FETCHED_AT_ONCE):
+            self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
+        if len(flags) == number:  # else the server has not listed all, and the next run sees what has gone
+            # of a folder that was numbered anew, until all of it has come, what came under its old numbers stays
+            old = self._maildir.of_others(self._validity) if self._found.warned > warned else set()
+            self._maildir.keep_only({Key(self._validity, uid) for uid in flags} | old)
+
+    def _look(self) -> tuple[int, dict[int, str]]:
+        """How many messages the folder has, and the flags of those that are listed, by UID."""
+        self._validity, number = self._session.examine(self._folder.raw)
+        if number > MOST_MESSAGES:
+            raise Refused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
+        return number, self._listed(number)
+
+    def _listed(self, number: int) -> dict[int, str]:
+        """The flags of all messages, as a Maildir's letters, by UID."""
+        found = {}
+        for first in range(1, number + 1, LISTED_AT_ONCE):
+            last = min(first + LISTED_AT_ONCE - 1, number)
+            lines = _mails(self._session.fetch(f"{first}:{last}", "(UID FLAGS)"))
+            if not lines:
+                raise Refused(
+                    f"its server does not list messages {first} to {last} of the {number:,} that it announced"
+                )
+            for mail in lines:
+                if (uid := _number(UID, mail.text)) and (flags := FLAGS.search(mail.text)):
+                    found[uid] = letters_of(flags[1].decode(errors="replace").split())
+        return found
+
+    def _fetch(self, uids: list[int], flags: dict[int, str]) -> None:
+        """Fetch these messages in batches of bounded size."""
+        facts: dict[int, tuple[int, float]] = {}
+        for mail in _mails(self._session.fetch_uids(_set_of(uids), "(UID RFC822.SIZE INTERNALDATE)")):
+            if uid := _number(UID, mail.text):
+                facts[uid] = _number(SIZE, mail.text), _received_at(mail.text)
+        batch: list[int] = []
+        size = 0
+        for uid in uids:
+            if uid not in facts:
+                if self._is_there(uid):  # else it has gone since
+                    self._warn(uid, "the message was not fetched: its server does not tell its size")
+                continue
+            if facts[uid][0] > LARGEST:
+                self._warn(uid, f"it has {facts[uid][0]:,} bytes, and {LARGEST:,} may be")
+                continue
+            batch.append(uid)
+            size += facts[uid][0]
+            if size >= BATCH_BYTES:
+                self._fetch_batch(batch, flags, facts)
+                batch, size = [], 0
+        self._fetch_batch(batch, flags, facts)
+
+    def _fetch_batch(self, uids: list[int], flags: dict[int, str], facts: dict[int, tuple[int, float]]) -> None:
+        bodies: dict[int, Mail] = {}
+        with suppress(Refused):  # one message may be what the server cannot read
+            bodies = self._bodies(uids)
+        for uid in uids:
+            try:
+                mail = bodies.pop(uid, None) or self._bodies([uid]).get(uid)
+                if mail is None:
+                    if self._is_there(uid):
+                        raise Refused("its server does not send it")
+                    continue
+                announced, received_at = facts[uid]
+                size = self._maildir.keep(Key(self._validity, uid), flags[uid], received_at, self._pieces(uid, mail))
+            except Refused as error:
+                self._warn(uid, f"the message was not fetched: {error}")
+                continue
+            self._found.messages += 1
+            self._found.size += size
+            if not announced / 2 <= size <= 2 * announced + CHUNK / 16:
+                self._warn(uid, f"its server announced {announced:,} bytes and sent {size:,}; these are kept")
+
+    def _bodies(self, uids: list[int]) -> dict[int, Mail]:
+        """The messages' first chunks, by UID, as far as they come."""
+        if not uids:
+            return {}
+        answered = _mails(self._session.fetch_uids(_set_of(uids), f"(UID BODY.PEEK[]<0.{CHUNK}>)"))
+        return {uid: each for each in answered if each.body is not None and (uid := _number(UID, each.text)) in uids}
+
+    def _pieces(self, uid: int, mail: Mail) -> Iterator[bytes]:
+        piece, offset = mail.body or b"", 0
+        whole = not IS_PIECE.search(mail.text)  # a server may know no chunks
+        while piece:
+            offset += len(piece)
+            if offset > LARGEST:
+                raise Refused(f"more than {LARGEST:,} bytes come")
+            yield piece
+            if whole or len(piece) < CHUNK:
+                return
+            answered = _mails(self._session.fetch_uids(str(uid), f"(UID BODY.PEEK[]<{offset}.{CHUNK}>)"))
+            piece = next((each.body for each in answered if each.body is not None), b"")
+
+    def _is_there(self, uid: int) -> bool:
+        return any(_number(UID, each.text) == uid for each in _mails(self._session.fetch_uids(str(uid), "(UID)")))
+
+    def _warn(self, uid: int, text: str) -> None:
+        self._found.warn(f"{self._folder.title}, UID {uid}: {text}")
+
+
+def _mails(lines: list[Any]) -> list[Mail]:
+    """The FETCH responses among the lines as imaplib has them: a literal stands between the parts of its line."""
+    found: list[Mail] = []
+    for line in lines:
+        if isinstance(line, tuple):
+            found.append(Mail(line[0], line[1]))
+        elif line and NUMBER.match(line):
+            found.append(Mail(line, b"" if EMPTY.search(line) else None))
+        elif line and found:
+            found[-1].text += b" " + line
+    return found
+
+
+def _number(pattern: re.Pattern[bytes], text: bytes) -> int:
+    """0: there is none."""
+    return int(match[1]) if (match := pattern.search(text)) and len(match[1]) < 20 else 0
+
+
+def _received_at(text: bytes) -> float:
+    """Seconds since 1970; 0 where the server gives no time."""
+    with suppress(ValueError, OverflowError):
+        if moment := imaplib.Internaldate2tuple(text):
+            return max(0.0, time.mktime(moment))
+    return 0.0
+
+
+def _set_of(uids: Iterable[int]) -> str:
+    return ",".join(map(str, uids))

@@ -1,0 +1,225 @@
+"""A session with an IMAP server that is not trusted: imap-tools and imaplib, with bounds and one table of verdicts.
+
+Nothing is changed on the server: folders are examined (EXAMINE), and messages peeked at (BODY.PEEK).
+"""
+
+import imaplib
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from imap_tools import BaseMailBox
+from imap_tools.errors import UnexpectedCommandStatusError
+
+from engines.base import RunEnded, SourceSpec, Verdict
+from engines.cleartext import STARTTLS, XOAUTH2, imap_is_tls, imap_port
+
+MOST_BYTES = 32 * 2**20
+"""Of the answer to one command. A server could send without end, and imaplib holds an answer whole."""
+PIECE = 2**16
+SYSTEM = "system"
+DIGITS = re.compile(rb"\d{1,10}")
+"""Of a number of 32 bits, as IMAP's are."""
+NOT_FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT)|too many|try again|temporar", re.IGNORECASE)
+"""In an answer NO: response codes of RFC 5530, and what servers without them write."""
+LASTS = re.compile(r"unexpected (tagged )?response|(TLS not supported)")
+"""In what imaplib says where it gives a connection up. The rest is a server that hung up, or said BYE."""
+NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: see whether it takes TLS at port 993"
+REFUSED = "credentials: check its user and secret; Gmail and Microsoft want an app password, or OAuth"
+OAUTH_REFUSED = "access token: it lasts for an hour or so, and has to be one for IMAP and for its user"
+NOT_IMAP = "what answers there does not speak IMAP: check the address, the port, and the option tls"
+
+
+class Refused(Exception):
+    """The server answered NO or BAD to a command about a folder or messages. The message is its own, bounded."""
+
+
+class _Bounded(imaplib.IMAP4):
+    """Reads no more of an answer than it may."""
+
+    on_bytes: Callable[[int], None] = staticmethod(lambda size: None)
+    left = MOST_BYTES
+
+    def read(self, size: int) -> bytes:
+        self._spend(size)
+        pieces = []
+        while size:
+            piece = super().read(min(size, PIECE))
+            if not piece:
+                break
+            size -= len(piece)
+            self.on_bytes(len(piece))
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def readline(self) -> bytes:
+        line = super().readline()
+        self._spend(len(line))
+        self.on_bytes(len(line))
+        return line
+
+    def _spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise RunEnded(
+                Verdict.SOURCE_FAILED, f"the server sends more than {MOST_BYTES:,} bytes as the answer to one command"
+            )
+
+
+class _Tls(_Bounded, imaplib.IMAP4_SSL):
+    pass
+
+
+class _MailBox(BaseMailBox):
+    client: _Bounded
+
+    def __init__(self, source: SourceSpec, seconds: float) -> None:
+        self._source, self._seconds = source, seconds
+        super().__init__()
+
+    def _get_mailbox_client(self) -> _Bounded:
+        options = self._source.options
+        host, port = self._source.address, self._source.port or imap_port(options)
+        if imap_is_tls(options):
+            return _Tls(host, port, ssl_context=_context(self._source), timeout=self._seconds)
+        client = _Bounded(host, port, timeout=self._seconds)
+        if options["tls"] == STARTTLS:
+            client.starttls(_context(self._source))
+        return client
+
+
+class Session:
+    """A session that is logged in. Each call may raise RunEnded, and Refused.
+
+    `on_bytes` gets how many bytes came, as they come.
+    """
+
+    def __init__(self, box: _MailBox, on_bytes: Callable[[int], None]) -> None:
+        self._box = box
+        self._client = box.client
+        self._client.on_bytes = on_bytes
+
+    def folders(self) -> list[Any]:
+        """The lines of a LIST response, as imaplib has them."""
+        return self._ask(self._client.list)
+
+    def examine(self, raw: bytes) -> tuple[int, int]:
+        """Enter a folder to read it. Returns its UIDVALIDITY, and how many messages it has."""
+        quoted = b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+        name: Any = quoted  # imaplib takes bytes
+        [number, *_] = self._ask(lambda: self._client.select(name, readonly=True))
+        _, [validity, *_] = self._client.response("UIDVALIDITY")
+        if not all(isinstance(each, bytes) and DIGITS.fullmatch(each) for each in (validity, number)):
+            raise Refused("its server gives it no UIDVALIDITY, without which its messages have no lasting numbers")
+        return int(validity), int(number)
+
+    def fetch(self, numbers: str, items: str) -> list[Any]:
+        """FETCH by sequence numbers, during which no number changes its message (RFC 3501, 7.4.1)."""
+        return self._ask(lambda: self._client.fetch(numbers, items))
+
+    def fetch_uids(self, uids: str, items: str) -> list[Any]:
+        return self._ask(lambda: self._client.uid("FETCH", uids, items))
+
+    def _ask(self, command: Callable[[], tuple[str, list[Any]]]) -> list[Any]:
+        self._client.left = MOST_BYTES
+        with _judged(), _in_ascii():
+            try:
+                answer, lines = command()
+            except imaplib.IMAP4.abort:
+                raise
+            except imaplib.IMAP4.error as error:  # BAD
+                answer, lines = "BAD", [str(error).encode()]
+            if answer != "OK":
+                self._client.response("FETCH")  # what came before it
+                text = clean(lines)
+                if NOT_FOR_NOW.search(text):
+                    raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}")
+                raise Refused(text)
+            return lines
+
+
+@contextmanager
+def session_with(source: SourceSpec, connect: float, idle: float, on_bytes: Callable[[int], None]) -> Iterator[Session]:
+    """Connect and log in. `connect`, `idle`: seconds, for a connection and for each answer. Raises: RunEnded."""
+    with _judged():
+        with _in_ascii():
+            box = _MailBox(source, connect)
+        try:
+            with _in_ascii():
+                _log_in(box, source)
+            box.client.sock.settimeout(idle)
+            yield Session(box, on_bytes)
+        finally:
+            with suppress(OSError):
+                box.client.shutdown()  # a LOGOUT could wait for an answer
+
+
+def clean(lines: list[Any]) -> str:
+    """What a server sent, in one printable line."""
+    text = " ".join(each.decode(errors="replace") for each in lines if isinstance(each, bytes))
+    return "".join(each if each.isprintable() else " " for each in text)[:300]
+
+
+def _context(source: SourceSpec) -> ssl.SSLContext:
+    file = source.options.get("sslrootcert", SYSTEM)
+    try:
+        return ssl.create_default_context(cafile=None if file == SYSTEM else str(file))
+    except OSError as error:  # an SSLError is one
+        text = f"sslrootcert {file} holds no certificates that can be read: {error.strerror or error}"
+        raise RunEnded(Verdict.SOURCE_FAILED, text) from None
+
+
+def _log_in(box: _MailBox, source: SourceSpec) -> None:
+    user, secret = str(source.options["user"]), source.secret or ""
+    if re.search(r"[\r\n\0]", secret):
+        raise RunEnded(Verdict.SOURCE_FAILED, "its secret holds a line break, which no password may")
+    by_token = source.options.get("auth") == XOAUTH2
+    log_in = box.xoauth2 if by_token else box.login if (user + secret).isascii() else box.login_utf8
+    try:
+        log_in(user, secret, initial_folder=None)
+    except (imaplib.IMAP4.error, UnexpectedCommandStatusError) as error:
+        if isinstance(error, imaplib.IMAP4.abort):
+            raise
+        lines = error.command_result[1] if isinstance(error, UnexpectedCommandStatusError) else [str(error).encode()]
+        text = clean(lines)
+        if NOT_FOR_NOW.search(text):
+            raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}") from None
+        refused = OAUTH_REFUSED if by_token else REFUSED
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the source refused the {refused} ({text})") from None
+
+
+@contextmanager
+def _in_ascii() -> Iterator[None]:
+    """imaplib decodes tags and some answers as ASCII, whatever a server sends."""
+    try:
+        yield
+    except UnicodeError:
+        raise imaplib.IMAP4.error("it sends what is not ASCII") from None
+
+
+@contextmanager
+def _judged() -> Iterator[None]:
+    """What an error of the connection means."""
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        text = f"the server's certificate is not trusted: {error.verify_message}; name who signs it in sslrootcert"
+        raise RunEnded(Verdict.SOURCE_FAILED, text) from None
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        raise RunEnded(Verdict.UNAVAILABLE, "the source does not answer: it hung up") from None
+    except ssl.SSLError as error:
+        text = f"no encrypted connection comes about: {error.reason}; check the port, and the option tls"
+        raise RunEnded(Verdict.SOURCE_FAILED, text) from None
+    except OSError as error:
+        raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: {error.strerror or error}") from None
+    except imaplib.IMAP4.error as error:
+        text = clean([str(error).encode()])
+        if lasts := LASTS.search(text):
+            # what it is that answers is not repeated: an account that may change an address would read the banners of a
+            # network
+            raise RunEnded(Verdict.SOURCE_FAILED, NO_STARTTLS if lasts[2] else NOT_IMAP) from None
+        if isinstance(error, imaplib.IMAP4.abort) or " BYE " in text:
+            raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: it hung up ({text})") from None
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the server does not do as IMAP says: {text}") from None

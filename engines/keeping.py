@@ -1,0 +1,217 @@
+"""What is done to the points of an assignment once they are made: removed, checked, copied."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from types import MappingProxyType
+from typing import Any
+
+from engines.base import RunEnded
+from engines.limits import Space, room_of
+from engines.rclone.options import option_arguments, option_environment
+from engines.restic.options import rate_arguments
+from engines.work import Stop, at_work, say_files
+from storage import layout
+from storage.places import remotes
+from storage.places.directories import missing
+from storage.places.identity import Identity
+from storage.places.location import RESTIC, Location
+from storage.places.locks import locked
+from storage.points import checking, copying, merging, runs
+from storage.points.checking import Checked, Damage
+from storage.points.copies import Copied
+from storage.points.known import FOREIGN, Known
+from storage.points.manifests import ManifestDamaged
+from storage.points.store import StorageFailed, Store
+from storage.recover import instructions
+from storage.restic import copying as restic_copying
+from storage.restic import upkeep
+from storage.restic.copying import PACK_BYTES
+from storage.restic.program import Restic
+from storage.restic.snapshots import snapshots
+from storage.restic.store import ResticStore
+from storage.stores import store_of
+
+MOST_FOREIGN = 20
+"""That are named: who can put points there can put any number."""
+SLOWEST_PACK_SECONDS = 3_600.0
+"""For one of restic's files of data, of which a few at a time share a slow link."""
+
+
+def remove_points(
+    location: dict[str, Any],
+    folder: str,
+    points: list[str],
+    stay: list[str],
+    lost: Collection[str] = (),
+    known: Known | None = None,
+) -> dict[str, Any]:
+    """Remove points of an assignment; `stay`, `lost`: see `merging.remove`. Returns `merging.Removed` as a dictionary,
+    and the points that are in neither list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune`
+    removes what only they held."""
+
+    def remove(store: Store) -> dict[str, Any]:
+        if isinstance(store, ResticStore):
+            removed = upkeep.remove_points(store.restic, folder, points, stay)
+        else:
+            removed = merging.remove(store, folder, points, stay=stay, lost=lost, on_progress=say_files)
+        return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
+
+    return at_work(location, folder, remove, known)
+
+
+def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Delete what no snapshot of a restic repository holds. Returns the bytes of it as `freed`, or why not."""
+    return at_work(
+        location, folder, lambda store: {"freed": upkeep.pruned(Restic(store.location, store.stop, grace=store.grace))}
+    )
+
+
+def remove_folder(
+    location: dict[str, Any], folder: str, ours: dict[str, Any], known: Known | None = None
+) -> dict[str, Any]:
+    """Remove all that an assignment has in a repository (`merging.remove_all`), if that says that it is `ours` (an
+    `Identity`): a mount point without its disk, or another disk there, is not. Answers as `remove_points` does. Not
+    where a point is not among the `known`; None: foreign ones go, too."""
+
+    def remove(store: Store) -> dict[str, Any]:
+        instructions.check_is_ours(store, Identity(**ours))
+        if foreign := runs.foreign(store, folder):
+            raise StorageFailed(
+                f"point {foreign[0]} is foreign: {FOREIGN}. What lies there is removed once a person has accepted "
+                "it, or deletes the source with its files"
+            )
+        if isinstance(store, ResticStore):
+            removed = upkeep.remove_all(store.restic, folder)
+        else:
+            removed = merging.remove_all(store, folder, on_progress=say_files)
+        return asdict(removed) | {"unrecorded": []}
+
+    return at_work(location, folder, remove, known)
+
+
+def check_files(
+    location: dict[str, Any],
+    folder: str,
+    known: list[dict[str, Any]],
+    recorded: list[str],
+    others: Mapping[str, list[str]] = MappingProxyType({}),
+    known_points: Known | None = None,
+    **facts: Any,
+) -> dict[str, Any]:
+    """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
+    are `recorded` and not there as damaged, and foreign ones, the points that are not (`runs.unrecorded`), and which
+    recorded points of `others` in a restic repository are `lost` (both: folder → names); or why not."""
+
+    damage = [Damage(**each) for each in known]
+
+    def check(store: Store) -> Checked:
+        if isinstance(store, ResticStore):
+            packs = [each for each in damage if each.place == RESTIC]
+            return upkeep.check(store.restic, facts["part"], facts["share"], packs)
+        return checking.check(store, folder, known=damage, on_progress=say_files, **facts)
+
+    def compare(store: Store) -> dict[str, Any]:
+        done, there = check(store), runs.points(store, folder)
+        lost = [
+            checking.of_manifest(each, checking.GONE)
+            for each in sorted(set(recorded) - set(there), key=layout.order_of)
+        ]
+        foreign = [checking.of_manifest(each, FOREIGN) for each in runs.foreign(store, folder)[:MOST_FOREIGN]]
+        done.damaged = [*lost, *done.damaged][: checking.MOST_DAMAGED - len(foreign)] + foreign
+        found = set[tuple[str, str]]()
+        if others and isinstance(store, ResticStore):
+            found = {(each.assignment, each.point) for each in snapshots(store.restic)}
+        lost_of = {each: [name for name in names if (each, name) not in found] for each, names in others.items()}
+        return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded), "lost": lost_of}
+
+    return at_work(location, folder, compare, known_points)
+
+
+def foreign_points(location: dict[str, Any], folder: str, known: Known) -> dict[str, Any]:
+    """The `points` of an assignment that are not `known`, or have another manifest, as `runs.facts_of` has them. Those
+    that cannot be read are left out, and those of restic, which are known by the ids of their snapshots."""
+
+    def look(store: Store) -> dict[str, Any]:
+        if isinstance(store, ResticStore):
+            return {"points": []}
+        found, whatever = list[dict[str, Any]](), replace(store, known=None)
+        for point in runs.all_points(store, folder):
+            with suppress(ManifestDamaged):
+                [*facts] = runs.facts_of(whatever, folder, point)
+                found += [each for each in facts if each["digest"] not in known.get(point, ())]
+        return {"points": found}
+
+    return at_work(location, folder, look)
+
+
+def copy_points(
+    location: dict[str, Any],
+    folder: str,
+    target: dict[str, Any],
+    ours: dict[str, Any],
+    made: bool,
+    newest: str,
+    again: list[str],
+    bandwidth: str,
+    zone: str,
+    reserve: float,
+    there: str = "",
+    known: Known | None = None,
+    known_there: Known | None = None,
+) -> dict[str, Any]:
+    """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and to
+    say so if it is `made`. Returns `copies.Copied` as a dictionary, or the `problem`, with the `room` that is left.
+    `known`: the points of the first one that are ours; `known_there`: those of the copy. `newest`, `again`: see
+    `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest of the copy that is recorded;
+    the rest: policy."""
+    place, whose = Location.of_json(target), Identity(**ours)
+    if place.directory and (reason := missing(str(place.directory))):
+        return {"failed": reason}
+    space = Space(place.directory, reserve)
+
+    def on_progress(files: int, size: int) -> None:
+        space.check(size, "copies")
+        say_files(files, size)
+
+    def on_packs(packs: int) -> None:
+        space.check(packs * PACK_BYTES, "copies")
+        say_files(packs, 0)
+
+    def bring(store: Store) -> dict[str, Any]:
+        first, stop = store.location, Stop(store.location.directory, place.directory)
+        second = store_of(place, stop, known=known_there)
+        if not made:
+            second.make(whose, like=first, must_be_like=True)  # which is to be read next
+        instructions.keep_true(second, whose, made=made, folder=folder, newest=there)
+        with locked(place, folder) as lock:
+            if isinstance(store, ResticStore):
+                space.check_before()
+                rate = rate_arguments(bandwidth, "upload", "download")
+                to = Restic(place, stop, SLOWEST_PACK_SECONDS, store.grace, second=first)
+                which: dict[str, Any] = {"newest": newest, "again": again, "known": known}
+                copied = restic_copying.copy(
+                    Restic(first, stop), to, folder, **which, options=rate, on_progress=on_packs
+                )
+                return asdict(copied)
+            return asdict(bring_files(store, (*store.inherited, *lock), stop))
+
+    def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> Copied:
+        options, there = {"bwlimit": bandwidth} if bandwidth else {}, remotes.beside(place)
+        zoned = {**store.location.environment, **option_environment(options, zone)}
+        first = replace(store.location, environment=zoned)
+        source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
+        copy = replace(store, location=there, stop=stop, inherited=inherited, known=known_there)
+        if space.lack():  # what a killed copy left may be what fills the disk
+            runs.remove_pieces(copy, folder)
+        space.check_before()
+        rate = option_arguments(options)
+        return copying.copy(source, copy, folder, newest=newest, again=again, options=rate, on_progress=on_progress)
+
+    try:
+        answer = at_work(location, folder, bring, known)
+    except (RunEnded, ValueError) as error:
+        answer = {"failed": str(error)}
+    if "failed" in answer:
+        answer["problem"] = answer.pop("failed")  # it is raised once the room is noted
+    return answer | {"room": room_of(place.directory)}

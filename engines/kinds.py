@@ -1,0 +1,156 @@
+"""What each kind of source needs, as a table. `sources.declarations.validation` and the form of a source read it."""
+
+from dataclasses import dataclass
+
+from engines.cleartext import ALLOWED, AUTHENTICATIONS, IMAP_AUTHENTICATIONS, MARIADB_SSL_MODES, SSL_MODES, TLS
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a kind. `choices`: the values that it takes; none: any text."""
+
+    name: str
+    means: str
+    needed: bool = False
+    choices: tuple[str, ...] = ()
+
+
+MARKER = Option("marker", "A file below the path that is there only while the volume is mounted")
+CERTIFICATES = Option("sslrootcert", "The absolute path of a file of certificates, or: system")
+PLAIN_HTTP = Option("plain_http", "Send the password over http, without encryption", choices=(ALLOWED,))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The shape of a kind. `title`, `address` and `path` are words for messages; no `address`: the kind has none."""
+
+    title: str
+    address: str | None
+    path: str
+    path_needed: bool = True
+    options: tuple[Option, ...] = ()
+    address_is_url: bool = False
+    address_may_be_directory: bool = False
+    path_is_absolute: bool = False
+    path_is_a_name: bool = False
+    has_port: bool = False
+    secret_needed: bool = False
+    has_host_key: bool = False
+    is_any_remote: bool = False
+    """Its options are rclone's settings of a remote, and it has `secrets`."""
+    is_a_machine: bool = True
+    """Whether it may sleep, or have an agent."""
+    is_database: bool = False
+    """Whether its backups are dumps, restored as a new database or as files."""
+
+
+RULES = {
+    "sftp": Rule(
+        title="an SFTP host",
+        address="a host name or IP address",
+        path="a directory, as /home",
+        options=(Option("user", "The account on the host that reads the files", needed=True), MARKER),
+        has_port=True,
+        has_host_key=True,
+        secret_needed=True,
+    ),
+    "s3": Rule(
+        title="an S3 bucket",
+        address="the URL of its endpoint, as https://s3.eu-central-1.amazonaws.com",
+        path="a bucket, as photos or photos/2026",
+        options=(
+            Option("access_key_id", "The key's public half; the secret is the other", needed=True),
+            Option("region", "As eu-central-1"),
+            Option("provider", "As rclone names it: AWS, Minio, Wasabi, Other"),
+            PLAIN_HTTP,
+            MARKER,
+        ),
+        address_is_url=True,
+        secret_needed=True,
+        is_a_machine=False,
+    ),
+    "webdav": Rule(
+        title="a WebDAV share",
+        address="a URL, as https://cloud.example.org/dav",
+        path="a directory below the URL",
+        path_needed=False,
+        options=(
+            Option("user", "The account that reads the files"),
+            Option("vendor", "As rclone names it: nextcloud, owncloud, sharepoint, other"),
+            PLAIN_HTTP,
+            MARKER,
+        ),
+        address_is_url=True,
+    ),
+    "local": Rule(
+        title="a local folder",
+        address=None,
+        path="the absolute path of a directory",
+        options=(MARKER,),
+        path_is_absolute=True,
+    ),
+    "postgresql": Rule(
+        title="a PostgreSQL database",
+        address="a host name, an IP address or a socket directory",
+        path="the name of a database",
+        options=(
+            Option("user", "The role that dumps the database", needed=True),
+            Option("auth", "How the server may ask for the password", choices=AUTHENTICATIONS),
+            Option("sslmode", "As libpq names it", choices=SSL_MODES),
+            CERTIFICATES,
+        ),
+        address_may_be_directory=True,
+        path_is_a_name=True,
+        has_port=True,
+        is_database=True,
+    ),
+    "mariadb": Rule(
+        title="a MariaDB or MySQL database",
+        address="a host name, an IP address or the path of a socket, as /run/mysqld/mysqld.sock",
+        path="the name of a database",
+        options=(
+            Option("user", "The account of the server that dumps the database", needed=True),
+            Option("sslmode", "Whether it is encrypted, and its server verified", choices=MARIADB_SSL_MODES),
+            CERTIFICATES,
+        ),
+        address_may_be_directory=True,
+        path_is_a_name=True,
+        has_port=True,
+        is_database=True,
+    ),
+    "sqlite": Rule(
+        title="a SQLite database",
+        address=None,
+        path="the absolute path of its file, as /srv/shop/shop.sqlite3",
+        path_is_absolute=True,
+        is_database=True,
+    ),
+    "rclone": Rule(
+        title="other storage that rclone reaches",
+        address=None,
+        path="a path there, as share/folder or bucket; empty: all that its account sees",
+        path_needed=False,
+        is_any_remote=True,
+        is_a_machine=False,
+    ),
+    "imap": Rule(
+        title="a mailbox",
+        address="the host name of its IMAP server, as imap.example.org",
+        path="a folder of it, with all below it, as Archive/2026; empty: the whole mailbox",
+        path_needed=False,
+        options=(
+            Option("user", "The account, often the whole address", needed=True),
+            Option(
+                "auth",
+                "xoauth2, if the secret is an access token of OAuth instead of a password",
+                choices=IMAP_AUTHENTICATIONS,
+            ),
+            Option("tls", "implicit (port 993), starttls (143), or none, which sends all in clear", choices=TLS),
+            Option("leave_out", "Folders that are not copied, as: [Gmail]/All Mail, Spam"),
+            CERTIFICATES,
+        ),
+        has_port=True,
+        secret_needed=True,
+        is_a_machine=False,
+    ),
+}

@@ -1,0 +1,192 @@
+"""The catalogue of a MariaDB or MySQL database and the grants of its account, asked before a dump and compared with it:
+mariadb-dump leaves out triggers, routines and events that its account may not see, without a word. Pure.
+
+A server lists an account only what it has some right to. So the grants say what may exist unseen, and the lists say
+what the dump must hold.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from engines.mariadb.reading import Contents
+
+FACT = "fact "
+"""Begins what a query finds, beside what a program warns of."""
+MOST_LINES = 200_000
+SHOWN = 20
+QUERIES = f"""
+SHOW SESSION STATUS LIKE 'Ssl_cipher';
+SELECT CONCAT('{FACT}account ', HEX(CURRENT_USER()));
+SELECT CONCAT('{FACT}', REPLACE(LOWER(TABLE_TYPE), ' ', '-'), ' ', HEX(TABLE_NAME), ' ', IFNULL(ENGINE, ''))
+  FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE();
+SELECT CONCAT('{FACT}trigger ', HEX(TRIGGER_NAME)) FROM information_schema.TRIGGERS
+ WHERE TRIGGER_SCHEMA = DATABASE();
+SELECT CONCAT('{FACT}', REPLACE(LOWER(ROUTINE_TYPE), ' ', '-'), ' ', HEX(ROUTINE_NAME))
+  FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE();
+SELECT CONCAT('{FACT}event ', HEX(EVENT_NAME)) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE();
+SELECT CONCAT('{FACT}charset ', HEX(DEFAULT_CHARACTER_SET_NAME)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE();
+SELECT CONCAT('{FACT}collation ', HEX(DEFAULT_COLLATION_NAME)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE();
+/*M!100500 SELECT CONCAT('{FACT}comment ', HEX(SCHEMA_COMMENT)) FROM information_schema.SCHEMATA
+ WHERE SCHEMA_NAME = DATABASE() */;
+SHOW GRANTS;
+"""
+"""Names are in hexadecimal digits: as text a client would escape some."""
+PROPERTIES = ("charset", "collation", "comment")
+TRANSACTIONAL = ("InnoDB", "ROCKSDB")
+VERSIONED = "system-versioned"
+UNFINISHED = "backupsched_unfinished"
+"""A table that a restore leaves in its database until that is whole."""
+IN_DUMP = {
+    "base-table": "table", VERSIONED: "table", "view": "view", "sequence": "sequence", "trigger": "trigger",
+    "function": "function", "procedure": "procedure", "package": "package", "package-body": "package-body",
+    "event": "event",
+}  # fmt: skip
+"""How a server calls a kind of object → how `reading` does."""
+NEEDED = ("SELECT", "SHOW VIEW", "TRIGGER", "EVENT")
+WHY = {
+    "SELECT": "tables that the account may not see",
+    "SHOW VIEW": "the texts of views",
+    "TRIGGER": "triggers",
+    "EVENT": "events",
+}
+GRANT = re.compile(
+    r"GRANT (?P<rights>.+?) ON (?:TABLE )?(?P<database>\*|`(?:[^`]|``)+`)\.(?P<object>\*|`(?:[^`]|``)+`) TO "
+)
+ALL = "ALL PRIVILEGES"
+TORN = "not of the same moment as the rest, since these tables know no transactions: {}"
+WITHOUT_HISTORY = (
+    "the earlier rows of system-versioned tables are not kept, which needs MariaDB's mariadb-dump from 10.11 on: {}"
+)
+ROUTINES = "procedures and functions that the account may not see are not kept, if there are any: {}"
+
+
+@dataclass
+class Catalogue:
+    """What a server lists to the account of a source: hexadecimal names by kind, lines of grants, tables that know no
+    transactions. `cipher`: of the connection; empty: it is not encrypted."""
+
+    database: str
+    objects: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    properties: dict[str, str] = field(default_factory=dict)
+    torn: list[str] = field(default_factory=list)
+    grants: list[str] = field(default_factory=list)
+    account: str = ""
+    cipher: str = ""
+    lines: int = 0
+
+    def take(self, line: str) -> None:
+        """A line of the answers to `QUERIES`. Raises: ValueError when there are too many."""
+        self.lines += 1
+        if self.lines > MOST_LINES:
+            raise ValueError("the server lists more objects than a database has")
+        if line.startswith("Ssl_cipher\t"):
+            self.cipher = line.partition("\t")[2]
+        elif line.startswith("GRANT "):
+            self.grants.append(line.replace(r"\\", "\\"))
+        elif line.startswith(FACT):
+            kind, _, rest = line.removeprefix(FACT).partition(" ")
+            name, _, engine = rest.partition(" ")
+            found = bytes.fromhex(name)
+            if kind == "account":
+                user, _, host = found.decode(errors="replace").rpartition("@")
+                self.account = f"'{user}'@'{host}'"
+                return
+            if kind in PROPERTIES:
+                self.properties[kind] = found.decode(errors="replace")
+                return
+            self.objects[kind].add(found)
+            if kind in ("base-table", VERSIONED) and engine not in TRANSACTIONAL:
+                self.torn.append(f"{_shown(found)} ({engine})")
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a restore makes the database, or was interrupted at it."""
+        return UNFINISHED.encode() in self.objects["base-table"]
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether it lists a table whose rows a dump has to hold."""
+        return bool(self.objects.get("base-table") or self.objects.get(VERSIONED))
+
+    @property
+    def lacking(self) -> str:
+        """Rights on the database that the account does not have, in a sentence with the cure; empty: none, or that is
+        not known."""
+        rights = [each for each in NEEDED if not self._has(each, self.database)]
+        if not self.grants or not rights:
+            return ""
+        what = ", ".join(WHY[each] for each in rights)
+        return f"the account lacks a right, so {what} are not kept: {self._grant(rights)}"
+
+    @property
+    def without_routines(self) -> str:
+        """Why some procedures may not be in the dump; empty: the account may see and read all of them."""
+        reads = self._has("SELECT", "mysql") or self._has("SHOW_ROUTINE", "")
+        if (
+            not self.grants
+            or reads
+            or self._has("SHOW CREATE ROUTINE", self.database)
+            or self._has("EXECUTE", self.database)
+        ):
+            return ""
+        return ROUTINES.format(f"GRANT SELECT ON mysql.* TO {self.account}")
+
+    def warnings(self, *, with_history: bool) -> tuple[str, ...]:
+        """What a dump will lack, or have of another moment. `with_history`: of system-versioned tables."""
+        versioned = [] if with_history else sorted(self.objects.get(VERSIONED, ()))
+        found = [
+            self.lacking,
+            self.without_routines,
+            self.torn and TORN.format(listed(self.torn)),
+            versioned and WITHOUT_HISTORY.format(listed([_shown(each) for each in versioned])),
+        ]
+        return tuple(str(each) for each in found if each)
+
+    def missing_in(self, contents: Contents) -> list[str]:
+        """Objects that the server listed and a dump does not hold, as `trigger numbered`."""
+        found = list[str]()
+        for kind, names in self.objects.items():
+            if kind in IN_DUMP:
+                there = {each.lower() for each in contents.objects[IN_DUMP[kind]]}
+                word = IN_DUMP[kind].replace("-", " ")
+                found += [f"{word} {_shown(name)}" for name in sorted(names) if name.lower() not in there]
+        return found
+
+    def _has(self, right: str, database: str) -> bool:
+        return any(
+            right in rights or ALL in rights for rights, of in self._granted() if of is None or of.fullmatch(database)
+        )
+
+    def _granted(self) -> list[tuple[set[str], re.Pattern[str] | None]]:
+        """Rights on all databases (None), or on those whose name a pattern matches."""
+        found = []
+        for line in self.grants:
+            if (granted := GRANT.match(line)) and granted["object"] == "*":
+                rights = {each.strip() for each in granted["rights"].split(",")}
+                database = granted["database"]
+                found.append((rights, None if database == "*" else _pattern(database[1:-1].replace("``", "`"))))
+        return found
+
+    def _grant(self, rights: Collection[str]) -> str:
+        return f"GRANT {', '.join(rights)} ON `{self.database.replace('`', '``')}`.* TO {self.account}"
+
+
+def _pattern(like: str) -> re.Pattern[str]:
+    """That of a grant, whose database is a pattern of LIKE."""
+    parts = re.findall(r"\\.|.", like, re.DOTALL)
+    return re.compile(
+        "".join({"%": ".*", "_": "."}.get(each) or re.escape(each.removeprefix("\\")) for each in parts), re.DOTALL
+    )
+
+
+def _shown(name: bytes) -> str:
+    return name.decode(errors="replace")
+
+
+def listed(names: Collection[str]) -> str:
+    """The first of them, in a line."""
+    return ", ".join(list(names)[:SHOWN]) + (", …" if len(names) > SHOWN else "")

@@ -1,0 +1,258 @@
+"""Engine pg_dump: one PostgreSQL database in pg_dump's custom format, and its server's roles as SQL.
+
+    database.dump    read back whole with `pg_restore` (its table of contents alone would accept a truncated file)
+    globals.sql      roles, their grants and settings, tablespaces (`pg_dumpall`)
+    database.json    owner, rights, settings and locale of the database (`properties.py`)
+
+Roles first: `psql --dbname=postgres --file=globals.sql`, then `pg_restore --create --dbname=postgres database.dump`.
+
+Everything about the connection goes through libpq's environment: as an argument, a database name with an equals sign
+would be read as a connection string.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
+from engines.cleartext import libpq_parameters
+from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
+from engines.engine import Run
+from engines.postgresql import properties
+from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
+from engines.postgresql.counting import counting
+from engines.postgresql.properties import PROPERTIES
+from external.processes.programs import find_postgresql_program
+from external.processes.runner import Ended, StopSignal
+
+DATABASE, GLOBALS = "database.dump", "globals.sql"
+PASSWORDS = "pg_authid"
+"""The catalogue of roles with their passwords, which a role that is no superuser may not read."""
+WITHOUT_PASSWORDS = (
+    "the roles of the server were kept without their passwords, which only a superuser or a member of "
+    "pg_read_all_data may read: set them after a restore, or back up as such a role"
+)
+WITHOUT_GLOBALS = "the roles of the server were not kept: create them before a restore"
+
+PREFIX = re.compile(r"^(pg_dump|pg_dumpall|pg_restore|psql)(:\S+)?: (error: |warning: |detail: |hint: )?")
+CONTINUED = re.compile(r"^(pg_\w+: (detail|hint): |(DETAIL|HINT|LOCATION|CONTEXT|LINE \d+):|\s)")
+"""A line that belongs to the one before it."""
+BAD_CONNECTION = 2
+"""psql's exit code; 3: a statement failed."""
+NOT_WRITABLE = re.compile(
+    r"^(?!.*Error message from server).*(No space left|Disk quota exceeded|could not write to (output )?file|"
+    r"could not open output file|could not (close|fsync) file|Read-only file system)",
+    re.IGNORECASE,
+)
+"""The server has a disk of its own, of which it speaks in the same words."""
+NOT_LET_IN = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
+NO_DATABASE = re.compile(r"database .* does not exist")
+LOCK_WAIT = "10s"
+"""While pg_dump waits for a lock it holds those that it has. What changes one of these tables waits for pg_dump, and
+each query of an application behind that."""
+LOCKED = re.compile(
+    r"canceling statement due to (lock|statement|user)|could not obtain lock|deadlock detected", re.IGNORECASE
+)
+STAYS_LOCKED = (
+    f"a table stayed locked for {LOCK_WAIT}, as by ALTER TABLE, VACUUM FULL or LOCK of another session (pg_locks names "
+    "it): let the window of the policy keep clear of migrations and upkeep"
+)
+CONFLICTS = re.compile(r"due to conflict with recovery", re.IGNORECASE)
+ENDED_BY_REPLAY = (
+    "the standby ended the query of the dump, in whose way it was: set hot_standby_feedback, or raise "
+    "max_standby_streaming_delay there, or back up the primary server"
+)
+# as the server writes them with lc_messages of English; in another language such a server counts as there. pg_dump
+# shows no SQLSTATE
+NOT_FOR_NOW = re.compile(
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
+    r"not accepting connections)|"
+    r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to",
+    re.IGNORECASE,
+)
+NO_ANSWER = re.compile(
+    r"connection refused|timeout expired|timed out|could not translate host name|no route to host|"
+    r"network is unreachable|host is down|connection reset|server closed the connection unexpectedly|"
+    r"could not receive data from server|SSL SYSCALL error: EOF|\.s\.PGSQL\.\d+\" failed: No such file or directory|"
+    f"{NOT_FOR_NOW.pattern}",
+    re.IGNORECASE,
+)
+
+
+class PgDumpEngine(DumpEngine):
+    """Dumps a source of kind postgresql."""
+
+    name = "pg_dump"
+
+    def find_programs(self) -> None:
+        for name in ("pg_dump", "pg_dumpall", "pg_restore", "psql"):
+            find_postgresql_program(name)
+
+    def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
+        task = dump.task
+        catalogue, unknown = _ask_catalogue(dump)
+        if catalogue.is_hopeless:
+            raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
+        file = dump.new_file(DATABASE)
+        arguments = (*dump_arguments(file, task.source), *catalogue.left_out)
+        judge_dump(dumped := _start(dump, "pg_dump", *arguments, alive=dump.grows), task)
+        with counting() as (descriptor, counter):
+            where = ("--section=data", f"--file=/dev/fd/{descriptor}")
+            read = _start(dump, "pg_restore", "--format=custom", *where, str(file), inherited=(descriptor,))
+        if read.exit_code:
+            text = f"the dump was written but cannot be read back, so it was removed: {errors_of(read)}"
+            raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+        dump.tables, dump.rows = counter.tables, counter.rows
+        left_out = [f"not in the dump: {each}" for each in catalogue.lacking]
+        warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read))
+        warnings = (*warnings, *_dump_globals(dump), *_keep_properties(dump))
+        judge_dump(version := _start(dump, "pg_dump", "--version"), task)
+        return version.last_lines[-1], warnings
+
+    def look(self, task: BackupTask, stop: StopSignal) -> str:
+        run = Run(task, stop)
+        catalogue, unknown = _ask_catalogue(run)
+        if catalogue.lacking:
+            raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
+        arguments = ("--schema-only", "--no-sync", *dump_arguments(Path("/dev/null"), task.source))
+        judge_dump(_start(run, "pg_dump", *arguments), task)
+        passwords = [WITHOUT_PASSWORDS] if catalogue.hides_passwords else []
+        return "; ".join(
+            [f"pg_dump may read the database {task.source.path}", *catalogue.not_kept, *passwords, *unknown]
+        )
+
+
+def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
+    """Returns a warning, too, where it could not be read: the dump may still be made. Raises: RunEnded where there is
+    no connection."""
+    environment = connection_environment(run.task.source, run.task.connect_timeout)
+    argv = (find_postgresql_program("psql"), *PSQL, _proof(run.task.source))
+
+    def ask(on_line: Callable[[str], None]) -> Ended:
+        return run.start(argv, environment, given=SQL, on_line=on_line)
+
+    try:
+        found, ended = asked(ask)
+    except Stalled as error:
+        return Catalogue(), [UNKNOWN.format(error)]
+    if ended is None:
+        return found, [UNKNOWN.format("it sends rows without end")]
+    if ended.exit_code == BAD_CONNECTION or ended.exit_code < 0:
+        judge_dump(ended, run.task)
+    return found, [UNKNOWN.format(errors_of(ended))] if ended.exit_code else []
+
+
+def _dump_globals(dump: Dump) -> tuple[str, ...]:
+    """Returns warnings. A database without its server's roles is still a backup."""
+    file = dump.new_file(GLOBALS)
+    for passwords in (True, False):
+        arguments = globals_arguments(file, dump.task.source, passwords=passwords)
+        try:
+            ended = _start(dump, "pg_dumpall", *arguments, alive=dump.size)
+        except Stalled as error:
+            message = str(error)
+            break
+        message = errors_of(ended)
+        if ended.exit_code == 0:
+            return said(ended) if passwords else (*said(ended), WITHOUT_PASSWORDS)
+        if NOT_WRITABLE.search(message):
+            judge_dump(ended, dump.task)
+        if PASSWORDS not in message:
+            break
+    dump.leave_out(GLOBALS)
+    return (f"{WITHOUT_GLOBALS} ({message})",)
+
+
+def _keep_properties(dump: Dump) -> tuple[str, ...]:
+    """Returns warnings. A database without them is still a backup."""
+    environment = connection_environment(dump.task.source, dump.task.connect_timeout)
+    argv = (find_postgresql_program("psql"), *PSQL, _proof(dump.task.source))
+
+    def ask(on_line: Callable[[str], None]) -> Ended:
+        return dump.start(argv, environment, given=properties.SQL, on_line=on_line)
+
+    file = dump.new_file(PROPERTIES)
+    if not (found := properties.asked(ask)):
+        dump.leave_out(PROPERTIES)
+        return (properties.WITHOUT,)
+    file.write_text(found)
+    return ()
+
+
+def _start(
+    run: Run,
+    program: str,
+    *arguments: str,
+    alive: Callable[[], int] | None = None,
+    inherited: tuple[int, ...] = (),
+) -> Ended:
+    """`alive`: its sign of life; None: it shows no progress to watch."""
+    environment = connection_environment(run.task.source, run.task.connect_timeout)
+    argv = (find_postgresql_program(program), *arguments)
+    return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None, inherited=inherited)
+
+
+def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
+    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question.
+
+    How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
+    """
+    return ("--format=custom", "--no-password", f"--lock-wait-timeout={LOCK_WAIT}", f"--file={file}", _proof(source))
+
+
+def globals_arguments(file: Path, source: SourceSpec, *, passwords: bool) -> tuple[str, ...]:
+    """pg_dumpall's arguments: roles and tablespaces of the server, looked up in the database of the source."""
+    left_out = () if passwords else ("--no-role-passwords",)
+    database = f"--database={_conninfo(dbname=source.path)}"
+    return ("--globals-only", "--no-password", f"--file={file}", database, *left_out, _proof(source))
+
+
+def _proof(source: SourceSpec) -> str:
+    return f"--dbname={_conninfo(**libpq_parameters(source.secret, source.options))}"
+
+
+def _conninfo(**parameters: str) -> str:
+    # every look at a repository starts a process that imports this module: psycopg would cost it three quarters of that
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(**parameters)
+
+
+def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
+    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on."""
+    environment = {
+        "PGHOST": source.address,
+        "PGPORT": str(source.port or 5432),
+        "PGDATABASE": source.path,
+        "PGCONNECT_TIMEOUT": str(max(2, round(connect_timeout))),
+        "PGAPPNAME": "backup",
+    }
+    if user := source.options.get("user"):
+        environment["PGUSER"] = str(user)
+    if source.secret:
+        environment["PGPASSWORD"] = source.secret
+    return environment
+
+
+def judge_dump(ended: Ended, task: BackupTask) -> None:
+    """Every error is exit code 1. Raises: RunEnded, unless the program is done."""
+    no_database = f"there is no database {task.source.path!r}: check the source's path"
+    meanings = (
+        (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
+        (NOT_LET_IN.search, Verdict.SOURCE_FAILED, REFUSED),
+        (CONFLICTS.search, Verdict.NOT_FOR_NOW, ENDED_BY_REPLAY),
+        (LOCKED.search, Verdict.NOT_FOR_NOW, STAYS_LOCKED),
+        (NO_ANSWER.search, Verdict.UNAVAILABLE, SILENT),
+        (NO_DATABASE.search, Verdict.SOURCE_FAILED, no_database),
+    )
+    judge(ended, "pg_dump", errors_of(ended), meanings)
+
+
+def said(ended: Ended) -> tuple[str, ...]:
+    """What a program that is done has said on its way, each with its details: warnings of the point."""
+    return messages_of(ended, PREFIX, CONTINUED) if ended.exit_code == 0 else ()
+
+
+def errors_of(ended: Ended) -> str:
+    """The program's errors in one line, without its name."""
+    return message_of(ended, PREFIX)

@@ -1,0 +1,23 @@
+"""What belongs to a PostgreSQL database itself, and comes back with a dump only under its old name: asked by a query of
+ours, kept as `database.json` beside it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from external.processes.runner import Ended
+
+PROPERTIES = "database.json"
+SQL = (Path(__file__).with_name("sql") / "database.sql").read_bytes()
+WITHOUT = "owner, rights, settings and locale of the database were not kept: note them yourself"
+
+
+def asked(ask: Callable[[Callable[[str], None]], Ended]) -> str:
+    """The object as psql returns it, empty where it does not. `ask`: runs psql with `SQL`, a line of which goes to its
+    argument."""
+    found = [""]
+
+    def take(line: str) -> None:
+        if line.startswith("{"):
+            found[0] = line
+
+    return found[0] if ask(take).exit_code == 0 else ""

@@ -1,0 +1,224 @@
+"""Whether a repository can be used: it is written, read, changed and deleted there, and nothing of that stays.
+
+A file of a size that stays is written twice, as a backup would: where that is not seen, or its time is not kept, rclone
+would take what changed for unchanged, or all for changed. Then the manifest says what has changed.
+
+restic makes a repository, backs up, reads back and forgets. Beside files of ours that is tried in a place of its own,
+which is removed again. A REST server of restic keeps no other files and removes no place: the repository itself is made
+there, and a snapshot says whose it is.
+"""
+
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from engines.rclone.verdicts import HOST_KEY, REFUSED, SILENT
+from external.processes.programs import ProgramMissing
+from external.processes.runner import StopSignal
+from storage.places import identity
+from storage.places.identity import Identity, Refused
+from storage.places.location import Location, joined
+from storage.points.store import Stopped, StorageFailed, Store, rows_to
+from storage.restic.program import Restic, ResticFailed
+from storage.restic.snapshots import back_up_text, is_empty, repository_of
+from storage.restic.verdicts import Trouble
+
+STEP_SECONDS = 60.0
+"""For each step of the probe, of which a slow remote takes seconds. restic itself waits for ever for a server that is
+silent once it has taken a request."""
+IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
+PROBE = "backupsched-probe-"
+OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
+VERSIONS = ("first ", "second")
+WRITTEN_AT = (1_000_000_000, 1_000_000_060)
+"""Seconds since 1970: the times of the two versions, which no clock shows now."""
+PRECISION_SECONDS = 2.0
+WRITTEN = "written by a probe\n"
+NOT_AS_IT_WAS = "what is written there is not read back as it was; name another place"
+WITHOUT_TIMES = "it keeps no times of files, so the manifest of the last backup says what has changed"
+ANOTHERS = (
+    "it is the repository of another installation, which may still write there: name another place, or if that one is "
+    "gone, take it over: `repositories add … --take-over`"
+)
+
+FOREIGN = (
+    "it is a restic repository with snapshots that this scheduler has not made: name another one, or to add backups to "
+    "it, take it over: `repositories add … --take-over`"
+)
+SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; look at it, and try again"
+
+
+def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
+    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […], "holds": […]}.
+    `is_new`: the place does not say whose it is; `holds`: what lies there then."""
+    try:
+        if not location.keeps_files:
+            whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
+            return {"id": whose, "is_new": False, "sees_changes": True, "notices": [], "holds": []}
+        outside = _impatient(location.bare, stop)
+        found = identity.read(outside)
+        if found:
+            identity.check(found, ours, take_over=take_over)
+        held = [] if found else held_by_others(outside)
+        sees_changes = _probe_place(location, outside, found)
+        notices = [] if sees_changes else [WITHOUT_TIMES]
+        facts = {"sees_changes": sees_changes, "notices": notices, "holds": held}
+        return {"id": (found or ours).id, "is_new": found is None, **facts}
+    except Refused as error:
+        return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
+    except ResticFailed as error:
+        field = "key" if error.trouble is Trouble.WRONG_KEY else "location"
+        return {"field": field, "problem": f"it cannot be used: {error}"}
+    except ProgramMissing as error:
+        return {"field": "format", "problem": str(error)}
+    except StorageFailed as error:
+        return problem_of(str(error), is_remote=location.directory is None)
+    except Stopped:
+        return {"field": "location", "problem": SILENT_TOO_LONG}
+
+
+def held_by_others(outside: Store) -> list[str]:
+    """What lies in a place that does not say whose it is, without what file systems and probes leave there."""
+    found: list[str] = []
+    outside.run("lsf", "--max-depth=1", outside.location.root, missing_ok=True, on_line=found.append)
+    names = (each.rstrip("/") for each in found)
+    return [each for each in names if each not in OF_SYSTEMS and not each.startswith((".", "$", "@", "#", PROBE))]
+
+
+def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
+    """What rclone said of a repository, as a field and what to do about it."""
+    for pattern, field, what in (
+        (HOST_KEY, "remote", "THE HOST KEY IS NOT THE PINNED ONE: correct host_keys only if the host was reinstalled"),
+        (REFUSED, "secrets", "it refuses the credentials: check its user, keys and what they may do there"),
+        (SILENT, "remote", "it does not answer: check its address, and that it can be reached from here"),
+    ):
+        if is_remote and pattern.search(text):
+            return {"field": field, "problem": f"{what} ({text})"}
+    return {"field": "location", "problem": f"it cannot be used: {text}"}
+
+
+def not_writable(location: Location, stop: StopSignal) -> str | None:
+    """Why nothing can be written to a remote, or a REST server does not give its repository; None: it can. What is
+    tried is deleted again."""
+    try:
+        if location.keeps_files:
+            store, name = _impatient(location, stop), f"{PROBE}{secrets.token_hex(8)}"
+            with tempfile.NamedTemporaryFile() as empty:
+                store.put(Path(empty.name), name)
+            store.delete("", [name])
+        else:
+            Restic(location, stop, STEP_SECONDS).run("cat", "config")
+    except StorageFailed as error:
+        return str(problem_of(str(error), is_remote=True)["problem"]) if location.keeps_files else str(error)
+    return None
+
+
+def _impatient(location: Location, stop: StopSignal) -> Store:
+    return Store(replace(location, environment={**location.environment, **IMPATIENT}), stop, STEP_SECONDS)
+
+
+def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
+    """Whether a change of a file whose size stays is seen there. Raises: Refused, StorageFailed, Stopped."""
+    directory = location.directory
+    if directory and not location.is_encrypted:  # that it can be written is known already, and nothing is made yet
+        return _keeps_times(next(each for each in (directory, *directory.parents) if each.exists()))
+    missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
+    was_there = found or outside.run("lsf", outside.location.root, missing_ok=True)
+    name = f"{PROBE}{secrets.token_hex(8)}"
+    try:
+        if location.is_restic:
+            return _try_restic(location, outside, name, found)
+        return _write_twice(_impatient(location, outside.stop), name)
+    finally:
+        with suppress(StorageFailed, Stopped, OSError):
+            if not was_there:
+                outside.run("rmdirs", outside.location.root, missing_ok=True)
+        for each in missing:
+            with suppress(OSError):
+                each.rmdir()
+
+
+def _keeps_times(directory: Path) -> bool:
+    with tempfile.NamedTemporaryFile(dir=directory) as file:
+        os.utime(file.name, (WRITTEN_AT[0], WRITTEN_AT[0]))
+        return abs(os.stat(file.name).st_mtime - WRITTEN_AT[0]) < PRECISION_SECONDS
+
+
+def _write_twice(store: Store, name: str) -> bool:
+    """Returns whether the second version was seen as one, with its time. Raises: Refused, StorageFailed."""
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            file, copy = Path(scratch) / "written", Path(scratch) / "read"
+            for text, at in zip(VERSIONS, WRITTEN_AT, strict=True):
+                file.write_text(text)
+                os.utime(file, (at, at))
+                store.run("copyto", str(file), store.location.at(name))
+            read = copy.read_text() if store.fetch(name, copy) else ""
+        if read not in VERSIONS:
+            raise Refused(NOT_AS_IT_WAS)
+        [row] = _listed(store, name) or [{}]
+    except BaseException:
+        with suppress(StorageFailed, Stopped):
+            store.delete("", [name])
+        raise
+    store.delete("", [name])
+    if _listed(store, name):
+        raise Refused("what is deleted stays there: let this account delete, or name another place")
+    kept = datetime.fromisoformat(row["ModTime"]).timestamp() if row.get("ModTime") else 0.0
+    return read == VERSIONS[1] and abs(kept - WRITTEN_AT[1]) < PRECISION_SECONDS
+
+
+def _listed(store: Store, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    listing = ("lsjson", "--files-only", f"--include=/{name}", store.location.root)
+    store.run(*listing, missing_ok=True, on_line=rows_to(rows.append))
+    return rows
+
+
+def _try_restic(location: Location, outside: Store, name: str, found: Identity | None) -> bool:
+    if found:
+        Restic(location, outside.stop, STEP_SECONDS).run("cat", "config")
+    at = joined(location.outside, name)
+    repository = at if location.directory else f"rclone:{at}"
+    there = replace(location, environment={**location.environment, "RESTIC_REPOSITORY": repository})
+    try:
+        restic = Restic(there, outside.stop, STEP_SECONDS)
+        restic.run("init")
+        _write_and_read(restic)
+    finally:
+        with suppress(StorageFailed, Stopped, OSError):
+            outside.delete(name)
+    return True
+
+
+def _probe_server(restic: Restic, ours: Identity, take_over: bool) -> str:
+    try:
+        restic.run("cat", "config")
+    except ResticFailed as error:
+        if error.trouble is not Trouble.NO_REPOSITORY:
+            raise
+        restic.run("init")
+    whose = repository_of(restic)
+    if whose is None and not take_over and not is_empty(restic):
+        raise Refused(FOREIGN)
+    if whose not in (None, ours.id) and not take_over:
+        raise Refused(ANOTHERS)
+    _write_and_read(restic)
+    if whose is None:
+        back_up_text(restic, "repository", repository=ours.id)
+    return whose or ours.id
+
+
+def _write_and_read(restic: Restic) -> None:
+    tag = secrets.token_hex(8)
+    snapshot = back_up_text(restic, WRITTEN, probe=tag)
+    read: list[str] = []
+    restic.run("dump", snapshot, "/written", on_line=read.append)
+    if WRITTEN.strip() not in read:
+        raise Refused(NOT_AS_IT_WAS)
+    restic.run("forget", snapshot)

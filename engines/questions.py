@@ -1,0 +1,123 @@
+"""What is asked of a repository or a source beside backups, by orders of `apart.py`."""
+
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engines import engine_for, probing
+from engines.base import BackupTask, RunEnded, SourceSpec
+from engines.limits import InTime, Space
+from engines.results import ERROR_LENGTH
+from engines.whereabouts import unmoved
+from engines.work import Stop
+from external.processes.programs import ProgramMissing
+from external.processes.runner import StopSignal
+from external.redaction import redacted
+from storage import layout
+from storage.folders.flushing import why_untold
+from storage.places.directories import missing, not_made, not_usable
+from storage.places.identity import Identity
+from storage.places.location import Location, of_directory
+from storage.places.locks import Busy
+from storage.points.store import Stopped, StorageFailed
+from storage.recover import instructions
+from storage.stores import store_of
+
+NO_ROOM = "no backup goes there until there is more room"
+UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
+PROBE_SECONDS = 60.0
+"""For all steps of a probe, for which a person waits."""
+TRIED_WITH = b"\0" * 65_536
+NO_FOLDER = "\0"
+"""No message holds it, so none is taken for one about a repository."""
+
+
+def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
+
+    `reserve`: percent of the file system of a directory that must be free. `made`: a directory says whose it is.
+    """
+    where = Location.of_json(location)
+    return (
+        _directory_not_writable(where.directory, reserve, made)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float, made: bool) -> str | None:
+    """The file that is tried has no name."""
+    try:
+        if made and not (directory / layout.REPOSITORY).exists():
+            return instructions.LOST.format(directory)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(TRIED_WITH)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if reason := missing(str(directory)):
+            return f"{reason} If its disk is, make the directory again, for this account to write"
+        return (
+            f"{directory} cannot be written ({error.strerror}): see that its disk is mounted, has room, and takes what "
+            "this account writes"
+        )
+    return Space(directory, reserve).lack() or None
+
+
+def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
+    """What comes of trying a repository (`probing.probe`). Nothing stays. `reserve`: as in `not_writable`; what is
+    lacking is a notice, since room can still be made."""
+    where = Location.of_json(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
+        return {"field": "location", "problem": problem}
+    in_time = InTime(Stop(where.directory), PROBE_SECONDS)
+    found = probing.probe(where, Identity(**ours), in_time, take_over=take_over)
+    if where.directory and "problem" not in found:
+        existing = next(each for each in (where.directory, *where.directory.parents) if each.exists())
+        found["notices"] += [f"{NO_ROOM}: {lack}" for lack in [Space(existing, reserve).lack()] if lack]
+        if not where.is_restic and (why := why_untold()):  # restic flushes each of its files
+            found["notices"].append(f"{UNTOLD} ({why})")
+    return found
+
+
+def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
+    """Whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
+    what it is called."""
+    specification = SourceSpec(**source)
+    try:
+        return {"text": look(specification, seconds, InTime(Stop(None), seconds))}
+    except (RunEnded, ProgramMissing, ValueError, OSError) as error:
+        return {"problem": redacted(str(error), specification.hidden)[:ERROR_LENGTH]}
+
+
+def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
+    """What was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing, ValueError, OSError."""
+    task = BackupTask(
+        unmoved(source),
+        of_directory(Path("/")),
+        NO_FOLDER,
+        datetime.now(UTC),
+        connect_timeout=seconds,
+        stall_timeout=seconds,
+        grace=2.0,
+    )
+    return engine_for(source.kind).look(task, stop)
+
+
+def make_repository(
+    location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns `failed`: why
+    that is not possible; or whether it was `made` now, and why it is `unlike` the other one."""
+    where, whose = Location.of_json(location), Identity(**ours)
+    if where.directory and (reason := not_made(str(where.directory))):
+        return {"failed": reason}
+    try:
+        store = store_of(where, Stop(where.directory))
+        unlike = store.make(whose, Location.of_json(like) if like else None)
+        instructions.keep_true(store, whose)
+    except (StorageFailed, Stopped, Busy, ProgramMissing, OSError) as error:
+        return {"failed": str(error)}
+    return {"made": unlike is not None, "unlike": unlike or ""}

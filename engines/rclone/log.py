@@ -1,0 +1,127 @@
+"""Reads rclone's log (`--use-json-log`): how far it is, what went wrong with which file."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engines.base import EngineProgress
+from external.processes.rows import number, row_of
+from storage.places.servers import in_words
+from storage.points.store import PARTIAL_SUFFIX
+
+MAX_PROBLEMS = 200
+MESSAGE_LENGTH = 500
+
+CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
+"""Lines that only repeat or follow from a problem named before."""
+PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
+OF_A_STRANGER = re.compile(r'(malformed (?:HTTP|MIME) [^"]*) "(?:[^"\\]|\\.)*"')
+"""What another service than one of HTTP sends: an account that may change an address would read a network's banners."""
+IGNORED = " - ignoring"
+"""Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
+BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
+"""Go's words, before a page of traces."""
+CLASH = re.compile(
+    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty", re.IGNORECASE
+)
+"""What file systems say of a file where a folder is, and the other way round."""
+PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
+"""Ends the name of a file that is being fetched."""
+SKIPPED_LINK = "Can't follow symlink"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One error of rclone's. `path` is the file it is about, relative to the source; empty: the whole run."""
+
+    message: str
+    path: str = ""
+
+
+class RcloneLog:
+    """What rclone has logged so far. Bounded: of many problems the first and the last are kept, and all are counted.
+    `redacted` takes the secrets out of a text, before it is cut: half of one would stay."""
+
+    def __init__(self, redacted: Callable[[str], str] = str) -> None:
+        self._redacted = redacted
+        self.problems: list[Problem] = []
+        self.problem_count = self.ignored_count = 0
+        self.summary = ""
+        self.skipped_links = 0
+        self.transferred = 0
+        self.growing = ""
+        """The largest of the files that are being fetched, with its size so far."""
+        self.activity: tuple[int, ...] = ()
+        """Changes as long as rclone gets on: bytes, files, checks, listed entries."""
+
+    def take(self, line: str) -> EngineProgress | None:
+        """Take a line of output. Returns how far rclone is if the line tells it. Never raises for any text."""
+        entry = _parse(line)
+        if entry is None:
+            if BREAKDOWN.match(line):
+                self._take_problem(line, {})
+            elif line.strip():
+                self.summary = self._clean(line.strip())[:MESSAGE_LENGTH]
+            return None
+        if isinstance(stats := entry.get("stats"), dict):
+            return self._take_stats(stats)
+        message, level = str(entry.get("msg", "")), entry.get("level")
+        if message.startswith(SKIPPED_LINK):
+            self.skipped_links += 1
+        elif message.startswith(CONSEQUENCES):
+            self.summary = self._clean(message)[:MESSAGE_LENGTH]
+        elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
+            self._take_problem(message, entry)
+        return None
+
+    @property
+    def clashes(self) -> bool:
+        """Whether a file may have met a folder in its place."""
+        return any(CLASH.search(problem.message) for problem in self.problems)
+
+    @property
+    def everything(self) -> list[Problem]:
+        """The problems; rclone's closing words when it named none."""
+        return self.problems or ([Problem(self.summary)] if self.summary else [])
+
+    def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
+        self.problem_count += 1
+        self.ignored_count += message.endswith(IGNORED)
+        whole_run = message.startswith("error reading source root") or "objectType" not in entry
+        path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
+        text = in_words(PREAMBLE.sub("", message))
+        self.problems.append(Problem(self._shortened(text), self._shortened(path)))
+        if len(self.problems) > MAX_PROBLEMS:
+            del self.problems[MAX_PROBLEMS // 2]
+
+    def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
+        numbers = {name: number(stats, name) for name in stats}
+        self.transferred = numbers.get("bytes", 0)
+        self.growing = self._largest(stats.get("transferring"))
+        self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
+        return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
+
+    def _largest(self, transferring: Any) -> str:
+        listed = transferring if isinstance(transferring, list) else []
+        files = [each for each in listed if isinstance(each, dict)]
+        largest = max(files, key=lambda each: number(each, "bytes"), default={})
+        name = self._shortened(str(largest.get("name", "")))
+        return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""
+
+    def _clean(self, text: str) -> str:
+        return self._redacted(OF_A_STRANGER.sub(r"\1", text))
+
+    def _shortened(self, text: str) -> str:
+        return cut(self._clean(text))
+
+
+def cut(text: str) -> str:
+    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+    half = MESSAGE_LENGTH // 2 - 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    entry = row_of(line) if line.startswith("{") else None
+    return entry if entry and "level" in entry else None

@@ -1,0 +1,112 @@
+"""The arguments of rclone, and the options that a policy may give to it: how each must look, and what it becomes."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from engines.base import BackupTask
+from engines.rclone.remotes import remote_path
+from storage import layout
+from storage.points.store import PARTIAL_SUFFIX
+
+IDLE_SECONDS = 300.0
+MAX_PARALLEL = 64
+RATE = r"\d+(\.\d+)?[BKMGbkmg]"
+CHANGE = rf"((mon|tue|wed|thu|fri|sat|sun)-)?([01]\d|2[0-3]):[0-5]\d,({RATE}|off)"
+LIMIT = re.compile(rf"{RATE}|{CHANGE}( {CHANGE})*", re.IGNORECASE)
+
+
+def _parallel(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PARALLEL:
+        raise ValueError(f"option {name!r} must be a whole number from 1 to {MAX_PARALLEL}, not {value!r}")
+    return (f"--{name}={value}",)
+
+
+def _rate(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str) or not LIMIT.fullmatch(value):
+        raise ValueError(
+            f'option {name!r} must be bytes per second as text with a unit, as "512K" or "10M", or a timetable of them '
+            f'in the zone of the policy, as "08:00,512K 19:00,10M 23:00,off" or "mon-08:00,1M sat-00:00,off", not '
+            f"{value!r}"
+        )
+    return (f"--{name}={value}",)
+
+
+def _patterns(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(p, str) and p and p.isprintable() for p in value):
+        raise ValueError(f'option {name!r} must be a list of file patterns, as ["*.tmp", "/cache/**"], not {value!r}')
+    return tuple(f"--{name}={pattern}" for pattern in value)
+
+
+OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
+    "transfers": _parallel,
+    "checkers": _parallel,
+    "bwlimit": _rate,
+    "exclude": _patterns,
+}
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raises: ValueError naming an option that rclone is not given, or a bad value."""
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise ValueError(f"unknown option {name!r}; rclone takes {', '.join(OPTIONS)}")
+        OPTIONS[name](name, value)
+
+
+def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
+    """The arguments for rclone. Options of other engines are passed over: a policy may span kinds.
+
+    Raises: ValueError on a bad value.
+    """
+    return tuple(
+        argument for name, value in options.items() if name in OPTIONS for argument in OPTIONS[name](name, value)
+    )
+
+
+def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
+    """Whose clock a timetable goes by. `zone`: as `Europe/Berlin`.
+
+    rclone looks only where systems keep their zones, and takes UTC for a name that it does not find there.
+    """
+    if "," not in str(options.get("bwlimit")):
+        return {}
+    from importlib.resources import files  # costs 10 ms
+
+    return {"TZ": f"{files('tzdata')}/zoneinfo/{zone}"}
+
+
+def sync_arguments(task: BackupTask, verb: str, run: str) -> tuple[str, ...]:
+    """The arguments that sync or copy the source to `current`, with what that replaces moved to the version of `run`.
+
+    Raises: ValueError on a bad option.
+    """
+    is_sync = verb == "sync"
+    # rclone takes either a list of files or filters
+    options = {name: value for name, value in task.options.items() if is_sync or name != "exclude"}
+    return (
+        verb,
+        remote_path(task.source),
+        task.location.at(f"{task.folder}/{layout.CURRENT}"),
+        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
+        f"--partial-suffix={PARTIAL_SUFFIX}",
+        *(("--create-empty-src-dirs", "--delete-excluded") if is_sync else ()),
+        *(("--size-only",) if is_sync and not task.location.sees_changes else ()),
+        "--skip-specials",
+        *option_arguments(options),
+    )
+
+
+def common_arguments(task: BackupTask) -> tuple[str, ...]:
+    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
+    return (
+        "--use-json-log",
+        "--stats=500ms",
+        "--stats-log-level=NOTICE",
+        "--retries=1",
+        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
+        "--list-cutoff=1000000000000",
+        "--low-level-retries=3",
+        f"--contimeout={task.connect_timeout:g}s",
+        f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
+    )

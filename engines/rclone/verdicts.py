@@ -1,0 +1,135 @@
+"""What rclone's exit code and messages mean. Every entry was seen with rclone 1.75 against its own servers.
+
+The exit code does not tell the source from the repository, nor a refusal from an absence, so messages decide first,
+in the order of the table; the exit code decides what no message did.
+"""
+
+import re
+from dataclasses import dataclass
+
+from engines.base import Verdict
+from engines.rclone.log import BREAKDOWN, IGNORED, Problem, RcloneLog, cut
+from storage.points.store import PARTIAL_SUFFIX
+
+EXIT_CODES = {
+    1: "an error that rclone does not classify",
+    2: "rclone did not understand its arguments",
+    3: "the directory does not exist on the source",
+    4: "a file does not exist on the source",
+    5: "a temporary error that lasted through every attempt",
+    6: "an error of single files",
+    7: "a fatal error",
+    8: "a transfer limit was reached",
+    9: "no files were transferred",
+    10: "a time limit was reached",
+}
+
+NOT_WRITABLE = re.compile(
+    r"no space left|disk quota exceeded|permission denied|read-only file system|not a directory|input/output error|"
+    r"file too large|stale file handle|operation not permitted|is a directory|no such file or directory",
+    re.IGNORECASE,
+)
+QUOTE = "\u201b"
+"""By which rclone quotes, and which it quotes itself when it lists, but not when it opens."""
+HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
+BAD_KEY = re.compile(r"parse host_keys", re.IGNORECASE)
+REFUSED = re.compile(
+    r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
+    r"SignatureDoesNotMatch|AccessDenied|failed to parse private key|\b530 |attempted logon is invalid|invalid_grant",
+    re.IGNORECASE,
+)
+SILENT = re.compile(
+    r"connection refused|connection reset|connection lost|broken pipe|i/o timeout|deadline exceeded|timed out|"
+    r"no route to host|network is unreachable|host is down|host unreachable|no such host|server misbehaving|"
+    r"temporary failure in name resolution|TLS handshake timeout|use of closed network connection|"
+    r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
+    re.IGNORECASE,
+)
+OF_SINGLE_FILES = (1, 3, 4, 5, 6)
+"""Exit codes of a run that went through its whole list. With any other one rclone ended midway."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, with a message for people when nothing was copied, and warnings when something was."""
+
+    verdict: Verdict
+    text: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
+    """What an rclone that ended by itself with `exit_code` means."""
+    problems = log.everything
+    if exit_code == 0:
+        ignored = [each for each in problems if each.message.endswith(IGNORED)]
+        return Judgement(Verdict.SUCCEEDED, warnings=_not_copied(ignored, log.ignored_count))
+    for problem in problems:
+        if _is_of_the_repository(problem, destination):
+            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
+    for pattern, verdict, text in (
+        (
+            BREAKDOWN,
+            Verdict.SOURCE_FAILED,
+            "rclone broke down, as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large "
+            "directories out (engine option exclude), or raise that",
+        ),
+        (
+            HOST_KEY,
+            Verdict.SOURCE_FAILED,
+            "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or another one is in between. "
+            "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
+        ),
+        (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
+        (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
+        (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
+    ):
+        for problem in problems:
+            if pattern.search(_words(problem)) and not (pattern is REFUSED and problem.path):
+                return Judgement(verdict, f"{text} ({_describe(problem)})")
+    if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
+        return _judge_single_files(log)
+    if problems and exit_code in (1, 7):
+        return Judgement(Verdict.SOURCE_FAILED, _describe(problems[0]))
+    detail = f" ({_describe(problems[0])})" if problems else ""
+    meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
+    if exit_code < 0:
+        meaning = f"rclone was ended by signal {-exit_code} from outside"
+    return Judgement(Verdict.SOURCE_FAILED, meaning + detail)
+
+
+def _judge_single_files(log: RcloneLog) -> Judgement:
+    """A living source has files that vanish, change, are locked or not ours to read. The rest is a valid copy: an error
+    with a path is that file's, whatever its words."""
+    warnings = _not_copied(log.problems, log.problem_count)
+    if any(log.activity[1:3]):
+        return Judgement(Verdict.WARNINGS, warnings=warnings)
+    return Judgement(Verdict.SOURCE_FAILED, "; ".join(warnings[:6]))
+
+
+def _not_copied(problems: list[Problem], number: int) -> tuple[str, ...]:
+    """How many files were not copied, and of each that is known why; empty: none."""
+    if not number:
+        return ()
+    count = "1 file was not copied" if number == 1 else f"{number} files were not copied"
+    return count, *(_describe(problem) for problem in problems)
+
+
+def _is_of_the_repository(problem: Problem, destination: str) -> bool:
+    """A suspicion: a source can send such a message. `backups.copying.handler` tries the repository itself."""
+    words = _words(problem)
+    about_it = destination in words or PARTIAL_SUFFIX in words
+    return about_it and bool(NOT_WRITABLE.search(words))
+
+
+def _words(problem: Problem) -> str:
+    """The message without the file's name: a file may be called `connection refused`."""
+    if not problem.path:
+        return problem.message
+    return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
+
+
+def _describe(problem: Problem) -> str:
+    if QUOTE in problem.path:
+        return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")
+    return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

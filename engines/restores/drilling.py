@@ -1,0 +1,176 @@
+"""Proves that the newest point of an assignment can be restored: all of it, or a sample of what is large, is restored
+into scratch space and compared with the manifest; a database is restored into a server of its own. Without Django.
+
+Scratch space is a locked folder, which is removed at the end. What a killed drill left has lost its lock, and the next
+drill removes it.
+"""
+
+import fcntl
+import heapq
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engines.limits import Space
+from engines.restores import loading, mariadb, postgresql, sqlite
+from engines.restores.scratch import Database, Scratch
+from external.formatting import several
+from storage.folders.beneath import Beneath
+from storage.points import runs
+from storage.points.checking import GONE
+from storage.points.files import Kept, differs
+from storage.points.manifests import Entry
+from storage.points.places import Refused, Step, TargetFailed, Wish
+from storage.points.store import StorageFailed, Store
+from storage.points.trees import Tree, opened
+from storage.restoring import restoring
+
+ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
+"""Up to so many files and bytes all is restored; of more, a sample of so many files, with at most so many bytes."""
+SHOWN = 3
+
+
+DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
+"""Kind of source → what restores its dump: `create`, as a new database there; `drill`, into scratch space; `FILES`, the
+names of what belongs to a dump, the database first."""
+
+
+@dataclass
+class Drilled:
+    """What was restored of a point that holds `of_files`, and was compared. `tables`: the rows of each.
+
+    `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
+    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: what this host
+    lacks.
+    """
+
+    point: str
+    of_files: int
+    files: int = 0
+    size: int = 0
+    tables: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    error: str = ""
+    lost: int = 0
+    not_here: str = ""
+
+
+def drill(
+    store: Store,
+    assignment: str,
+    scratch: Scratch,
+    on_step: Callable[[Step], None] = lambda step: None,
+    newest: str = "",
+    source_kind: str = "",
+) -> Drilled:
+    """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the one that is to be
+    there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says of itself.
+
+    Raises: StorageFailed when it cannot be tried; Stopped; what `restoring.restore` raises.
+    """
+    points = runs.points(store, assignment)
+    if not points:
+        raise StorageFailed("the repository holds no point of it")
+    if newest and newest not in points:
+        return Drilled(newest, of_files=0, error=GONE, lost=1)
+    space = Space(Path(scratch.folder), scratch.reserve)
+    # what was read of a manifest once proves nothing of the one that is there now: a cache of its own
+    with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], folder / "trees") as tree:
+        kind, files = DATABASES.get(source_kind), folder / "files"
+        sample = _sample(tree, space.room(), is_whole=kind is not None)
+        if kind is not None:
+            try:
+                sample = loading.files_in(tree, kind.FILES)
+            except Refused as error:
+                return Drilled(points[-1], tree.total()[0], error=str(error))
+        paths = () if sample is None else tuple(each.path for each in sample)
+        files.mkdir(mode=0o700)
+        report = restoring.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
+        done = Drilled(points[-1], tree.total()[0])
+        wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
+        if wrong:
+            done.lost = len(wrong)
+            named = "; ".join((report.failed or wrong)[:SHOWN])
+            of_all = f"{len(wrong)} of {several(done.files, 'file')}"
+            done.error = f"{of_all} did not come back as its manifest says: {named}"
+        elif kind:
+            database: Database = kind.drill(files, folder, scratch, space, store)
+            done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])
+            done.not_here = database.not_here
+        return done
+
+
+def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
+    """The files to restore; None: all. Raises: StorageFailed when there is no room for them."""
+    files, size = tree.total()
+    if size <= room and (is_whole or (files <= ALL_FILES and size <= BYTES)):
+        return None
+    found = (each for each in tree.below("") if each.kind == "file" and each.size <= room)
+    drawn = [] if is_whole else heapq.nsmallest(SAMPLE_FILES, found, key=lambda _: random.random())  # noqa: S311
+    sample, left = drawn[:1], min(room, BYTES) - sum(each.size for each in drawn[:1])
+    for each in drawn[1:]:
+        if each.size <= left:
+            sample.append(each)
+            left -= each.size
+    if not sample:
+        raise TargetFailed(
+            f"a drill needs room for {size:,} bytes, and {max(0, room):,.0f} may be written to its folder"
+        )
+    return sample
+
+
+def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: Drilled) -> list[str]:
+    """Count what came back. Returns what did not, or otherwise."""
+    wrong = []
+    with Beneath.opened(folder) as opened_folder:
+        for entry in entries:
+            if entry.kind == "folder":
+                continue
+            done.files, done.size = done.files + 1, done.size + entry.size
+            found = differs(entry, opened_folder, thorough=True, alive=store.go_on)
+            if found in (Kept.MISSING, Kept.OTHER):
+                wrong.append(f"{entry.path}: {found.value} came back")
+    return wrong
+
+
+@contextmanager
+def _folder(parent: Path) -> Iterator[Path]:
+    """A folder that is gone afterwards. Those that killed drills have left go first."""
+    parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    with _locked(parent, fcntl.LOCK_EX):
+        for left in parent.iterdir():
+            with suppress(BlockingIOError, FileNotFoundError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _remove(left)
+        folder = Path(tempfile.mkdtemp(dir=parent.resolve()))
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder.chmod(0o711)  # the account of the scratch server passes through it
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        os.close(lock)
+
+
+@contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, how)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """Also folders that were restored as read-only."""
+    for parent, names, _ in os.walk(os.fsencode(folder)):
+        for name in names:
+            if not os.path.islink(path := os.path.join(parent, name)):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""What a dump of PostgreSQL holds, as pg_restore reads it: objects, and how many rows of which table."""
+
+import re
+from dataclasses import dataclass, field
+
+from engines.restores.pg.loader import Loader
+from storage.points.places import TargetFailed
+
+IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
+COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")
+ENCODING = re.compile(r"SET client_encoding = '(\w+)';")
+ENTRY = re.compile(r"(\d+); \d+ \d+ (.+)")
+KINDS = (
+    "MATERIALIZED VIEW DATA", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY", "TEXT SEARCH TEMPLATE",
+    "SEQUENCE OWNED BY", "TEXT SEARCH PARSER", "DATABASE PROPERTIES", "FOREIGN DATA WRAPPER", "MATERIALIZED VIEW",
+    "PUBLICATION TABLES IN SCHEMA", "PUBLICATION TABLE", "PROCEDURAL LANGUAGE", "SUBSCRIPTION TABLE",
+    "CHECK CONSTRAINT", "OPERATOR FAMILY", "STATISTICS DATA", "OPERATOR CLASS", "ACCESS METHOD", "EVENT TRIGGER",
+    "FOREIGN SERVER", "FOREIGN TABLE", "SECURITY LABEL", "BLOB METADATA", "FK CONSTRAINT", "ROW SECURITY",
+    "INDEX ATTACH", "SEQUENCE SET", "TABLE ATTACH", "USER MAPPING", "DEFAULT ACL", "TABLE DATA", "LARGE OBJECT",
+    "SHELL TYPE", "LARGE OBJECTS",
+)  # fmt: skip
+"""Those of more than one word."""
+
+
+@dataclass
+class Contents:
+    """`rows` by table, quoted as SQL has it; `objects`: the number of an entry → its kind and name, as `TABLE DATA
+    public.orders`."""
+
+    encoding: str = "UTF8"
+    rows: dict[str, int] = field(default_factory=dict)
+    objects: dict[int, str] = field(default_factory=dict)
+
+
+def read(loader: Loader, dump: int) -> Contents:
+    """Reads it whole, once. Raises: TargetFailed for one that cannot be read; what the loader raises."""
+    found, table = Contents(), [""]
+
+    def take_entry(line: str) -> None:
+        if entry := ENTRY.fullmatch(line):
+            found.objects[int(entry[1])] = name_of(entry[2])
+
+    def take_row(line: str) -> None:
+        if table[0]:
+            if line == "\\.":
+                table[0] = ""
+            else:
+                found.rows[table[0]] += 1
+        elif copy := COPY.fullmatch(line):
+            table[0] = copy[1]
+            found.rows.setdefault(copy[1], 0)
+        elif encoding := ENCODING.fullmatch(line):
+            found.encoding = encoding[1]
+
+    for take, options in ((take_entry, ("--list",)), (take_row, ("--section=data", "--file=-"))):
+        ended = loader.read(dump, options, take)
+        if ended.exit_code:
+            raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
+    return found
+
+
+def name_of(entry: str) -> str:
+    """As `TABLE DATA public.orders`, of `TABLE DATA public orders anna`: kind, schema, name, owner."""
+    kind = next((each for each in KINDS if entry.startswith(f"{each} ")), entry.partition(" ")[0])
+    named = entry.removeprefix(kind).strip().rpartition(" ")[0] or entry.removeprefix(kind).strip()
+    schema, _, name = named.partition(" ")
+    return f"{kind} {name if schema == '-' else f'{schema}.{name}'}".strip(" .")

@@ -1,0 +1,183 @@
+"""A new database like the one of a dump: with its encoding, locale, owner, rights and settings, as `database.json` of
+the point says, under another name.
+
+The file comes out of a repository and is not believed: statements of ours are built of its parts. What the server does
+not take is named, and never left to its defaults in silence. A setting that a user may not make for himself could load
+a library into the server, so it is left to a person.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from engines.restores.pg.failures import words_of
+
+RIGHTS = frozenset({"CONNECT", "CREATE", "TEMPORARY"})
+WITH_PROVIDERS, WITH_BUILTIN = 150000, 170000
+ICU, BUILTIN = "i", "b"
+WITHOUT_FILE = "DATABASE: its owner, rights and settings are not known: the point was made before they were kept"
+ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
+
+
+@dataclass
+class Properties:
+    """As `engines/postgresql/sql/database.sql` has them. `left`: what was not done, in words."""
+
+    encoding: str = ""
+    columns: dict[str, Any] = field(default_factory=dict)
+    owner: str = ""
+    tablespace: str = "pg_default"
+    comment: str | None = None
+    rights: list[dict[str, Any]] | None = None
+    settings: list[dict[str, Any]] | None = None
+    left: list[str] = field(default_factory=list)
+
+
+def of_file(lines: Iterable[str]) -> Properties | None:
+    """None: there is none, or it is no such file."""
+    try:
+        found = Properties(**json.loads("".join(lines)), left=[])
+    except (ValueError, TypeError):
+        return None
+    lists = [each for each in (found.rights, found.settings) if each is not None]
+    texts = (found.encoding, found.owner, found.tablespace, found.comment or "", *found.columns)
+    is_one = isinstance(found.columns, dict) and all(isinstance(each, str) for each in texts)
+    is_one = is_one and all(isinstance(each, list) and all(isinstance(one, dict) for one in each) for each in lists)
+    return found if is_one else None
+
+
+def of_source(server: Any, name: str, encoding: str) -> Properties:
+    """Those of the database that was dumped, as far as it is still there."""
+    found = server.execute(ALIKE, (name,)).fetchone()
+    if found is None:
+        lacks = "DATABASE: its locale is not known, and is that of the server: the point was made before it was kept"
+        return Properties(encoding, left=[lacks, WITHOUT_FILE])
+    return Properties(found[0], {"datcollate": found[1], "datctype": found[2]}, left=[WITHOUT_FILE])
+
+
+def create(server: Any, name: str, like: Properties) -> None:
+    """Make it, empty. Raises: psycopg.Error when not even the plainest is taken."""
+    import psycopg
+    from psycopg import sql
+
+    first: psycopg.Error | None = None
+    ways = list(_ways(like, server.info.server_version))
+    for lacks, options in ways:
+        parts = [sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))]
+        parts += [sql.SQL(f"{option} {{}}").format(value) for option, value in options]
+        try:
+            server.execute(sql.SQL(" ").join(parts))
+        except (psycopg.DataError, psycopg.NotSupportedError, psycopg.ProgrammingError) as error:
+            if error.sqlstate in ("42501", "42P04"):  # no right to make any, or a name that is taken
+                raise
+            first = first or error
+        else:
+            state = first.sqlstate if first else ""
+            like.left += [f"DATABASE {each}: {state} {words_of(state or '')}".rstrip(" :") for each in lacks]
+            return
+    if first:
+        raise first
+
+
+def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tuple[str, Any]]]]:
+    """From all that is known to the plainest: what each lacks, and its options."""
+    from psycopg import sql
+
+    columns = like.columns
+    plain = [("ENCODING", sql.Literal(like.encoding))]
+    libc = [
+        (option, sql.Literal(columns[column]))
+        for option, column in (("LC_COLLATE", "datcollate"), ("LC_CTYPE", "datctype"))
+        if columns.get(column)
+    ]
+    provider = columns.get("datlocprovider", "c")
+    locale = columns.get("datlocale") or columns.get("daticulocale") or ""
+    space = [("TABLESPACE", sql.Identifier(like.tablespace))] if like.tablespace != "pg_default" else []
+    lacks_space = [f"tablespace {like.tablespace}"] if space else []
+    of_provider = []
+    if provider == ICU and version >= WITH_PROVIDERS:
+        of_provider = [("LOCALE_PROVIDER", sql.SQL("icu")), ("ICU_LOCALE", sql.Literal(locale))]
+        if rules := columns.get("daticurules"):
+            of_provider.append(("ICU_RULES", sql.Literal(rules)))
+    elif provider == BUILTIN and version >= WITH_BUILTIN:
+        of_provider = [("LOCALE_PROVIDER", sql.SQL("builtin")), ("BUILTIN_LOCALE", sql.Literal(locale))]
+    elif version >= WITH_PROVIDERS:
+        of_provider = [("LOCALE_PROVIDER", sql.SQL("libc"))]
+    is_other = provider != "c" and len(of_provider) < 2
+    lacks = [f"locale {locale} of its provider (made with that of libc)"] if provider != "c" else []
+    yield (lacks if is_other else []), [*plain, *libc, *of_provider, *space]
+    if space:
+        yield [*lacks_space, *(lacks if is_other else [])], [*plain, *libc, *of_provider]
+    if len(of_provider) > 1:
+        yield [*lacks_space, *lacks], [*plain, *libc, ("LOCALE_PROVIDER", sql.SQL("libc"))]
+    ordered = [f"locale {columns.get('datcollate')} (made as C)"]
+    for encoding in (plain, [("ENCODING", sql.Literal("UTF8"))]):
+        lacks = ordered if encoding is plain else [*ordered, f"encoding {like.encoding} (made as UTF8)"]
+        options = [*encoding, ("LC_COLLATE", sql.Literal("C")), ("LC_CTYPE", sql.Literal("C"))]
+        yield [*lacks_space, *lacks], options
+
+
+def furnish(server: Any, name: str, like: Properties) -> None:
+    """Give it comment, rights and settings. Raises: psycopg.Error when the server goes away."""
+    from psycopg import sql
+
+    database = sql.Identifier(name)
+    if like.comment is not None:
+        _try(server, like, "comment", sql.SQL("COMMENT ON DATABASE {} IS {}").format(database, like.comment))
+    if like.rights is not None:
+        _try(server, like, "rights of all", sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+    for each in like.rights or ():
+        right, role = str(each.get("right")), each.get("role")
+        if right in RIGHTS and role != like.owner:
+            to = sql.Identifier(role) if role else sql.SQL("PUBLIC")
+            grant = sql.SQL(f"GRANT {right} ON DATABASE {{}} TO {{}}").format(database, to)
+            more = sql.SQL(" WITH GRANT OPTION" if each.get("may_grant") and role else "")
+            _try(server, like, f"right {right} of {role or 'all'}", grant + more)
+    for each in like.settings or ():
+        for value in each.get("values") or ():
+            _set(server, name, like, each.get("role"), *str(value).partition("=")[::2])
+    limit, is_template = like.columns.get("datconnlimit"), like.columns.get("datistemplate")
+    if isinstance(limit, int) and limit >= 0:
+        limited = sql.SQL("ALTER DATABASE {} CONNECTION LIMIT {}").format(database, sql.Literal(limit))
+        _try(server, like, f"connection limit {limit}", limited)
+    if is_template is True:
+        _try(server, like, "template", sql.SQL("ALTER DATABASE {} IS_TEMPLATE true").format(database))
+
+
+def give_to_owner(server: Any, name: str, like: Properties) -> None:
+    """The last step: who is not its owner may not rename it."""
+    from psycopg import sql
+
+    if like.owner:
+        names = sql.Identifier(name), sql.Identifier(like.owner)
+        _try(server, like, f"owner {like.owner}", sql.SQL("ALTER DATABASE {} OWNER TO {}").format(*names))
+
+
+def _set(server: Any, name: str, like: Properties, role: str | None, setting: str, value: str) -> None:
+    from psycopg import sql
+
+    context = server.execute("SELECT context FROM pg_settings WHERE name = %s", (setting,)).fetchone()
+    if context != ("user",) and not (context is None and "." in setting):
+        like.left.append(f"DATABASE setting {setting}: only a superuser may make it; do so by hand")
+        return
+    whose = [sql.SQL("ALTER ROLE {} IN DATABASE {}").format(sql.Identifier(role), sql.Identifier(name))] if role else []
+    whose = whose or [sql.SQL("ALTER DATABASE {}").format(sql.Identifier(name))]
+    keep = sql.SQL("{} SET {} FROM CURRENT").format(*whose, sql.Identifier(*setting.split(".")))
+    # a list as search_path is one value here, and several in a statement
+    what = f"setting {setting}{f' of {role}' if role else ''}"
+    _try(server, like, what, sql.SQL("SELECT set_config({}, {}, true)").format(setting, value), keep)
+
+
+def _try(server: Any, like: Properties, what: str, *statements: Any) -> None:
+    import psycopg
+
+    try:
+        with server.transaction():
+            for each in statements:
+                server.execute(each)
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        like.left.append(f"DATABASE {what}: {state} {words_of(state)}".rstrip(" :"))

@@ -1,0 +1,122 @@
+"""What a server did not take of a dump: read from what programs say, and in words that quote no row."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engines.restores import playing
+
+ENTRY = re.compile(r"pg_restore: from TOC entry (\d+); \d+ \d+ (.*)")
+OF_ROWS, COMMAND, OF_PROGRAM = "pg_restore: error: ", "Command was: ", "pg_restore: "
+OF_PSQL = re.compile(r"psql:<stdin>:(\d+): (.*)")
+ANSWER = re.compile(r"[^:]+:  ([0-9A-Z]{5}): .*")
+STATEMENT = "STATEMENT:  "
+KEPT, LONGEST_TEXT, FIRST_WORDS = 10_000, 20_000, 80
+HARMLESS = re.compile(r"ALTER (?:FOREIGN )?TABLE ONLY .* ALTER COLUMN .* SET \(pg_attver=\d+\);?\s*")
+"""Of a column of some versions' own, which they count by themselves, and others do not know."""
+LITERAL = re.compile(r"'(?:[^']|'')*(?:'|$)|\$(\w*)\$.*?(?:\$\1\$|$)", re.DOTALL)
+
+
+@dataclass
+class Failure:
+    """What the server did not take. `entry`: the number of its rows in the dump; `statement`: whole, empty: of rows;
+    `text`: the error, which may quote rows; `state`: its SQLSTATE, as far as it is known."""
+
+    what: str
+    entry: int | None = None
+    statement: str = ""
+    text: str = ""
+    state: str = ""
+
+    def __str__(self) -> str:
+        known = f"{self.what}: {self.state} {words_of(self.state)}".strip(" :")
+        return f"{known}: {first_words(self.statement)}" if self.statement else known
+
+
+class RowErrors:
+    """Reads what pg_restore says as it loads rows, line by line."""
+
+    def __init__(self, objects: Mapping[int, str]) -> None:
+        """`objects`: the names of the entries of the dump."""
+        self.objects, self.found = objects, list[Failure]()
+        self.entry: tuple[int, str] | None = None
+        self.part = ""
+
+    def take(self, line: str) -> None:
+        if found := ENTRY.fullmatch(line):
+            number = int(found[1])
+            self.entry, self.part = (number, self.objects.get(number) or found[2]), ""
+        elif line.startswith(OF_ROWS):
+            self.part = "text" if len(self.found) < KEPT else ""
+            if self.part:
+                text = line.removeprefix(OF_ROWS).removeprefix("could not execute query: ")
+                entry, what = self.entry or (None, "the session")
+                self.found.append(Failure(what, entry, text=text))
+        elif line.startswith(OF_PROGRAM):
+            self.part = ""
+        elif self.part:
+            self._more(line)
+
+    def _more(self, line: str) -> None:
+        last = self.found[-1]
+        if self.part == "text" and line.startswith(COMMAND):
+            self.part, last.statement = "statement", line.removeprefix(COMMAND)
+        elif self.part == "text":
+            last.text = f"{last.text}\n{line}"[:LONGEST_TEXT]
+        else:
+            last.statement += f"\n{line}"
+
+
+class StatementErrors:
+    """Reads what psql says, line by line: answers with their SQLSTATEs, and each statement that failed."""
+
+    def __init__(self) -> None:
+        self.found = list[tuple[int, Failure]]()
+        """With the number of the line where its statement ends."""
+        self.away = ""
+        self.part = ""
+
+    def take(self, line: str) -> None:
+        if found := OF_PSQL.fullmatch(line):
+            self._begin(int(found[1]), found[2])
+        elif self.part and self.found:
+            last = self.found[-1][1]
+            if self.part == "text":
+                last.text = f"{last.text}\n{line}"[:LONGEST_TEXT]
+            else:
+                last.statement += f"\n{line}"
+
+    def _begin(self, number: int, said: str) -> None:
+        if said.startswith(STATEMENT) and self.part == "text":
+            self.part = "statement"
+            self.found[-1][1].statement = said.removeprefix(STATEMENT)
+        elif answer := ANSWER.fullmatch(said):
+            self.part = "text" if len(self.found) < KEPT else ""
+            if self.part:
+                self.found.append((number, Failure("", text=said, state=answer[1])))
+        else:
+            self.part = ""
+            if said.startswith("error: ") or "connection" in said:
+                self.away = said
+
+
+def is_harmless(failure: Failure) -> bool:
+    """Of a setting that programs make for themselves, and that a server of another version does not know."""
+    return playing.is_new_setting(failure.statement) or HARMLESS.fullmatch(failure.statement) is not None
+
+
+def words_of(state: str) -> str:
+    """As `undefined function`, of 42883; empty for one that is not known."""
+    from psycopg import errors
+
+    try:
+        name = errors.lookup(state).__name__
+    except KeyError:
+        return ""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def first_words(statement: str) -> str:
+    """Without its literals: a user mapping has a password."""
+    line = " ".join(LITERAL.sub("'…'", statement).split())
+    return line if len(line) <= FIRST_WORDS else f"{line[:FIRST_WORDS]}…"

@@ -1,0 +1,46 @@
+"""A file of what a restore could not make, for those who may restore: its statements, with the errors as comments.
+
+Errors of rows quote them, so this is the one place where their texts go. It is removed with the row of its restore.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from engines.restores.pg.failures import Failure
+
+FOLDER = "restore-errors"
+LONGEST = 2**24
+
+
+def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) -> Path:
+    """Returns the file. `name`: of the point and the database."""
+    folder = parent / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.sql"
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as written:
+        written.write(f"{_comment(heading)}\n")
+        for each in failures:
+            of_rows = (
+                f"pg_restore --data-only --use-list=LIST database.dump, with LIST a file of the line {each.entry};"
+            )
+            statement = each.statement.strip() or _comment(f"its rows: {of_rows}")
+            written.write(f"\n{_comment(str(each))}\n{_comment(each.text)}\n{statement}\n")
+            if written.tell() > LONGEST:
+                written.write(_comment("… and more"))
+                break
+    return file
+
+
+def prune(parent: Path, before: datetime) -> None:
+    """Remove those that were written before that instant."""
+    for file in (parent / FOLDER).glob("*.sql"):
+        if file.stat().st_mtime < before.timestamp():
+            file.unlink(missing_ok=True)
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"-- {line}" for line in text.splitlines())

@@ -1,0 +1,76 @@
+"""A database that a dump is loaded into, and how the programs that do it run there."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from engines.restores import loading, playing
+from engines.restores.pg.failures import Failure
+from external.processes.runner import Ended
+
+FORMAT = "--format=custom"
+"""pg_restore reads no other: a folder as a dump names files that it would open."""
+Run = Callable[..., Ended]
+"""Runs a program: its argv, what takes each line of its output, `more` file descriptors that stay open in it, and more
+of `runner.Command`."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """`run` runs a program there; `program` finds it; `to`: how the programs connect; `left_out`: options of
+    pg_restore, of what that server is not given; `account`: that of the programs, where it is another one. `make_up`:
+    makes what statements failed for, as far as that server may have something else instead; says what, in words."""
+
+    run: Run
+    program: Callable[[str], str]
+    to: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    account: tuple[int, int] | None = None
+    make_up: Callable[[list[Failure]], list[str]] = lambda failures: []
+
+    @contextmanager
+    def file(self) -> Iterator[IO[bytes]]:
+        """A file without a name, which its programs may open as `/dev/fd/NUMBER`: in memory, where an account that may
+        open nothing here can."""
+        if hasattr(os, "memfd_create"):
+            with os.fdopen(os.memfd_create("script"), "w+b") as file:
+                yield file
+        else:
+            with tempfile.TemporaryFile() as file:
+                yield file
+
+    def read(
+        self, dump: int, options: tuple[str, ...], on_line: Callable[[str], None] = lambda line: None, *more: int
+    ) -> Ended:
+        """Let pg_restore read a dump from its beginning."""
+        os.lseek(dump, 0, os.SEEK_SET)
+        program = self.program("pg_restore")
+        apart = loading.apart_from(program, self.account)
+        return self.run((program, FORMAT, *options), on_line, more=more, reads=dump, **apart)
+
+    def play(self, dump: int, options: tuple[str, ...], more: tuple[int, ...], on_line: Callable[[str], None]) -> Ended:
+        """Let psql run what pg_restore reads of it, in one transaction (`engines.restores.playing`)."""
+        os.lseek(dump, 0, os.SEEK_SET)
+        read, psql = self.program("pg_restore"), self.program("psql")
+        argv = playing.command(
+            (read, FORMAT, *options), (psql, *self.to), "--set=VERBOSITY=sqlstate", account=self.account
+        )
+        apart = loading.apart_from(read, None, playing.PROGRAM[-1])  # it changes its programs' account itself
+        return self.run(argv, on_line, more=more, reads=dump, **apart)
+
+    def ask(
+        self, statements: Iterable[str] | int, on_line: Callable[[str], None] = lambda line: None, *options: str
+    ) -> Ended:
+        """Let psql run statements, or those of an open file, each by itself."""
+        program = self.program("psql")
+        usual = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", "--no-password", "--file=-")
+        how = loading.apart_from(program, self.account)
+        if isinstance(statements, int):
+            os.lseek(statements, 0, os.SEEK_SET)
+            how["reads"] = statements
+        else:
+            how["given"] = "\n".join(statements).encode(errors="surrogateescape")
+        return self.run((program, *usual, *options, *self.to), on_line, **how)

@@ -1,0 +1,146 @@
+"""Proves a dump of PostgreSQL by the steps of a restore, in a server of its own, which lives for that only.
+
+It is loaded by a role that owns one database and may do nothing else. A scratch server has neither the roles of the
+source nor its rights, and not every extension or collation. So owners and grants are left out, roles that policies name
+are made without rights, and a collation that this host lacks is made as `C`. What could not be made for such a reason
+is no fault of the backup, and is said; rows that could not be loaded for such a reason are *not proved here*.
+"""
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from engines.limits import Space
+from engines.postgresql.engine import DATABASE, GLOBALS
+from engines.restores import loading
+from engines.restores.pg.contents import IDENTIFIER, Contents, read
+from engines.restores.pg.failures import Failure
+from engines.restores.pg.loader import Loader
+from engines.restores.pg.steps import Loaded, load
+from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
+from external.processes.runner import Ended
+from storage.points.places import TargetFailed
+from storage.points.store import Store
+
+SETTINGS = {
+    "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",
+    "full_page_writes": "off", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
+    "max_connections": "10", "shared_buffers": "32MB",
+}  # fmt: skip
+LEFT_OUT = (
+    "--no-owner",
+    "--no-privileges",
+    "--no-tablespaces",
+    "--no-publications",
+    "--no-security-labels",
+    "--no-subscriptions",
+)
+NOT_PROVED = (
+    "owners, rights, tablespaces, publications, subscriptions and security labels: a scratch server has no such roles"
+)
+MADE_AS_C = "COLLATION {}: this host lacks it, and it was made as C"
+COLLATION = re.compile(rf"CREATE COLLATION ({IDENTIFIER}\.{IDENTIFIER}) \(")
+COLLATED = re.compile(rf"COLLATE (pg_catalog\.{IDENTIFIER})")
+CREATE_ROLE = re.compile(rf"CREATE ROLE ({IDENTIFIER});")
+NOT_HERE = frozenset({"42501", "0A000", "58P01"})
+"""SQLSTATEs: rights, extensions and their files that a scratch server does not have."""
+UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
+
+
+def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
+    """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
+    server = _Scratch(folder / "data", scratch, space, store)
+    names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    with loading.opened(files, DATABASE) as dump:
+        contents = read(server.loader(), dump)
+    with server.running(server.made(), signal.SIGINT):
+        server.psql("postgres", [f"CREATE ROLE {each};" for each in names])
+        ended = server.psql("postgres", [
+            "\\set ON_ERROR_STOP 1",
+            f"CREATE ROLE {NAME} LOGIN BYPASSRLS;",
+            f"CREATE DATABASE {NAME} OWNER {NAME} ENCODING '{contents.encoding}' LOCALE 'C' TEMPLATE template0;",
+        ])  # fmt: skip
+        if ended.exit_code:
+            raise TargetFailed(f"the scratch server: {' '.join(ended.last_lines[-1:])}")
+        with loading.opened(files, DATABASE) as dump:
+            return server.judged(load(server.loader(), dump, contents), contents)
+
+
+class _Scratch(Server):
+    def environment(self) -> dict[str, str]:
+        return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
+
+    def is_up(self) -> bool:
+        return self.psql("postgres", ["SELECT;"]).exit_code == 0
+
+    def program(self, name: str) -> str:
+        return str(Path(self.scratch.programs) / name)
+
+    def made(self) -> tuple[str, ...]:
+        """Returns its command."""
+        self.make(
+            self.program("initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
+            "--locale=C", "--no-sync", "--no-instructions",
+        )  # fmt: skip
+        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        return self.program("postgres"), f"-D{self.data}", *settings
+
+    def loader(self) -> Loader:
+        to = (f"--dbname={NAME}", f"--username={NAME}")
+        return Loader(self.run, self.program, to, LEFT_OUT, self.scratch.account, self.make_up)
+
+    def make_up(self, failures: list[Failure]) -> list[str]:
+        """Collations that this host lacks, as `C`. Returns what was made, in words."""
+        lacking = {name for each in failures for name in collations_of(each)}
+        made = list[str]()
+        for name in sorted(lacking):
+            make = ["SET allow_system_table_mods = on;", f'CREATE COLLATION {name} FROM pg_catalog."C";']
+            options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--username=postgres", f"--dbname={NAME}")
+            ended = self.run((self.program("psql"), *options), given="\n".join(make).encode())
+            made += [] if ended.exit_code else [MADE_AS_C.format(name)]
+        return made
+
+    def judged(self, loaded: Loaded, contents: Contents) -> Database:
+        """Failures that a scratch server makes of a sound dump, too, are notes, and so is what needed these objects."""
+        done = Database(loaded.tables, notes=[*loaded.made_up])
+        lacks = [each for each in loaded.failures if each.state in NOT_HERE and not each.what.startswith("COLLATION ")]
+        wrong, lost = list[str](), set[str]()
+        for each in loaded.failures:
+            if any(MADE_AS_C.format(name) in loaded.made_up for name in collations_of(each)):
+                continue
+            is_lost = each.entry is not None and each.what.removeprefix("TABLE DATA ") in lost
+            if each in lacks or is_lost or (lacks and each.statement and each.state in UNDEFINED):
+                done.notes.append(str(each))
+                lost |= {each.what.removeprefix("TABLE ")} if each.what.startswith("TABLE ") else set()
+            else:
+                wrong.append(str(each))
+        unproved = {name for name in contents.rows if name not in loaded.tables and unquoted(name) in lost}
+        done.wrong = [*wrong, *(each for each in loaded.lacking if each.split(" ")[1] not in unproved)]
+        done.notes = [*done.notes[:KEPT], NOT_PROVED]
+        if unproved:
+            missing = sorted({each.what for each in lacks})
+            done.not_here = (
+                f"this host lacks {', '.join(missing[:KEPT])}, which {', '.join(sorted(unproved)[:KEPT])} need"
+            )
+        return done
+
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        return self.psql(NAME, statements, on_line)
+
+    def psql(self, user: str, lines: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        options = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", f"--username={user}", f"--dbname={user}")
+        return self.run((self.program("psql"), *options), on_line, given="\n".join(lines).encode())
+
+
+def collations_of(failure: Failure) -> list[str]:
+    """Those that it may have failed for, as SQL writes them."""
+    if failure.what.startswith("COLLATION "):
+        found = COLLATION.match(failure.statement)
+        return [found[1]] if found and "\n" not in found[1] else []
+    is_undefined = failure.state == "42704" and "collation" in failure.text
+    return [each for each in COLLATED.findall(failure.statement) if "\n" not in each] if is_undefined else []
+
+
+def unquoted(name: str) -> str:
+    return re.sub(r'"((?:[^"]|"")*)"', lambda found: found[1].replace('""', '"'), name)

@@ -1,0 +1,104 @@
+"""Loads a dump into a database of PostgreSQL: all that can be loaded. An object that its server does not take is
+named, and costs no other one.
+
+1. psql makes the objects (`scripts.py`), each statement by itself, and goes on at errors.
+2. pg_restore loads the rows, each table by itself. psql does not: after a COPY that fails it would run rows as SQL.
+3. psql makes indexes, constraints, triggers and what else comes after rows.
+4. What failed is tried once more, now that all else is there: rows whose CHECK asks another table come in then.
+5. The rows of each table are counted and compared with those of the dump.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from engines.restores.pg import scripts
+from engines.restores.pg.contents import Contents
+from engines.restores.pg.failures import Failure, RowErrors, is_harmless
+from engines.restores.pg.loader import Loader
+from storage.points.places import TargetFailed
+
+WENT_AWAY = re.compile(
+    r"^(?!.*ERROR: ).*(no connection to the server|server closed the connection|connection not open|SSL connection has|"
+    r"could not (receive|send) data|SSL SYSCALL|lost synchronization|connection to server)"
+)
+STATE = re.compile(r"psql:.*: [^:]+:  ([0-9A-Z]{5})$")
+COUNTED = re.compile(r"(\d+)\|(\d+)")
+AGAIN = 200
+"""The rows of so many tables are tried again."""
+
+
+@dataclass
+class Loaded:
+    """What came of it: rows by table as they were counted, what failed, tables that are not as in the dump, and what
+    was made up for it."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    made_up: list[str] = field(default_factory=list)
+
+
+def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
+    """Load what can be loaded; block until done. Raises: TargetFailed when the server went away; what `run` raises."""
+    before = scripts.play(loader, dump, "pre-data")
+    made_up = list[str]()
+    while made := loader.make_up(before):
+        made_up += made
+        before = scripts.play_again(loader, before)
+    rows = _load_rows(loader, dump, contents)
+    after = scripts.play(loader, dump, "post-data")
+    before = scripts.play_again(loader, before)
+    for each in rows[:AGAIN]:
+        each.state = _load_again(loader, dump, each)
+    rows = [each for number, each in enumerate(rows) if number >= AGAIN or each.state]
+    done = Loaded(failures=[*before, *rows, *scripts.play_again(loader, after)], made_up=made_up)
+    _count(loader, contents, done)
+    return done
+
+
+def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
+    read = RowErrors(contents.objects)
+    options = ("--section=data", "--verbose", "--no-password", *loader.left_out)
+    ended = loader.read(dump, (*options, *loader.to), read.take)
+    if ended.exit_code and not read.found:
+        raise TargetFailed(f"pg_restore ended with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}")
+    for each in read.found:
+        first, *more = each.text.split("\n")
+        if WENT_AWAY.search(first) or any(line.startswith("server closed the connection") for line in more):
+            raise TargetFailed(f"the server went away: {first}")
+    return [each for each in read.found if not is_harmless(each)]
+
+
+def _load_again(loader: Loader, dump: int, failure: Failure) -> str:
+    """Of one entry of the dump, all or none. Returns its SQLSTATE; empty: it is there now."""
+    found = list[str]()
+
+    def take(line: str) -> None:
+        if state := STATE.match(line):
+            found.append(state[1])
+
+    with loader.file() as wanted:
+        wanted.write(f"{failure.entry};\n".encode())
+        wanted.flush()
+        number = wanted.fileno()
+        options = (*loader.left_out, f"--use-list=/dev/fd/{number}")
+        ended = loader.play(dump, options, (number,), take)
+    return "" if ended.exit_code == 0 else next(iter(found), failure.state or "?")
+
+
+def _count(loader: Loader, contents: Contents, done: Loaded) -> None:
+    tables = list(contents.rows)
+
+    def take(line: str) -> None:
+        if counted := COUNTED.fullmatch(line):
+            done.tables[tables[int(counted[1])]] = int(counted[2])
+
+    # with row-level security a role would count what it may see
+    count = [f"SELECT {number}, count(*) FROM ONLY {table};" for number, table in enumerate(tables)]
+    loader.ask(["SET row_security = off;", *count], take)
+    for name, number in contents.rows.items():
+        if "\N{REPLACEMENT CHARACTER}" in name:
+            done.lacking.append(f"table {name} was not counted: its name is none in UTF-8 in the dump")
+        elif (rows := done.tables.get(name)) != number:
+            there = "is missing" if rows is None else f"has {rows:,} rows"
+            done.lacking.append(f"table {name} {there}, and the dump holds {number:,}")

@@ -1,0 +1,167 @@
+"""Where drills write, and the server of its own that a dump is restored into and counted in, table by table. How
+programs of databases are run, in drills and restores.
+
+What a dump holds is run by that server, as an account without rights where that is possible. It listens to no network,
+and ends with the process that started it, however that ends.
+"""
+
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from engines.limits import Space
+from external.processes import runner
+from external.processes.runner import Command, Ended, Ending
+from storage.points.places import TargetFailed
+from storage.points.store import Stopped, Store
+
+NAME = "backupsched_drill"
+"""Of the database, and of the one account that may use it."""
+START_SECONDS = 60.0
+KEPT = 20
+COUNTED = re.compile(r"(\d+)\D(\d+)")
+
+
+def ran(
+    store: Store,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    on_line: Callable[[str], None] = lambda line: None,
+    sign_of_life: Callable[[], object] | None = None,
+    **how: Any,
+) -> Ended:
+    """Run a program until it exits, however long it says nothing. `how`: more of its `Command`. Raises: Stopped,
+    OSError."""
+    command = Command(argv, environment, stall_timeout=math.inf, grace=store.grace, **how)
+    ended = runner.run(command, stop=store.stop, on_line=on_line, sign_of_life=sign_of_life)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    return ended
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where drills write. `reserve`: percent of its file system that stays free. Of a database: the `account` (uid,
+    gid) that its server runs as; None: the present one; `programs`: the directory of a PostgreSQL server's programs."""
+
+    folder: str
+    reserve: float
+    programs: str = ""
+    account: tuple[int, int] | None = None
+
+
+@dataclass
+class Database:
+    """What came of it: rows by table as they were counted; `notes`: what was left out; `wrong`: what is not right;
+    `not_here`: why some of it cannot be proved on this host, which is no fault of it."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    not_here: str = ""
+
+
+@dataclass
+class Server:
+    """One kind of server, with its data in `data`. Its methods raise TargetFailed, Stopped, OSError, ProgramMissing.
+
+    A kind says how its programs find it, and how it is asked.
+    """
+
+    data: Path
+    scratch: Scratch
+    space: Space
+    store: Store
+    inherited: tuple[int, ...] = ()
+
+    count_rows: ClassVar[str]
+
+    def environment(self) -> Mapping[str, str]:
+        raise NotImplementedError
+
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+        """As the account that restores."""
+        raise NotImplementedError
+
+    def count_in(self, table: str) -> str:
+        """The statement that counts the rows of a table, `count_rows` of most."""
+        return self.count_rows
+
+    def is_up(self) -> bool:
+        return self.ask(["SELECT 1;"]).exit_code == 0
+
+    def make(self, *argv: str) -> None:
+        """Let a program make the server's data."""
+        self.own_folder(self.data)
+        ended = self.run(argv)
+        if ended.exit_code:
+            raise TargetFailed(f"no scratch server can be made: {' '.join(ended.last_lines[-3:])}")
+
+    def own_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        if self.scratch.account:
+            os.chown(folder, *self.scratch.account)
+
+    @contextmanager
+    def running(self, argv: tuple[str, ...], polite_signal: int) -> Iterator[None]:
+        command = Command(argv, self.environment(), math.inf, polite_signal=polite_signal, account=self.scratch.account)
+        end, last = threading.Event(), list[str]()
+        thread = threading.Thread(target=lambda: last.extend(runner.run(command, stop=end).last_lines))
+        descriptor = os.open(self.data, os.O_RDONLY)
+        thread.start()
+        try:
+            self.inherited = (descriptor,)
+            until = time.monotonic() + START_SECONDS
+            while not self.is_up():
+                if not thread.is_alive() or time.monotonic() > until:
+                    raise TargetFailed(f"the scratch server does not start: {' '.join(last[-3:])}")
+                time.sleep(0.1)
+            yield
+        finally:
+            end.set()
+            thread.join()
+            os.close(descriptor)
+
+    def socket_folder(self) -> str:
+        """By its descriptor: the path of a socket has 107 bytes at most, which a folder may have used up."""
+        if self.inherited and Path("/proc/self/fd").exists():
+            return f"/proc/self/fd/{self.inherited[0]}"
+        return str(self.data)
+
+    def count(self, done: Database, expected: Mapping[str, int]) -> Database:
+        """The rows of each table, compared with those that the dump holds."""
+        tables = list(expected)
+
+        def take(line: str) -> None:
+            if counted := COUNTED.fullmatch(line):
+                done.tables[tables[int(counted[1])]] = int(counted[2])
+
+        self.ask([self.count_in(table).format(number, table) for number, table in enumerate(tables)], take)
+        for name, number in expected.items():
+            if (rows := done.tables.get(name)) != number:
+                there = "is missing" if rows is None else f"has {rows:,} rows"
+                done.wrong.append(f"table {name} {there}, and the dump holds {number:,}")
+        return done
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        on_line: Callable[[str], None] = lambda line: None,
+        more: tuple[int, ...] = (),
+        **given: Any,
+    ) -> Ended:
+        """`more`: file descriptors that stay open in it; `given`: more of its `Command`, as its standard input."""
+        own = {"inherited": (*self.inherited, *more), "account": self.scratch.account}
+        return ran(self.store, argv, self.environment(), on_line, self._check_room, **own | given)
+
+    def _check_room(self) -> None:
+        if lack := self.space.lack():
+            raise TargetFailed(f"the scratch database does not fit: {lack}")

@@ -1,0 +1,65 @@
+"""What all engines share when they put a result together."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+
+from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from external.processes.programs import ProgramMissing
+from external.redaction import redacted
+from storage.places.locks import Busy
+from storage.points.store import Stopped, StorageFailed
+
+log = logging.getLogger(__name__)
+
+ERROR_LENGTH = 1_000
+WARNINGS = 20
+WARNING_LENGTH = 500
+STOPPED = "stopped on request"
+
+
+def failure(verdict: Verdict, error: str) -> EngineResult:
+    """A result without a copy. Its message is cut behind the secrets: half of one would stay."""
+    return EngineResult(verdict, error=error)
+
+
+def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult:
+    """What `run` returns, or what it raises as a result. A secret that a program quoted is struck out."""
+    try:
+        result = run()
+    except RunEnded as error:
+        result = failure(error.verdict, str(error))
+    except Stopped:
+        result = failure(Verdict.STOPPED, STOPPED)
+    except Busy as error:
+        result = failure(Verdict.BUSY, str(error))
+    except (ProgramMissing, ValueError) as error:
+        result = failure(Verdict.SOURCE_FAILED, str(error))
+    except StorageFailed as error:
+        result = failure(Verdict.REPOSITORY_FAILED, str(error))
+    except OSError as error:
+        result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
+    return without_secrets(result, task)
+
+
+def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
+    """The result with the secrets struck out of its texts, in case a program quoted one; texts bounded."""
+    secrets = [*task.source.hidden, *task.location.secrets]
+    warnings = tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in result.warnings[:WARNINGS])
+    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], warnings=warnings)
+
+
+class GuardedProgress:
+    """Passes progress on; an error of the listener (its database is away) never ends a backup of hours."""
+
+    def __init__(self, listener: Callable[[EngineProgress], None]) -> None:
+        self._listener = listener
+        self._complained = False
+
+    def __call__(self, progress: EngineProgress) -> None:
+        try:
+            self._listener(progress)
+        except Exception:
+            if not self._complained:
+                log.warning("progress could not be saved; the backup goes on", exc_info=True)
+            self._complained = True

@@ -1,0 +1,40 @@
+"""Where the path of a source on this host really leads, and whether it still leads there.
+
+Who may write into a folder on the way to a source can put a link in its place, and the worker may read more than that
+person. So a source keeps the path without links that it had when it was saved (`Source.real_path`). Each run resolves
+the path again, reads nothing where it leads to another place, and otherwise reads by the path without links.
+"""
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+
+from engines.base import RunEnded, SourceSpec, Verdict
+
+
+def real_path_of(path: str) -> str:
+    """The path without links; empty where it cannot be told: not all of it is there, or may be looked at."""
+    with suppress(OSError):
+        return os.path.realpath(path, strict=True)
+    return ""
+
+
+def led_elsewhere(path: str, real_path: str) -> str:
+    """Why a source with this path is not where it was, in a sentence without full stop; empty: it is.
+
+    `real_path`: where it led when it was saved; empty: not known.
+    """
+    now = os.path.realpath(path)
+    if not real_path or now == real_path:
+        return ""
+    return (
+        f"{path} is not where it was: it leads to {now}, and led to {real_path} when the source was saved; a link on "
+        "its way was made, changed or removed. If that is right, save the source again"
+    )
+
+
+def unmoved(source: SourceSpec) -> SourceSpec:
+    """The source by its path without links. Raises: RunEnded where that is not what it was."""
+    if text := led_elsewhere(source.path, source.real_path):
+        raise RunEnded(Verdict.UNAVAILABLE, text)
+    return replace(source, path=source.real_path) if source.real_path else source

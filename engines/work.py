@@ -1,0 +1,78 @@
+"""How an order at a repository is done in a process of its own: it says that it lives, and can be stopped."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engines.base import EngineProgress
+from external.processes.orders import say
+from external.processes.programs import ProgramMissing
+from storage.places.directories import missing
+from storage.places.location import Location
+from storage.places.locks import Busy, locked
+from storage.points.known import Known
+from storage.points.manifests import ManifestDamaged
+from storage.points.store import Stopped, StorageFailed, Store
+from storage.stores import store_of
+
+ALIVE_EVERY_SECONDS = 1.0
+
+
+class Stop:
+    """Set by SIGTERM, once `listen` was called. A question whether it is shows that this process lives, and so do the
+    folders of repositories."""
+
+    _stopped = False
+
+    def __init__(self, *repositories: Path | None) -> None:
+        self._repositories = [each for each in repositories if each]
+        self._say_at = float("-inf")
+
+    @classmethod
+    def listen(cls) -> None:
+        """For the `main` of a process that does one order: SIGTERM does not end it, and sets each `Stop`."""
+        signal.signal(signal.SIGTERM, lambda *_: setattr(cls, "_stopped", True))
+
+    def is_set(self) -> bool:
+        if (now := time.monotonic()) >= self._say_at:
+            self._say_at = now + ALIVE_EVERY_SECONDS
+            for each in self._repositories:
+                with suppress(OSError):  # the engine will say so
+                    os.stat(each)
+            say({})
+        return self._stopped
+
+
+def at_work(
+    location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]], known: Known | None = None
+) -> dict[str, Any]:
+    """Work in the folder of an assignment, whose `known` points are ours. Returns what `work` does, or `failed`, `busy`
+    or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(store_of(where, Stop(where.directory), lock, known))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
+
+
+def say_progress(progress: EngineProgress) -> None:
+    say({"progress": asdict(progress)})
+
+
+def say_files(files: int, size: int) -> None:
+    """Of work without an engine: files and bytes so far."""
+    say_progress(EngineProgress(size, 0, files))

@@ -1,0 +1,159 @@
+"""The one way out for an rclone that speaks HTTP: a SOCKS5 proxy (RFC 1928) on loopback that connects to the servers of
+its source and its repository, and to nothing else.
+
+rclone follows redirects and has no option against it. A share could lead it to any address that the worker reaches and
+have the answer copied, and to another port of its own host rclone sends the password along. So it asks the gate for
+each connection, to loopback too (`--http-proxy`; proxies of the environment are not asked for that). The gate does not
+look at what passes: http and https are the same to it, and a redirect within the server is a request like any other.
+"""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import partial
+from ipaddress import ip_address
+
+from external.network import contact
+from external.public import is_public
+
+READ_BYTES = 2**18
+IPV4, NAME, IPV6 = 1, 3, 4
+DONE, NOT_ALLOWED, UNREACHABLE, REFUSED = 0, 2, 4, 5
+"""Replies of RFC 1928, section 6; `engines/rclone/log.py` knows the words that rclone has for them."""
+RESET = struct.pack("ii", 1, 0)
+
+Server = tuple[str, int]
+PUBLIC: Server = ("*", 0)
+"""Among servers: each one whose addresses are all public."""
+ANY_PORT = 0
+"""Of a server whose data come over connections of their own, as those of FTP."""
+
+
+@contextmanager
+def gate_to(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
+    """Open a gate to `servers`, each a host and a port, for as long as the block lasts. Yields the proxy's URL.
+
+    `connect_timeout`: seconds for a connection to one of them, the look-up of its name included.
+
+    Raises: OSError when this process has no socket left.
+    """
+    gate = _Gate(frozenset((_spelled(host), port) for host, port in servers), connect_timeout)
+    loop = asyncio.new_event_loop()
+    with closing(loop), socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        serving = loop.create_task(gate.serve(listening))
+        thread = threading.Thread(target=loop.run_until_complete, args=(serving,), name="gate", daemon=True)
+        thread.start()
+        try:
+            yield "socks5://{}:{}".format(*listening.getsockname())
+        finally:
+            loop.call_soon_threadsafe(serving.cancel)
+            thread.join()
+
+
+class _Gate:
+    def __init__(self, servers: frozenset[Server], connect_timeout: float) -> None:
+        self._servers, self._connect_timeout = servers, connect_timeout
+        self._reached = set[str]()
+        """Addresses of servers at any port: they may name themselves by these."""
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Let the program pass until this is cancelled."""
+        with suppress(asyncio.CancelledError):
+            async with asyncio.TaskGroup() as passing:
+                while True:
+                    near, _ = await asyncio.get_running_loop().sock_accept(listening)
+                    passing.create_task(self._pass(near))
+
+    async def _pass(self, near: socket.socket) -> None:
+        with near, suppress(OSError, ValueError):
+            reply, far = await self._connect(*await _asked_for(near))
+            with far or nullcontext():
+                await _send(near, bytes((5, reply, 0, IPV4)) + bytes(6))
+                if far:
+                    await _relay(near, far)
+
+    async def _connect(self, host: str, port: int) -> tuple[int, socket.socket | None]:
+        at_any_port = (_spelled(host), ANY_PORT) in self._servers or host in self._reached
+        is_named = at_any_port or (_spelled(host), port) in self._servers
+        if not is_named and PUBLIC not in self._servers:
+            return NOT_ALLOWED, None
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                addresses = await contact.addresses_of(host)
+                if not (is_named or all(is_public(ip_address(each)) for each in addresses)):
+                    return NOT_ALLOWED, None
+                far = await contact.first_of(addresses, partial(_dial, port))
+                self._reached |= {far.getpeername()[0]} if at_any_port else set()
+                return DONE, far
+        except ConnectionRefusedError:
+            return REFUSED, None
+        except OSError:  # TimeoutError is one
+            return UNREACHABLE, None
+
+
+async def _dial(port: int, address: str) -> socket.socket:
+    far = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        far.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(far, (address, port))
+    except BaseException:
+        far.close()
+        raise
+    return far
+
+
+async def _asked_for(near: socket.socket) -> Server:
+    """Greet the program; return where it wants to be connected to. Raises: OSError, ValueError."""
+    _, methods = await _receive(near, 2)
+    await _receive(near, methods)
+    await _send(near, b"\5\0")
+    *_, kind = await _receive(near, 4)
+    if kind == NAME:
+        host = (await _receive(near, (await _receive(near, 1))[0])).decode("ascii")
+    else:
+        host = str(ip_address(await _receive(near, 4 if kind == IPV4 else 16)))
+    return host, int.from_bytes(await _receive(near, 2))
+
+
+async def _receive(near: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        received += (more := await asyncio.get_running_loop().sock_recv(near, size - len(received)))
+        if not more:
+            raise ConnectionError
+    return received
+
+
+async def _send(near: socket.socket, data: bytes) -> None:
+    await asyncio.get_running_loop().sock_sendall(near, data)
+
+
+async def _relay(near: socket.socket, far: socket.socket) -> None:
+    """Copy both ways until either side ends. A server that breaks off does so for the program too, never as an end."""
+    there, back = asyncio.create_task(_copy(near, far)), asyncio.create_task(_copy(far, near))
+    try:
+        await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+        if back.done() and back.exception():
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    finally:
+        there.cancel()
+        back.cancel()
+        await asyncio.gather(there, back, return_exceptions=True)
+
+
+async def _copy(source: socket.socket, target: socket.socket) -> None:
+    loop, room = asyncio.get_running_loop(), memoryview(bytearray(READ_BYTES))
+    while size := await loop.sock_recv_into(source, room):
+        await loop.sock_sendall(target, room[:size])
+
+
+def _spelled(host: str) -> str:
+    """A host name or IP address in the one form in which it can be compared."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host.lower() if host.isascii() else host.encode("idna").decode()

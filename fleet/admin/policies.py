@@ -1,0 +1,172 @@
+"""Policies, each edited in one form with its schedule, with buttons that fill in what most want."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
+from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.previewing import PreviewedForm
+from declarations.surfaces.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
+from fleet.admin.preview import WHEN_FIELDS, preview_of
+from fleet.edits import SCHEDULE_FIELDS, Policies
+from jobs import rollouts
+from jobs.models import RetryPolicy, Throttle
+from schedules.models import Schedule
+from sources import planning
+from sources.declarations import hook_file, policies
+from sources.declarations.hook_file import HookUnusable
+from sources.models import Policy
+
+
+def _range(days: str, start: str, end: str) -> str:
+    return json.dumps([{"days": days, "start": start, "end": end}])
+
+
+PERIODS: list[Filling] = [
+    ("Hourly", "every hour", "0 * * * *"),
+    ("Daily", "every day", "0 0 * * *"),
+    ("Weekdays", "Monday to Friday", "0 0 * * 1-5"),
+    ("Weekly", "every week, from Monday", "0 0 * * 1"),
+    ("Monthly", "every month, from its first day", "0 0 1 * *"),
+]
+"""They begin at local midnight: at which hour backups run is the window's to say."""
+
+WINDOWS: list[Filling] = [
+    ("Always", "at any time", "[]"),
+    ("Working hours", "Monday to Friday, 08:00 to 18:00", _range("mon-fri", "08:00", "18:00")),
+    ("Nights", "every night, 22:00 to 06:00", _range("mon-sun", "22:00", "06:00")),
+    ("Weekends", "Saturday and Sunday", _range("sat-sun", "00:00", "00:00")),
+]
+
+
+class PolicyForm(DeclaredForm):
+    """A policy and its schedule in one form."""
+
+    service = Policies
+
+    name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget)
+    cron = forms.CharField(initial="0 9 * * *", widget=LineWithPresets(PERIODS))
+    zone = forms.CharField(initial="UTC", widget=UnfoldAdminTextInputWidget)
+    enabled = forms.BooleanField(initial=True, required=False, widget=UnfoldBooleanSwitchWidget)
+    priority = forms.IntegerField(initial=0, widget=UnfoldAdminTextInputWidget)
+    retry_policy = forms.ModelChoiceField(RetryPolicy.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
+    throttle = forms.ModelChoiceField(Throttle.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
+
+    class Meta:
+        model = Policy
+        fields = tuple(name for name in policies.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        labels = {"ping_url": "Ping URL"}
+        field_classes = duration_fields(policies.Policy)
+        widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "hook" in self.fields:
+            try:
+                names = hook_file.known()
+                hint = "" if names else "This host has none."
+            except HookUnusable as error:
+                names, hint = [], f"This host: {error}."
+            self.fields["hook"].widget = LineWithPresets(
+                [(name, f"The hook {name} of this host", name) for name in names]
+            )
+            self.fields["hook"].help_text += f" {hint}"
+        if self.instance.pk:
+            self.initial = {**self.initial} | {name: getattr(self.instance.schedule, name) for name in SCHEDULE_FIELDS}
+        else:
+            initial = {name: self.base_fields[name].initial for name in ("cron", "zone")}
+            self.instance.schedule = Schedule(kind=planning.KIND, provider="assignments", **initial)
+
+
+LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_limit")
+
+
+@admin.register(Policy)
+class PolicyAdmin(DeclaredAdmin, PreviewedForm):
+    """Policies: how often, in which window, to where, and how."""
+
+    when_empty = "A policy says how often its sources are backed up, in which window, and to which repository."
+    form = PolicyForm
+    formfield_overrides = SMALL_TEXT_AREAS
+    list_display = (
+        "__str__",
+        "cron",
+        "zone",
+        "shown_window",
+        "repository",
+        "number_of_sources",
+        "enabled",
+        "next_trigger",
+    )
+    list_filter = ("repository", "schedule__enabled")
+    list_select_related = ("schedule", "repository")
+    search_fields = ("schedule__name",)
+    ordering = ("schedule__name",)
+    fieldsets = (
+        (None, {"fields": ("name", "enabled", "repository", "priority")}),
+        ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
+        ("How", {"fields": ("engine_options", "hook", "keep", "check_within", "drill_every", *LIMITS)}),
+        ("Copies", {"fields": ("copy_to", "copy_within", "copy_window", "copy_bandwidth", "drill_from")}),
+        (
+            "Absent sources",
+            {
+                "fields": (
+                    ("connect_timeout", "recheck_after"),
+                    "vanish_grace",
+                    "address_follows",
+                    "on_battery",
+                    "on_metered",
+                    "wake_allowed",
+                    ("wake_every", "wake_wait"),
+                )
+            },
+        ),
+        ("Alerts", {"fields": ("alert_after", "outcomes_endpoint", "ping_url")}),
+    )
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if (policy := context.get("original")) and (found := rollouts.progress("policy", [policy.pk])):
+            self.message_user(request, f"Assignments of {policy}: {found[policy.pk]}.")
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def preview_of_form(self, form: Any) -> str:
+        return preview_of(form)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
+        return super().get_queryset(request).annotate(sources=Count("assignments"))  # type: ignore[no-any-return]
+
+    cron = column("schedule__cron", "cron")
+    zone = column("schedule__zone", "zone")
+
+    # who may only look at a policy is shown its schedule's fields by these
+
+    name = column("schedule__name", "name", ordered=False)
+    priority = column("schedule__priority", "priority", ordered=False)
+
+    retry_policy = column("schedule__retry_policy", "retry policy", ordered=False)
+    throttle = column("schedule__throttle", "throttle", ordered=False)
+
+    @admin.display(description="window")
+    def shown_window(self, policy: Policy) -> str:
+        if policy.problem:
+            return f"cannot be read: {policy.problem}"
+        spans = (f"{row.get('days', 'mon-sun')} {row['start']}–{row['end']}" for row in policy.window)
+        return ", ".join(spans) or "always"
+
+    number_of_sources = column("sources", "sources", int)
+
+    @admin.display(description="enabled", ordering="schedule__enabled", boolean=True)
+    def enabled(self, policy: Policy) -> bool:
+        return policy.schedule.enabled
+
+    next_trigger = column("schedule__next_trigger_at", "next period (UTC)", moment)

@@ -1,0 +1,143 @@
+"""What pages of sources and assignments share: filters by status and policy, what a drill proved, what helps."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
+
+from declarations.surfaces.admin.base import moment
+from declarations.surfaces.admin.tables import table
+from fleet.status import DOUBTFUL, failing_alike
+from operations.admin.filters import Linked
+from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.models import Assignment, Copy, Policy
+
+
+def of_a_source(page: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
+    """A page of the admin of sources about the one in its address; where that is gone, the list."""
+
+    @wraps(page)
+    def found(self: Any, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        if source := self.get_object(request, object_id):
+            return page(self, request, source)
+        self.message_user(request, f"There is no source {object_id}.", messages.WARNING)
+        return redirect("admin:sources_source_changelist")
+
+    return found
+
+
+def lines_of(texts: list[str]) -> str:
+    """One below the other."""
+    return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in texts))
+
+
+def proved(assignment: Assignment) -> str:
+    """When which point was last proved restorable, or why the last drill failed."""
+    failed = f"THE LAST DRILL FAILED: {assignment.drill_error}" if assignment.drill_error else ""
+    when = f"{moment(assignment.proved_at)}, point {assignment.proved_point}" if assignment.proved_at else ""
+    return "; proved ".join(each for each in (failed, when) if each)
+
+
+def mends(source_id: int) -> Iterator[tuple[str, str]]:
+    """For each reason why backups of a source are doubtful: the label and the address of what helps. Where that is so
+    under several policies, labels name them."""
+    related = ("check_round", "policy__schedule")
+    found = Assignment.objects.active().filter(DOUBTFUL, source=source_id).select_related(*related)
+    doubtful = list(found.order_by("policy__schedule__name"))
+    for each in doubtful:
+        damage = getattr(each, "check_round", None) and each.check_round.damage
+        reasons = {
+            ("check", "Check now"): damage,
+            ("drill", "Drill now"): each.drill_error,
+            ("accept", "Accept it"): each.held_back_since,
+        }
+        under = f" ({each.policy})" if len(doubtful) > 1 else ""
+        for (verb, label), reason in reasons.items():
+            if reason:
+                yield f"{label}{under}", reverse(f"admin:sources_assignment_{verb}_this", args=[each.pk])
+
+
+def table_of_copies(copies: QuerySet[Copy]) -> Any:
+    """When each last had all points, and what is wrong with it; empty: there are none."""
+    related = copies.select_related("repository", "assignment__policy__schedule").order_by("repository__name", "pk")
+    rows = [
+        (
+            each.repository,
+            each.assignment.policy,
+            moment(each.copied_at) or "not yet",
+            len(each.points),
+            _standing(each),
+        )
+        for each in related
+    ]
+    return table(("in", "policy", "last had all points (UTC)", "points", "now"), rows, empty="") if rows else ""
+
+
+def _standing(copy: Copy) -> str:
+    if copy.repository_id != copy.assignment.policy.copy_to_id:
+        return "no longer kept up to date"
+    since = copy.assignment.to_copy_since
+    behind = f"a point is not there since {moment(since)}" if since else ""
+    return "; ".join(filter(None, (behind, copy.error))) or "has all points"
+
+
+IN_NEED = "needs you"
+
+
+class StatusFilter(admin.SimpleListFilter):
+    """Sources or assignments by status."""
+
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(IN_NEED, IN_NEED), *((status.value, status.value) for status in Status)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == IN_NEED:
+            return queryset.filter(status__in=NEEDS_A_PERSON)
+        return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
+
+
+class ErrorFilter(Linked):
+    """Sources that fail alike, as home leads to them."""
+
+    title, parameter_name = "error", "error"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(pk__in=failing_alike(error)) if (error := self.value()) else queryset
+
+
+class PolicyFilter(admin.SimpleListFilter):
+    """By policy, all names in one query."""
+
+    title = "policy"
+    parameter_name = "policy"
+    path = "policy"
+    """The way from the listed model to the policy."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        names = Policy.objects.order_by("schedule__name").values_list("pk", "schedule__name")
+        return [(str(pk), name) for pk, name in names]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset.filter(**{self.path: int(value)}) if value and value.isdecimal() else queryset
+
+
+class PolicyOfSourceFilter(PolicyFilter):
+    """Sources by policy, without joining: a join would multiply what is counted over all assignments."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        if not (value and value.isdecimal()):
+            return queryset
+        return queryset.filter(pk__in=Assignment.objects.filter(policy=int(value)).values("source"))

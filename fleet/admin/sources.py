@@ -1,0 +1,236 @@
+"""Sources: search, filters, status, and what a person may want done at once."""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.forms import BaseInlineFormSet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.admin import TabularInline
+from unfold.decorators import display
+
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, ago, column, link, moment
+from engines.not_kept import not_kept
+from external.formatting import several
+from fleet import edits
+from fleet.admin.agents import AGENT_FIELDS, Agents
+from fleet.admin.browsing import BrowsesBackups
+from fleet.admin.deletion import RemovesInBackground
+from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusFilter, proved
+from fleet.admin.source_form import SettingsByKind
+from fleet.admin.source_page import SourcePage
+from fleet.status import with_assignment_status, with_status
+from jobs.clock import database_clock
+from operations.admin.decisions import log_url
+from sources import planning
+from sources.domain.status import COLOURS
+from sources.models import Assignment, Source
+
+SNOOZE_HOURS = 2
+MORNING = time(9, tzinfo=UTC)
+
+
+class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no generic at run time
+    """As over the API, an assignment is made and deleted, never moved: its dates and its record are its policy's."""
+
+    def clean(self) -> None:
+        super().clean()
+        for form in self.initial_forms:
+            row = form.instance
+            if form in self.deleted_forms:
+                if row.backups.exists() or row.copies.exclude(points=[]).exists():
+                    page = link("sources_assignment_delete", row.pk, "its own page")
+                    raise ValidationError(format_html(
+                        "There are backups of {}, or copies: it is deleted on {}, which says what goes with it.",
+                        row, page,
+                    ))  # fmt: skip
+            elif "policy" in form.changed_data:
+                raise ValidationError("A policy is not exchanged for another one: add the other, and delete this one.")
+
+
+class AssignmentInline(TabularInline):
+    """The policies of a source, with what their last backup was."""
+
+    model = Assignment
+    formset = AssignmentFormSet
+    hide_title = True
+    autocomplete_fields = ("policy",)
+    fields = (
+        "policy",
+        "shown_status",
+        "last_backup",
+        "next_backup",
+        "failures",
+        "held_back",
+        "record",
+    )
+    readonly_fields = fields[1:]
+
+    def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
+        """A new source is asked for its policy: without one it is never backed up."""
+        return 0 if obj else 1
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
+        related = super().get_queryset(request).select_related("policy__schedule", "source")
+        return with_assignment_status(related, timezone.now())
+
+    @display(description="status", label=COLOURS)
+    def shown_status(self, assignment: Any) -> str:
+        return str(getattr(assignment, "status", ""))
+
+    @admin.display(description="last success, proved (UTC)")
+    def last_backup(self, assignment: Assignment) -> str:
+        return format_html("{}<br>{}", moment(assignment.last_backup_at), proved(assignment))
+
+    next_backup = column("next_backup_at", "next-backup date (UTC)", moment, ordered=False)
+
+    @admin.display(description="held back")
+    def held_back(self, assignment: Assignment) -> str:
+        if assignment.held_back_since is None:
+            return ""
+        why = f"since {moment(assignment.held_back_since)} UTC: {assignment.held_back_why}"
+        return link("sources_assignment_change", assignment.pk, why)
+
+    @admin.display(description="backlog")
+    def record(self, assignment: Assignment) -> str:
+        if assignment.pk is None:
+            return ""
+        subject = urlencode({"subject": planning.subject_of(assignment.pk)})
+        return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
+
+
+@admin.register(Source)
+class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
+    """Every source, whether it is protected, and when it is next."""
+
+    when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
+    list_display = (
+        "name",
+        "shown_status",
+        "kind",
+        "policies",
+        "last_success",
+        "last_proved",
+        "next_backup",
+        "checked_in",
+        "failures",
+    )
+    list_filter = (
+        StatusFilter,
+        ErrorFilter,
+        "kind",
+        PolicyOfSourceFilter,
+        ("paused_at", admin.EmptyFieldListFilter),
+        ("checked_in_at", admin.EmptyFieldListFilter),
+    )
+    search_fields = ("name", "address", "path", "hostname")
+    actions_detail = (*SourcePage.actions_detail, *BrowsesBackups.actions_detail, *Agents.actions_detail)
+    inlines = (AssignmentInline,)
+    actions = (
+        *("back_up_now", "pause", "pause_and_stop", "resume"),
+        *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
+        *SourcePage.actions,
+        *RemovesInBackground.actions,
+    )
+    formfield_overrides = SMALL_TEXT_AREAS
+    readonly_fields = ("shown_last_woken_at", "log", "not_kept", *AGENT_FIELDS)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
+        sources = super().get_queryset(request).with_protection()
+        return with_status(sources, timezone.now()).prefetch_related("assignments__policy__schedule")
+
+    @admin.display(description="policies")
+    def policies(self, source: Source) -> str:
+        return ", ".join(str(assignment.policy) for assignment in source.assignments.all())
+
+    last_success = column("last_backup_at", "last success", ago)
+    last_proved = column("proved_at", "proved restorable", ago)
+    next_backup = column("next_backup_at", "next-backup date (UTC)", moment)
+    checked_in = column("checked_in_at", "checked in", ago)
+
+    @admin.display(description="failures", ordering="failures")
+    def failures(self, source: Any) -> str:
+        return str(source.failures or "")
+
+    @display(description="status", label=COLOURS, ordering="status")
+    def shown_status(self, source: Any) -> str:
+        return str(source.status)
+
+    @admin.display(description="last woken (UTC)")
+    def shown_last_woken_at(self, source: Source) -> str:
+        if source.last_woken_at is None:
+            return "never"
+        return f"{moment(source.last_woken_at)}, {several(source.wakes, 'magic packet')} so far"
+
+    @admin.display(description="its log")
+    def log(self, source: Source) -> str:
+        if source.pk is None:
+            return ""
+        subjects = [planning.subject_of_source(source.pk)]
+        for assignment in source.assignments.all():
+            subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
+        address = log_url(subjects, *planning.OF_ASSIGNMENTS)
+        return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
+
+    @admin.display(description="not kept by backups")
+    def not_kept(self, source: Source) -> str:
+        return "; ".join(not_kept(source.kind)) if source.kind else ""
+
+    @admin.action(description="Back up now", permissions=["change"])
+    def back_up_now(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        ids = sources.values("pk")
+        moved = planning.back_up_now(Assignment.objects.filter(source__in=ids), asked_by=str(request.user))
+        put = f"{several(moved, 'backup')} put at the head of the backlog"
+        message = f"{put if moved else 'Nothing was left to ask for'}; what runs already was left alone."
+        planned = Assignment.objects.active().values("source")
+        if idle := Source.objects.filter(pk__in=ids).exclude(pk__in=planned).count():
+            message += f" Left out, as paused, retired or under no enabled policy: {idle:,}."
+        self.message_user(request, message, messages.SUCCESS if moved else messages.WARNING)
+
+    @admin.action(description="Pause: no more backups until resumed", permissions=["change"])
+    def pause(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        paused = planning.pause(sources, by=request.user.get_username())
+        self.message_user(request, f"{several(paused, 'source')} paused. Backups that run already go on.")
+
+    @admin.action(description="Pause and stop what runs", permissions=["change"])
+    def pause_and_stop(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        paused = planning.pause(sources, stop=True, by=request.user.get_username())
+        self.message_user(request, f"{several(paused, 'source')} paused. Backups that run are being stopped.")
+
+    @admin.action(description="Resume", permissions=["change"])
+    def resume(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        resumed = planning.resume(sources, by=request.user.get_username())
+        self.message_user(request, f"{several(resumed, 'source')} resumed; what is due is on the backlog.")
+
+    @admin.action(description=f"Snooze for {SNOOZE_HOURS} hours", permissions=["change"])
+    def snooze_for_hours(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        now = database_clock()
+        self._snooze(request, sources, now + timedelta(hours=SNOOZE_HOURS), now)
+
+    @admin.action(description="Snooze until tomorrow 09:00 UTC", permissions=["change"])
+    def snooze_until_tomorrow(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        now = database_clock()
+        tomorrow = now.astimezone(UTC).date() + timedelta(days=1)
+        self._snooze(request, sources, datetime.combine(tomorrow, MORNING), now)
+
+    def _snooze(self, request: HttpRequest, sources: QuerySet[Source], until: datetime, now: datetime) -> None:
+        snoozed = planning.snooze(sources, until, now)
+        text = f"{several(snoozed, 'source')} snoozed until {moment(until)} UTC. Backups that run already go on."
+        self.message_user(request, text)
+
+    @admin.action(description="End the snooze", permissions=["change"])
+    def end_the_snooze(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        ended = planning.unsnooze(sources)
+        message = f"{several(ended, 'source')} not snoozed any more; what waited for that is ready."
+        self.message_user(request, message, messages.SUCCESS if ended else messages.WARNING)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """A new assignment is due at once."""
+        super().save_related(request, form, formsets, change)
+        edits.emit_after_commit(form.instance.assignments.values_list("pk", flat=True))

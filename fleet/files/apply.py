@@ -1,0 +1,178 @@
+"""Fleet files are made true in one transaction.
+
+Rows are matched by name, so applying a file again changes only what the file changed; fields that a row does not name
+keep their values. Each section is read, checked and written by its service before the next one, which may refer to it.
+Everything that is wrong is found and reported at once, with row and field; then nothing is kept. The number of
+statements does not grow with the number of sources.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+
+from declarations.problems import lines_of
+from declarations.service import InUse, Service
+from fleet.edits import Sources
+from fleet.files.schema import RENAMED_FROM, SECTIONS, Change, FleetError, FleetReport
+from fleet.repository_edits import Repositories
+from sources import planning
+from sources.declarations.validation import not_a_folder
+from sources.models import Assignment
+
+
+def import_fleet(
+    data: object,
+    origin: str,
+    *,
+    folder: Path | None = None,
+    dry_run: bool = False,
+    prune: bool = False,
+    force: bool = False,
+) -> FleetReport:
+    """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages.
+
+    Relative repository locations count from `folder` (none: the current directory). Missing directories of
+    repositories are made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run`
+    everything is done, and nothing is kept. `force`: of repositories, as `Repositories` has it.
+
+    Raises: FleetError with every error found; nothing is kept then.
+    """
+    work = _Import(origin, folder or Path.cwd(), force)
+    try:
+        with transaction.atomic():
+            report = work.run(data, prune=prune, dry_run=dry_run)
+            transaction.set_rollback(dry_run)
+    except IntegrityError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FleetError([f"{origin}: the same rows were changed meanwhile ({reason}); apply it again"]) from error
+    return report
+
+
+RENAMED = f"; if it was renamed, its new row says `{RENAMED_FROM}`"
+
+
+class _Import:
+    def __init__(self, origin: str, folder: Path, force: bool) -> None:
+        self.origin, self.folder, self.force = origin, folder, force
+        self.errors: list[str] = []
+        self.broken: set[str] = set()
+        """Names of rows that are wrong: a reference to one is no error of its own."""
+        self.report = FleetReport()
+
+    def run(self, data: object, *, prune: bool, dry_run: bool) -> FleetReport:
+        # two imports at once would create the same rows; the second waits here
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('sources.fleet'))")
+        if not isinstance(data, dict):
+            raise FleetError([f"{self.origin}: is not an object with {', '.join(SECTIONS)}"])
+        for unknown in data.keys() - SECTIONS.keys():
+            self._add(str(unknown), f"unknown section; there are {', '.join(SECTIONS)}")
+        services = {section: service(by="a fleet file") for section, service in SECTIONS.items() if section in data}
+        for service in services.values():
+            service.remembered("dry_run", lambda: dry_run)
+            if isinstance(service, Repositories):
+                service.force = self.force
+            if isinstance(service, Sources):
+                service.looks_again = False  # a file that is applied time and again says nothing about links
+        written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
+        if prune:
+            for section, service in reversed(services.items()):
+                self._prune(section, service, {service.values(row)["name"] for row in written[section]})
+        if not self.errors:
+            under = Assignment.objects.filter(source__in=written.get("sources", [])).order_by("pk")
+            self.report.emitted = planning.emit_due(None, under.values_list("pk", flat=True))
+            for section, service in services.items() if not dry_run else ():
+                self._finish(section, service, written[section])
+        if self.errors:
+            raise FleetError(self.errors)
+        return self.report
+
+    def _apply(self, section: str, service: Service[Any], rows: object) -> list[Any]:
+        """Check and write a section. Returns its rows that are right."""
+        if not isinstance(rows, list):
+            self._add(section, "must be a list")
+            return []
+        wanted = [name for field in ("name", RENAMED_FROM) for name in (_name_of(each, field) for each in rows)]
+        existing = service.existing([name for name in wanted if name and "\0" not in name])
+        service.remembered("broken", lambda: self.broken)
+        first: dict[Any, int] = {}
+        found: list[tuple[Any, set[str] | None]] = []
+        for number, sent in enumerate(rows):
+            if not isinstance(sent, dict):
+                self._add(section, "is not an object", number)
+                continue
+            if (name := _name_of(sent)) and first.setdefault(name, number) != number:
+                self._add(section, f"name: stands twice in the file, first in {section}[{first[name]}]", number, name)
+                continue
+            row, sent = existing.get(name), dict(sent)
+            if (old := sent.pop(RENAMED_FROM, None)) is not None and not isinstance(old, str):
+                self._add(section, f"{RENAMED_FROM}: must be a name, and is {old!r:.40}", number, name)
+                continue
+            if old and old != name:
+                if old in existing and (row or first.setdefault(old, number) != number):
+                    text = (
+                        f"{RENAMED_FROM}: {old!r} is there beside {name!r}: give one of them another name, or delete it"
+                    )
+                    self._add(section, text, number, name)
+                    continue
+                row = row or existing.get(old)
+            if (edit := self._edit(section, number, service, row or service.new(), sent)) is not None:
+                found.append(edit)
+        self.report.warnings += service.write_all([edit for edit in found if edit[1] or edit[1] is None])
+        return [row for row, _ in found]
+
+    def _edit(
+        self, section: str, number: int, service: Service[Any], row: Any, sent: dict[str, Any]
+    ) -> tuple[Any, set[str] | None] | None:
+        """Give a row what the file says, and note what changes. None: it cannot be so."""
+        is_folder = section == "repositories" and not sent.get("remote", row.remote)
+        if is_folder and isinstance(sent.get("location"), str) and not not_a_folder(sent["location"]):
+            sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
+        before = service.values(row) if row.pk else {}
+        try:
+            if obstacle := service.obstacle(row) if row.pk else "":
+                raise ValidationError({"name": obstacle})
+            changed = service.fill(row, sent)
+        except ValidationError as error:
+            for where, text in lines_of(error):
+                if where == "name" or str(sent.get(where)) not in self.broken:
+                    self._add(section, f"{where}: {text}", number, _name_of(sent))
+            self.broken.add(str(sent.get("name")))
+            return None
+        self.report.note(section, service.title, changed, before, service.values(row))
+        return row, changed
+
+    def _prune(self, section: str, service: Service[Any], names: set[str]) -> None:
+        """Delete what the section does not name."""
+        for row in service.declared_rows().exclude(**{f"{service.named_by}__in": names}).order_by("pk"):
+            name = service.values(row)["name"]
+            if name in self.broken:
+                continue
+            try:
+                service.remove([row])
+            except (InUse, ProtectedError) as error:
+                why = error if isinstance(error, InUse) else "it is in use"
+                self._add(section, f"is not in the file, and cannot be deleted: {why}{RENAMED}", name=name)
+            self.report.changes.append(Change("delete", section, service.title, name))
+
+    def _finish(self, section: str, service: Service[Any], rows: list[Any]) -> None:
+        for row in rows:
+            failed, warnings = service.finish(row)
+            for text in failed:
+                self._add(section, f"location: {text}", name=str(row))
+            self.report.warnings += [f"{service.title} {row}: {text}" for text in warnings]
+
+    def _add(self, section: str, problem: str, number: int | None = None, name: str = "") -> None:
+        """Note a problem, as `field: what`, of row `number` (from 0) of a section, or of the section itself."""
+        row = "" if number is None else f"[{number}]"
+        label = f" ({name})" if name else ""
+        self.errors.append(f"{self.origin}: {section}{row}{label}: {problem}")
+
+
+def _name_of(sent: object, field: str = "name") -> str:
+    name = sent.get(field) if isinstance(sent, dict) else None
+    return name if isinstance(name, str) else ""

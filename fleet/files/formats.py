@@ -1,0 +1,118 @@
+"""Fleet files as text: JSON, or YAML 1.2. Both are read with every key once, and no larger than a fleet is."""
+
+import json
+import sys
+from contextlib import nullcontext
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, ComposerError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.nodes import Node
+
+from declarations.surfaces.printable import printable
+from external.formatting import reason_of
+from fleet.files import yaml_problems
+
+LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
+"""Bytes. YAML is read at some 100 kB a second, so a fleet of more than some ten thousand sources is for JSON."""
+
+YAML_NAMES = (".yaml", ".yml")
+
+
+class Unreadable(ValueError):
+    """A file that is neither JSON nor YAML, or cannot be read. The message says where."""
+
+
+def read(file: str) -> Any:
+    """The content of a file; `-`: of standard input. Raises: Unreadable."""
+    try:
+        with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as opened:
+            content = opened.read(max(LARGEST.values()) + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot read {file}: {reason_of(error)}") from error
+    name = "standard input" if file == "-" else Path(file).name
+    form = "JSON" if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else "YAML"
+    if len(content) > LARGEST[form]:
+        more = "; write it as JSON" if form == "YAML" else ""
+        raise Unreadable(f"{name} is larger than {LARGEST[form]:,} bytes{more}")
+    try:
+        text = content.decode("utf-8-sig")
+        if form == "JSON":
+            return json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse)
+        if lost := yaml_problems.lost_to_a_comment(text):
+            raise Unreadable(f"{name}: {lost}")
+        return _yaml().load(text)
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{name} is not UTF-8 text: {error}") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise Unreadable(f"{name} is not JSON: {where}: {error.msg.removesuffix(' at')}") from error
+    except MarkedYAMLError as error:
+        raise Unreadable(f"{name} is not YAML: {yaml_problems.in_words(error, text)}") from error
+    except Unreadable:
+        raise
+    except (YAMLError, ValueError) as error:
+        raise Unreadable(f"{name} cannot be read: {error}") from error
+    except RecursionError as error:
+        raise Unreadable(f"{name} cannot be read: it is nested too deeply") from error
+
+
+def write(data: Any, form: str) -> str:
+    """`data` as text. `form`: JSON or YAML."""
+    if form == "JSON":
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    out = StringIO()
+    _yaml().dump(data, out)
+    return out.getvalue()
+
+
+def form_of(file: str) -> str:
+    """By the name of a file."""
+    return "YAML" if file.endswith(YAML_NAMES) else "JSON"
+
+
+class _Composer(Composer):
+    def compose_node(self, parent: Node | None, index: Any) -> Any:
+        """Aliases are refused: nine lines of them are a billion values."""
+        if self.parser.check_event(AliasEvent):
+            mark = self.parser.peek_event().start_mark
+            raise ComposerError(None, None, yaml_problems.AN_ALIAS, mark)
+        return super().compose_node(parent, index)
+
+
+def _yaml() -> Any:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _Composer
+    yaml.default_flow_style = False
+    yaml.allow_unicode = True
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.representer.add_representer(str, _scalar)
+    # a date stays the text that it is in JSON
+    yaml.constructor.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: node.value)
+    return yaml
+
+
+def _scalar(representer: Any, text: str) -> Node:
+    """In quotes where a character is escaped: by YAML, or by the stream of a terminal."""
+    quoted = '"' if printable(text) != text else None
+    found: Node = representer.represent_scalar("tag:yaml.org,2002:str", text, style=quoted)
+    return found
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises: ValueError when a key stands in it twice; JSON itself would drop the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        name = f" (in the row named {found['name']!r})" if "name" in found else ""
+        raise ValueError(f"the key {twice!r} stands twice in one object{name}")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number")

@@ -1,0 +1,109 @@
+"""Fleet files: everything that a person declares, in one file.
+
+Rows are named, and a section refers to those before it only. How a file is made true: `fleet/files/apply.py`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from django.utils.module_loading import import_string
+from pydantic import BaseModel, Field, create_model
+from pydantic_core import to_jsonable_python
+
+from declarations import fleet_sections
+from declarations.service import Service
+from declarations.types import STRICT
+from delivery.endpoints import Endpoints
+from fleet import edits, repository_edits
+from fleet.files.services import Row, SourcesOfFleet, ThrottlesOfFleet
+from operations import declarations as of_queue
+from schedules.editing import Schedules
+
+SECTIONS: dict[str, type[Service[Any]]] = {
+    "repositories": repository_edits.Repositories,
+    "retry_policies": of_queue.RetryPolicies,
+    "throttles": ThrottlesOfFleet,
+    "endpoints": Endpoints,
+    "schedules": Schedules,
+    "policies": edits.Policies,
+    "sources": SourcesOfFleet,
+    **{section: import_string(service) for section, service in fleet_sections.items()},
+}
+"""In an order in which each refers to those before it only."""
+
+RENAMED_FROM = "renamed_from"
+"""In a row: the name that it had before. It is renamed where that is there; where it is not, this says nothing."""
+
+
+def _row_of(declaration: type[BaseModel]) -> type[BaseModel]:
+    """As it stands in a fleet file."""
+    described = Field(None, description="The name that it had before: it is renamed, and keeps all that it has")
+    fields: Any = {RENAMED_FROM: (str | None, described)}
+    return create_model(f"{declaration.__name__}InAFile", __base__=declaration, **fields)
+
+
+Fleet: type[BaseModel] = create_model(
+    "Fleet",
+    __config__=STRICT,
+    __doc__="A fleet file: lists of what is declared. A section that is left out is left alone.",
+    **cast(Any, {section: (list[_row_of(service.declaration)], []) for section, service in SECTIONS.items()}),  # type: ignore[misc]
+)
+
+
+class FleetError(ValueError):
+    """The file cannot be applied; nothing was. `errors`: one line each, naming file, row and field."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row that is created, changed or deleted. `fields`: of one that changes, what it was and what it will be."""
+
+    action: str
+    section: str
+    title: str
+    name: str
+    fields: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class FleetReport:
+    """What was done. `unchanged`: rows by section; `emitted`: backlog records; `warnings`: of what may not be meant."""
+
+    changes: list[Change] = field(default_factory=list)
+    unchanged: dict[str, int] = field(default_factory=dict)
+    emitted: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def count(self, action: str, section: str = "") -> int:
+        """How many rows were `create`d, `change`d or `delete`d, in a section or in all."""
+        return sum(each.action == action and section in ("", each.section) for each in self.changes)
+
+    def note(self, section: str, title: str, changed: set[str] | None, before: Row, after: Row) -> None:
+        """Note an edit of a row: which fields differ (None: it is new), and how it was and is declared."""
+        if changed or changed is None:
+            fields = {each: (before[each], after[each]) for each in sorted(changed or ())}
+            action = "create" if changed is None else "change"
+            self.changes.append(Change(action, section, title, after["name"], fields))
+        else:
+            self.unchanged[section] = self.unchanged.get(section, 0) + 1
+
+
+def export_fleet() -> dict[str, list[Row]]:
+    """All that is declared, as `import_fleet` takes it. Secrets are no part of it."""
+    services = {section: service() for section, service in SECTIONS.items()}
+    return {
+        section: [
+            {name: _plain(value) for name, value in to_jsonable_python(service.values(row)).items()}
+            for row in service.declared_rows().order_by(service.named_by)
+        ]
+        for section, service in services.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Whole seconds as whole numbers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

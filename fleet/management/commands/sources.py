@@ -1,0 +1,98 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db.models import QuerySet
+
+from declarations.surfaces.commands.base import VerbCommand
+from declarations.surfaces.terminal import columns, one_line, table
+from declarations.unknown import named
+from external.durations import span
+from external.formatting import moment
+from fleet.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status
+from jobs.clock import database_clock
+from operations.backlog.arguments import number
+from sources.domain.status import Status
+from sources.models import Assignment, Policy, Source
+
+COLUMNS = columns("source", "kind", "status", "last backup (UTC)", "policies", "why")
+OF_ASSIGNMENT = columns("policy", "status", "last backup (UTC)", "took", "next-backup date (UTC)", "failures>")
+
+
+class Command(VerbCommand):
+    help = (
+        "List the sources, the worst first, each with its status, or `show NAME` one of them. Exit codes: 0; 1 when "
+        "none matched; 2 for bad usage, or when the database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("verb", nargs="?", choices=("list", "show"), help="show: one of them, by its NAME")
+        parser.add_argument("name", nargs="?", metavar="NAME", help="of the source that is shown")
+        parser.add_argument(
+            "--status", choices=[each.value for each in Status], metavar="STATUS",
+            help=f"in this status: {', '.join(Status)}; without it: all but retired ones",
+        )  # fmt: skip
+        parser.add_argument("--policy", metavar="NAME", help="under this policy")
+        parser.add_argument("--limit", type=number("number", 100_000), default=100, metavar="N", help="at most (100)")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        rows = with_status(Source.objects.with_protection(), database_clock())
+        rows = rows.filter(status=options["status"]) if options["status"] else rows.filter(retired_at=None)
+        if options["policy"]:
+            policy = named(Policy.objects, options["policy"], "schedule__name")
+            rows = rows.filter(pk__in=Assignment.objects.filter(policy=policy).values("source"))
+        ordered = rows.order_by("status_rank", "name").prefetch_related("assignments__policy__schedule")
+        found = list(ordered[: options["limit"] + 1])
+        facts = _facts(found[: options["limit"]])
+        if facts or self.json:
+            self.answer(facts, lambda: table(COLUMNS, map(_row, facts)))
+        if len(found) > options["limit"] and not self.json:
+            self.stdout.write("there are more: ask with --status, --policy or --limit")
+        if not facts:
+            missing = "no source matches" if Source.objects.exists() else f"there are no sources yet. {FIRST_STEPS}."
+            raise CommandError(missing, returncode=1)
+
+    def _show(self, options: dict[str, Any]) -> None:
+        if not options["name"]:
+            raise ValueError("say which: sources show NAME")
+        now = database_clock()
+        source = named(Source.objects, options["name"])
+        [facts] = _facts(with_status(Source.objects.with_protection(), now).filter(pk=source.pk))
+        related = Assignment.objects.filter(source=source).select_related("policy__schedule")
+        assignments = list(with_assignment_status(related, now).order_by("policy__schedule__name"))
+        names = ("last_backup_at", "last_backup_for", "last_backup_size", "next_backup_at", "failures", "overdue_since")
+        under = [
+            {"policy": str(each.policy), "status": each.status} | {name: getattr(each, name) for name in names}
+            for each in assignments
+        ]
+        if self.json:
+            self.answer(facts | {"assignments": under})
+            return
+        self.stdout.write(f"{one_line(source)} ({source.get_kind_display()}): {facts['status']}")
+        self.stdout.write(one_line(facts["reason"]))
+        if under:
+            rows = (
+                (each["policy"], each["status"], moment(each["last_backup_at"]), span(each["last_backup_for"]),
+                 moment(each["next_backup_at"]), each["failures"] or "")
+                for each in under
+            )  # fmt: skip
+            self.print_out(table(OF_ASSIGNMENT, rows))
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    policies = ", ".join(facts["policies"])
+    return facts["name"], facts["kind"], facts["status"], moment(facts["last_backup_at"]), policies, facts["reason"]
+
+
+def _facts(sources: QuerySet[Any] | list[Any]) -> list[dict[str, Any]]:
+    reasons = reasons_of(list(sources), database_clock())
+    return [
+        {
+            "name": each.name, "kind": each.kind, "status": each.status, "reason": reasons[each.pk],
+            "policies": sorted(str(assignment.policy) for assignment in each.assignments.all()),
+            "last_backup_at": each.last_backup_at, "next_backup_at": each.next_backup_at,
+            "proved_at": each.proved_at, "paused_at": each.paused_at, "snoozed_until": each.snoozed_until,
+        }
+        for each in sources
+    ]  # fmt: skip

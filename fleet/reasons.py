@@ -1,0 +1,141 @@
+"""Why a source is not protected, or does not run now, in one sentence with the instant of its next attempt."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from external.durations import span
+from external.formatting import first_line, moment, several, some_of
+from jobs.conf import PROGRAM
+from jobs.models import BacklogRecord
+from jobs.states import Status as RecordStatus
+from jobs.states import WaitingFor
+from operations.backlog.obstacles import Surroundings
+from operations.backlog.reasons import hindrances, next_trial
+from sources.domain.status import PRECEDENCE, Status
+from sources.models import Source
+from sources.planning.names import subject_of
+from sources.protection import copy_status
+
+
+def sentence(
+    source: Source, assignments: Sequence[Any], records: Mapping[str, BacklogRecord], around: Surroundings
+) -> str:
+    """`assignments`: of this source, with their status. `records`: by subject."""
+    if removal := records.get(f"source:{source.pk}"):
+        return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` says how that goes"
+    if source.retired_at:
+        return f"retired at {moment(source.retired_at)} UTC: its backups stay until their retention ends"
+    if source.paused_at:
+        why = f" ({source.paused_why})" if source.paused_why else ""
+        return f"paused since {moment(source.paused_at)} UTC{why}: `{PROGRAM} resume {source.name}` ends it"
+    active = [each for each in assignments if each.status != Status.UNPROTECTED]
+    if not active:
+        names = ", ".join(str(each.policy) for each in assignments)
+        return f"disabled: {names}, and it is in no other policy" if names else "it is in no policy"
+    worst = min(active, key=lambda each: PRECEDENCE.index(each.status))
+    text = _of_assignment(worst, records.get(subject_of(worst.pk)), around)
+    doubts = [_doubt(each, around.now) for each in active]
+    broken_off = [f"its backup {words}" for each in active if (words := each.loss.in_words)]
+    text = f"under {worst.policy}: {text}" if text and len(active) > 1 else text
+    found = [*doubts, text] if worst.status == Status.DOUBTFUL else [text, *doubts]
+    found = [*broken_off, *found]
+    return "; ".join(filter(None, found))
+
+
+def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:
+    then = _next(assignment, record, around)
+    match assignment.status:
+        case Status.FAILING:
+            times = f"{several(assignment.failures, 'failure')} in a row"
+            since = f" since {moment(assignment.first_failure_at)} UTC" if assignment.first_failure_at else ""
+            error = _error(record, around)
+            return f"{times}{since}{f': {error}' if error else ''}; {then}"
+        case Status.OVERDUE:
+            return f"no backup since {moment(assignment.last_backup_at)} UTC; {then}"
+        case Status.NEVER:
+            return f"its first backup is missing; {then}"
+    return then
+
+
+def _error(record: BacklogRecord | None, around: Surroundings) -> str:
+    """Of its last attempt; empty where it is that of the open breaker which kept it from trying: what comes next says
+    that."""
+    if record is None:
+        return ""
+    breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
+    is_said = breaker and breaker.is_open and error.startswith(f"the breaker of {breaker} is open")
+    return "" if is_said and not around.on_hold else error
+
+
+def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:
+    """What becomes of it next, and when."""
+    if (record is None or record.status != RecordStatus.RUNNING) and (problem := assignment.policy.problem):
+        return f"policy {assignment.policy} backs up nothing until it is corrected: {problem}"
+    if record is None:
+        at = assignment.next_backup_at
+        if at is None or at <= around.now:
+            return "it is due, and is put on the backlog within a minute"
+        return f"its next backup is due {_when(at, around.now)}"
+    if around.on_hold and record.status in (RecordStatus.WAITING, RecordStatus.READY):
+        return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} release` ends it"
+    match record.status:
+        case RecordStatus.FAILED:
+            return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"
+        case RecordStatus.RUNNING:
+            since = f" since {moment(record.started_at)} UTC"
+            return f"it is being copied{since}" if assignment.status == Status.RUNNING else f"it is tried now{since}"
+        case RecordStatus.READY:
+            return "; ".join(hindrances(record, around)) or f"it is ready in queue {record.queue} and comes in its turn"
+    if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
+        return f"it is tried again {_when(record.run_after, around.now)}"
+    breaker = around.breakers.get(record.breaker_id or 0)
+    if breaker and breaker.is_open and assignment.failures and breaker.last_error == record.last_error:
+        return f"the breaker of {breaker} is open; {next_trial(breaker, around)}"  # its error was said
+    return "; ".join(hindrances(record, around))
+
+
+def _when(instant: datetime, now: datetime) -> str:
+    ahead = (instant - now).total_seconds()
+    return f"at {moment(instant)} UTC, in {span(ahead)}" if ahead > 0 else "at the next tick"
+
+
+def _doubt(assignment: Any, now: datetime) -> str:
+    """What is known to be wrong with the backups that it has."""
+    found = []
+    if assignment.held_back_since:
+        found.append(f"its last backup looked wrong ({assignment.held_back_why}), so nothing old is removed")
+    if assignment.drill_error:
+        found.append(f"its last drill failed: {assignment.drill_error}")
+    if why := assignment.policy.repository.away_why:
+        away_since = assignment.policy.repository.away_since
+        since = f" since {moment(away_since)} UTC" if away_since else ""
+        found.append(f"repository {assignment.policy.repository} is not where it was{since}: {why}")
+    if (check := getattr(assignment, "check_round", None)) and check.damage:
+        found += _of_damage(assignment, check)
+    if text := copy_status.doubt(assignment, now):
+        found.append(text)
+    return "; ".join(found)
+
+
+def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
+    """What is damaged, and which points are gone as a whole."""
+    from backups.upkeep.checks import in_words  # loads the engines
+    from storage.points.checking import GONE, Damage
+
+    all_of = [Damage(**each) for each in check.damage]
+    if gone := [each for each in all_of if each.why == GONE]:
+        where, points = _places(assignment.policy, gone), some_of([each.point for each in gone], 3)
+        yield f"not to be restored from {where}, though nothing here has removed it: {points}"
+    if damage := [each for each in all_of if each.why != GONE]:
+        # of anything: the repository that this is of may have been away
+        last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
+        if assignment.policy.check_within is None:
+            last += f"; no check comes by itself: once that is mended, `{PROGRAM} checks {assignment.source}` clears it"
+        yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
+
+
+def _places(policy: Any, damage: Sequence[Any]) -> str:
+    """The repositories in which it is."""
+    known = {each.pk: f"repository {each}" for each in (policy.repository, policy.copy_to) if each}
+    return " and ".join(dict.fromkeys(known.get(each.repository, "a repository of before") for each in damage))

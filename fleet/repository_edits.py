@@ -1,0 +1,260 @@
+"""How repositories are edited: each is tried before it is saved, and an encrypted one gets its key."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from shlex import quote
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils.text import slugify
+
+from backups import repositories
+from backups.upkeep import looks, removals
+from declarations.service import Finished, Service, used_by
+from external.formatting import some_of
+from jobs import decisions
+from jobs.breakers import verbs
+from jobs.clock import database_clock
+from jobs.conf import PROGRAM
+from sealing.lookup import problem_with_stored, store_secret
+from sources.availability.repository_breaker import guarded_by, try_again
+from sources.declarations import overlaps, reach, resources
+from sources.models import Backup, Copy, Format, Repository
+from storage.places.location import joined
+from storage.points.store import StorageFailed
+from storage.recover.instructions import LOST
+
+PLACES = ("location", "remote", "secrets")
+PLACED_BY = frozenset({*PLACES, "key"})
+NAMED_BY = frozenset({"name", "location", "remote"})
+"""A change of these is tried before a repository is saved."""
+
+FOUND_OUT = frozenset({"identity", "sees_changes", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
+
+OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
+
+LEAST_KEY = 32
+"""Characters of a key, of which a digest lies beside what it encrypts."""
+
+KEEP_THE_KEY = (
+    "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
+    f"`{PROGRAM} repositories key export NAME` prints it with what to do"
+)
+
+REMOVES = f"`{PROGRAM} remove {{}}` deletes it with or without their files"
+
+UNLIKE = (
+    "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
+    "to both, and copied from one to the other, lies there twice. To have it there once, before the first backup: "
+    "`{program} repositories remove {name}`, delete what lies in {location}, and add it again when {first} answers"
+)
+MADE_LATER = (
+    "its first backup would make it, and it would cut files in a way of its own, so that what {0} has, too, would lie "
+    "there twice: to have it once, remove it, and add it again when it can be made"
+)
+
+
+FORCE = (
+    "To go on all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the admin"
+)
+MOVE = "Move or copy what lies there to the new place first"
+HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
+HOLDS_RESTIC = "a restic repository that this scheduler has not made"
+
+
+class Repositories(Service[Repository]):
+    """Before one is saved, writing, reading and deleting are tried there. `take_over`: also what another installation
+    has made; `force`: also where other files lie, or where points that are recorded do not."""
+
+    model, declaration = Repository, resources.Repository
+    take_over = force = False
+
+    def fill(self, row: Repository, sent: dict[str, Any]) -> set[str] | None:
+        """Takes `force` besides."""
+        self.force = bool(sent.get("force", self.force))
+        return super().fill(row, {name: value for name, value in sent.items() if name != "force"})
+
+    def problems(self, row: Repository, changed: set[str] | None) -> dict[str, str]:
+        row.encrypted = row.encrypted or (changed is None and row.format == Format.RESTIC)
+        for field in {"encrypted", "format"} & (changed or set()):
+            return {field: "is chosen when a repository is made: make another one, and let new backups go there"}
+        if changed is not None and changed.isdisjoint(PLACED_BY):
+            return {}
+        if row.pk and row.encrypted and not row.key:
+            return {"key": "is missing: without it no backup there can be read"}
+        # first, in a process that can be killed: what follows would wait for a share that has died for as long as it is
+        if not row.remote and (reason := repositories.why("not_usable", row.location)):
+            return {"location": reason}
+        try:
+            overlaps.check_repository(row)
+            row.lacks = ""
+            row.notices = reach.check_repository(self.account, row) if self.account else []
+        except ValidationError as error:
+            return first_messages(error)
+        if row.notices and changed is not None:
+            changed.add("secrets")
+            return {}  # an administrator is to set them first
+        return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
+
+    def _try(self, row: Repository, field: str) -> dict[str, str]:
+        """What is found out about a place is kept with the row. `field`: that changed."""
+        references = [("key", row.key), *(("secrets", each) for each in row.secrets.values())]
+        if problems := {field: text for field, each in references if (text := problem_with_stored(each))}:
+            return problems
+        if row.encrypted and not row.key:
+            row.new_key = row.new_key or secrets.token_hex(32)
+        try:
+            found = self.probe(row)
+        except StorageFailed as error:
+            return {"secrets" if row.remote else "key": str(error)}
+        if "problem" in found:
+            return {found["field"]: found["problem"]}
+        row.identity, row.sees_changes = UUID(found["id"]), found["sees_changes"]
+        row.notices += found["notices"]
+        is_moved = row.pk is not None and field in PLACES
+        if is_moved and found["is_new"]:
+            row.made_at = None
+        held = found.get("holds", ())
+        if held and not self.force and (row.pk is None or is_moved):
+            return {"location": holds(row, held)}
+        if row.pk is None or not (lacks := looks.lacking(row, is_new=found["is_new"])):
+            return {}
+        if not self.force:
+            return {field: f"{lacks}. {MOVE}. {FORCE}: its sources count as doubtful then"}
+        row.lacks = f"it was moved by force: {lacks}"
+        row.notices.append(f"{lacks}; what was backed up to it counts as doubtful")
+        return {}
+
+    def probe(self, row: Repository) -> dict[str, Any]:
+        """What comes of trying a place, as `engines.probing` says it. Raises: StorageFailed."""
+        location = repositories.location_of(row, row.new_key)
+        key = row.new_key or repositories.key_of(row)
+        if key is not None and len(key) < LEAST_KEY:
+            return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
+        ours = asdict(repositories.identity_of(row, row.new_key))
+        try:
+            found: dict[str, Any] = repositories.ask(
+                "probe", location, ours=ours, take_over=self.take_over, reserve=settings.RESERVE_PERCENT
+            )
+        except repositories.Unanswered as error:
+            return {"field": "location", "problem": str(error)}
+        return found
+
+    def test(self, row: Repository) -> dict[str, Any]:
+        """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
+        location, made = repositories.location_of(row), row.made_at is not None
+        if why_not := repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT, made=made):
+            return {"problem": why_not}
+        found = self.probe(row)
+        return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found
+
+    def write(self, row: Repository, changed: set[str] | None) -> list[str]:
+        """What is corrected is tried at once: a new location ends the wait of an open breaker."""
+        is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
+        if row.new_key and not row.key:
+            row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
+        if changed is None or not changed.isdisjoint(NAMED_BY):
+            row.by_superuser = self.account is None or self.account.is_superuser
+            changed = changed and changed | {"by_superuser"}
+        if changed and is_placed:
+            row.away_since, row.away_why = database_clock(), row.lacks  # it is looked at within a minute
+            row.looked_at, row.looked_to = None, 0
+        super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
+        if changed is None:
+            return list(row.notices)
+        verbs.rename(guarded_by(row))
+        tried = [f"{row} was failing for everybody; one record is tried there now"]
+        return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
+
+    def write_all(self, edits: Sequence[tuple[Repository, set[str] | None]]) -> list[str]:
+        """The keys that are new are among what is to be shown; not in a dry run, whose keys are thrown away."""
+        is_kept = not self.remembered("dry_run", bool)
+        made = [row for row, _ in edits if row.new_key and is_kept]
+        keys = [f"repository {row}: its key, shown this once: {row.new_key}" for row in made]
+        return [*super().write_all(edits), *keys, *([KEEP_THE_KEY] if keys else [])]
+
+    def key(self, row: Repository) -> str:
+        """The key of an encrypted repository, for paper. That it was read is kept in the log. Raises: ValueError."""
+        if (key := repositories.key_of(row)) is None:
+            raise ValueError(f"{row} is not encrypted, so it has no key")
+        decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
+        return key
+
+    def finish(self, row: Repository) -> Finished:
+        if row.made_at is not None:  # a place that is empty now is a disk that is away
+            return Finished()
+        if row.format == Format.RESTIC:
+            return _make(row)
+        reason = None if row.remote else make_directory(row.location)
+        return Finished(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])
+
+    def obstacle(self, row: Repository) -> str:
+        return removals.obstacle(row, self.remembered("removals", removals.under_way))
+
+    def users(self, row: Repository) -> list[str]:
+        """What uses it, its backups aside."""
+        found = ((row.policies, "repository"), (row.copied_policies, "copy_to"))
+        names = {field: list(rows.values_list("schedule__name", flat=True)) for rows, field in found}
+        return [used_by(row.name, "policy", sorted(each), field) for field, each in names.items() if each]
+
+    def uses(self, row: Repository) -> list[str]:
+        return [
+            *self.users(row),
+            *points_of(row.backups.all(), row.copies.all(), REMOVES.format(f"repository {quote(row.name)}")),
+        ]
+
+    def delete(self, row: Repository) -> None:
+        """Its breaker goes with it."""
+        guarded = guarded_by(row)
+        row.copies.all().delete()  # which hold no point
+        row.delete()
+        verbs.forget(guarded)
+
+
+def _make(row: Repository) -> Finished:
+    """Make one of restic, which cuts files into pieces as the first one does, if that answers."""
+    first = Repository.objects.filter(format=Format.RESTIC).exclude(pk=row.pk).order_by("pk").first()
+    like, unlike = None, ""
+    try:
+        like = repositories.location_of(first).as_json() if first else None
+    except StorageFailed as error:
+        unlike = str(error)
+    ours = asdict(repositories.identity_of(row))
+    try:
+        found = repositories.ask("make_repository", repositories.location_of(row), ours=ours, like=like)
+    except repositories.Unanswered as error:
+        found = {"failed": str(error)}
+    if reason := found.get("failed"):
+        later = f"; {MADE_LATER.format(first)}" if first else ""
+        return Finished(failed=[f"{row.location} cannot be made: {reason}{later}"])
+    unlike = found["unlike"] or (found["made"] and unlike)
+    facts = {"first": first, "name": quote(row.name), "location": row.location, "program": PROGRAM}
+    return Finished(warnings=[UNLIKE.format(reason=unlike, **facts)] if unlike else [])
+
+
+def holds(row: Repository, found: Sequence[str]) -> str:
+    """Why a place with other files is not made a repository unasked."""
+    names = HOLDS_RESTIC if set(found) >= OF_RESTIC else f"other files, such as {some_of(sorted(found), 3)}"
+    return HOLDS.format(names, joined(row.location, "backupsched"))
+
+
+def make_directory(location: str) -> str | None:
+    """Make the directory of a repository, with its parents, if it is missing. Returns why that is not possible."""
+    return repositories.why("not_made", location)
+
+
+def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> list[str]:
+    """Why what these backups and copies are of is not deleted at once, in a sentence with what to do, `then`; none when
+    there are none."""
+    if count := backups.count():
+        text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
+        return [f"{text}: {then}"]
+    return [f"it has copies of points: {then}"] if copies.exclude(points=[]).exists() else []
+
+
+def first_messages(error: ValidationError) -> dict[str, str]:
+    return {field: messages[0] for field, messages in error.message_dict.items()}

@@ -1,0 +1,245 @@
+"""The status of sources and assignments as a column, counted, and with its reason: one definition for lists, filters,
+commands, the API, alerts and metrics.
+
+A source's status is the worst of its assignments under policies that are enabled. What is wrong stays in sight: a
+source that fails is failing while its next attempt runs or waits.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import Cast, Concat
+
+from fleet import reasons
+from jobs import states
+from jobs.conf import PROGRAM
+from jobs.models import BacklogRecord
+from jobs.states import WaitingFor
+from operations.backlog.obstacles import Surroundings
+from schedules.models import Schedule
+from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
+from sources.models import Assignment, Policy, Source
+from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
+
+DOUBTFUL = (
+    Q(held_back_since__isnull=False)
+    | ~Q(drill_error="")
+    | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
+    | ~Q(policy__repository__away_why="")
+)
+LONGEST_ERROR = 300
+"""Characters by which errors are alike: they stand in an address."""
+FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGRAM} apply FILE`"
+
+
+class StatusField(IntegerField):  # type: ignore[type-arg]
+    """A status that the database sorts by rank, the worst first, and that is read and filtered by its word."""
+
+    def get_prep_value(self, value: Any) -> int | None:
+        return Status(value).rank if isinstance(value, str) else value
+
+    def from_db_value(self, value: int | None, expression: Any, connection: Any) -> Status | None:
+        return None if value is None else BY_RANK[value]
+
+
+def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+    """Annotate `status`, which sorts worst first; `status_rank` is its name for ordering by it."""
+    return _annotated(sources, _of_sources(now))
+
+
+def needing_a_person(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+    """The same for those that need a person alone, in a third of the time: no record has to be looked at."""
+    looked_at = NEEDS_A_PERSON | NOT_COUNTED
+    first = {status: found for status, found in _of_sources(now).items() if status in looked_at}
+    return _annotated(sources, first).filter(status__in=NEEDS_A_PERSON)
+
+
+def _of_sources(now: datetime) -> dict[Status, Any]:
+    enabled = Policy.objects.filter(schedule__enabled=True).values("pk")
+    active = Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled)
+    worst = {status: Exists(active.filter(found)) for status, found in _conditions(now).items()}
+    return {
+        Status.RETIRED: Q(retired_at__isnull=False),
+        Status.PAUSED: Q(paused_at__isnull=False),
+        Status.UNPROTECTED: ~Exists(active),
+    } | {status: worst[status] for status in PRECEDENCE[:-1]}
+
+
+def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+    """The same of assignments."""
+    conditions = _conditions(now)
+    return _annotated(
+        assignments,
+        {
+            Status.RETIRED: Q(source__retired_at__isnull=False),
+            Status.PAUSED: Q(source__paused_at__isnull=False),
+            Status.UNPROTECTED: Q(policy__schedule__enabled=False),
+        }
+        | {status: conditions[status] for status in PRECEDENCE[:-1]},
+    )
+
+
+def _annotated(rows: QuerySet[Any], conditions: dict[Status, Any]) -> QuerySet[Any]:
+    whens = [When(found, then=Value(status.rank)) for status, found in conditions.items()]
+    column = Case(*whens, default=Value(Status.PROTECTED.rank), output_field=StatusField())
+    found: QuerySet[Any] = rows.annotate(status=column).alias(status_rank=F("status"))
+    return found
+
+
+def _conditions(now: datetime) -> dict[Status, Any]:
+    """What holds of an assignment in each status, whatever else holds of it."""
+    records = _records_of_each()
+    waiting = records.filter(status=states.Status.WAITING)
+    return {
+        Status.FAILING: Q(failures__gt=0),
+        Status.OVERDUE: Q(overdue_since__isnull=False, last_backup_at__isnull=False),
+        Status.NEVER: Q(last_backup_at=None),
+        Status.DOUBTFUL: DOUBTFUL,
+        Status.RUNNING: Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),
+        Status.ABSENT: Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),
+        Status.WAITING: Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),
+        Status.DUE: Q(next_backup_at__lte=now) | Exists(records.filter(status=states.Status.READY)),
+    }
+
+
+def _records_of_each() -> QuerySet[BacklogRecord]:
+    """Of the assignment that a query is about."""
+    subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
+    return BacklogRecord.objects.filter(kind=KIND, subject=subject)
+
+
+def counts(now: datetime) -> dict[Status, int]:
+    """How many sources are in each status, the worst first; also those that no source is in."""
+    rows = with_status(Source.objects.order_by(), now).values_list("status").annotate(Count("pk"))
+    found = dict(rows)
+    return {status: found.get(status, 0) for status in Status}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an operator reads first."""
+
+    by_status: dict[Status, int]
+    dead_letters: int
+
+    @property
+    def total(self) -> int:
+        """Without what is retired."""
+        return sum(self.by_status.values()) - self.by_status[Status.RETIRED]
+
+    @property
+    def in_need(self) -> int:
+        return sum(self.by_status[status] for status in NEEDS_A_PERSON)
+
+    @property
+    def needs(self) -> str:
+        """Who needs a person, as `3 failing, 2 never`."""
+        found = {status: number for status, number in self.by_status.items() if number and status in NEEDS_A_PERSON}
+        return ", ".join(f"{number:,} {status}" for status, number in found.items())
+
+    @property
+    def protected(self) -> int:
+        """Those with a backup that is recent enough, whatever they wait for now."""
+        return sum(number for status, number in self.by_status.items() if status not in NEEDS_A_PERSON | NOT_COUNTED)
+
+    @property
+    def is_well(self) -> bool:
+        return bool(self.protected) and not self.in_need and not self.dead_letters
+
+    @property
+    def sentence(self) -> str:
+        if not self.total:
+            retired = self.by_status[Status.RETIRED]
+            return f"Nothing is protected{': every source is retired' if retired else ' yet: there are no sources'}"
+        parts = [f"{self.protected:,} of {self.total:,} protected"]
+        parts += [f"{self.in_need:,} need{'s' if self.in_need == 1 else ''} you"] if self.in_need else []
+        parts += [f"{self.by_status[Status.PAUSED]:,} paused"] if self.by_status[Status.PAUSED] else []
+        letters = "dead letter" if self.dead_letters == 1 else "dead letters"
+        parts += [f"{self.dead_letters:,} {letters}"] if self.dead_letters else []
+        return " · ".join(parts)
+
+
+def summary(now: datetime) -> Summary:
+    """Two statements."""
+    return Summary(counts(now), BacklogRecord.objects.filter(status=states.Status.FAILED).count())
+
+
+def verdict(now: datetime) -> tuple[Summary, str, str]:
+    """The numbers of sources; why they are not all protected, and what to do about that, neither with a full stop.
+    Both empty: they are, or there is nothing to back up, since schedules deliver events alone."""
+    found = Summary(counts(now), 0)
+    if not found.total and Schedule.objects.filter(policy=None).exists():
+        return found, "", ""
+    if not found.total:
+        return found, found.sentence, FIRST_STEPS
+    if found.in_need:
+        return found, f"{found.sentence}: {found.needs}", f"`{PROGRAM} status` names them and says why"
+    if not found.protected:
+        return found, f"{found.sentence}: nothing is backed up", f"`{PROGRAM} resume NAME` backs a source up again"
+    return found, "", ""
+
+
+def in_need(now: datetime) -> list[str]:
+    """The same in sentences, none where all is well."""
+    _, wrong, do = verdict(now)
+    return [f"{wrong}. {do}."] if wrong else []
+
+
+def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
+    """Source → in one sentence why it is not protected or does not run now, and when it is tried next.
+
+    A number of statements that does not grow with the sources.
+    """
+    related = Assignment.objects.select_related(
+        "source", "policy__schedule", "policy__repository", "policy__copy_to", "check_round"
+    ).prefetch_related("copies")
+    found = list(with_assignment_status(related.filter(source__in=sources), now).order_by("policy__schedule__name"))
+    records = _records_of(found) | _removals_of(sources)
+    around = Surroundings(list(records.values()), now)
+    of_source: dict[int, list[Any]] = {source.pk: [] for source in sources}
+    for assignment in found:
+        of_source[assignment.source_id].append(assignment)
+    return {source.pk: reasons.sentence(source, of_source[source.pk], records, around) for source in sources}
+
+
+def errors_of(sources: Collection[Source]) -> dict[int, str]:
+    """Source → the first line of the error by which it fails, as far as its records have it. None of one whose backups
+    are in doubt besides, which is to be said of it."""
+    found = list(Assignment.objects.filter(source__in=sources, failures__gt=0).exclude(DOUBTFUL))
+    records = _records_of(found)
+    pairs = ((each.source_id, records.get(subject_of(each.pk))) for each in found)
+    lines = ((source, record.last_error.partition("\n")[0][:LONGEST_ERROR]) for source, record in pairs if record)
+    return {source: line for source, line in lines if line}
+
+
+def failing_alike(error: str) -> QuerySet[Source]:
+    """Sources that fail by an error whose first line is this, or, where it is cut at LONGEST_ERROR, begins with it, and
+    of which no more is known."""
+    records, of_the_line = _records_of_each(), error if len(error) >= LONGEST_ERROR else f"{error}\n"
+    alike = Q(last_error=error) | Q(last_error__startswith=of_the_line)
+    unfinished = records.filter(status__in=states.UNFINISHED)
+    by_it = Exists(unfinished.filter(alike))
+    gave_up = ~Exists(unfinished) & Exists(records.filter(alike, status=states.Status.FAILED))
+    failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0).exclude(DOUBTFUL)
+    return Source.objects.filter(pk__in=failing.values("source"))
+
+
+def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:
+    """Subject → the record that deletes a source, which is retired by that."""
+    subjects = [f"source:{each.pk}" for each in sources if each.retired_at]
+    found = BacklogRecord.objects.unfinished().filter(kind=REMOVAL, subject__in=subjects) if subjects else ()
+    return {each.subject: each for each in found}
+
+
+def _records_of(assignments: Collection[Any]) -> dict[str, BacklogRecord]:
+    """Subject → its unfinished record, or, of one that fails and has none, the dead letter that it left."""
+    subjects = {subject_of(assignment.pk) for assignment in assignments}
+    of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy").defer("payload")
+    found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=subjects)}
+    failing = {subject_of(each.pk) for each in assignments if each.failures} - set(found)
+    gave_up = of_backups.filter(status=states.Status.FAILED, finished_at__isnull=False, subject__in=failing)
+    dead = gave_up.order_by("finished_at") if failing else []
+    return found | {each.subject: each for each in dead}

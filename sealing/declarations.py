@@ -1,0 +1,46 @@
+"""Stored secrets as they are declared: their name, and what is typed in and never comes out again."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from declarations.types import STORABLE, STRICT
+from jobs.conf import PROGRAM
+from sealing.references import LONGEST_SECRET, SECRET_NAME
+
+
+def _name_of_secret(name: str) -> str:
+    if not re.fullmatch(SECRET_NAME, name):
+        raise ValueError("has 1 to 100 letters and digits, and . _ - between them, as nas-backup")
+    return name
+
+
+def _whole_secret(value: str) -> str:
+    """One newline at its end is cut, as of a file. Raises: ValueError, which does not quote it."""
+    value = value.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise ValueError("is missing")
+    if value.startswith("-----BEGIN") and "\n" not in value:
+        raise ValueError(
+            f"is a key whose lines ran into one; send it as it is, as `{PROGRAM} secrets set NAME < FILE` does"
+        )
+    return value
+
+
+class StoredSecret(BaseModel):
+    """A secret that is kept here, sealed. What it is, nothing shows."""
+
+    model_config = STRICT
+
+    name: Annotated[str, AfterValidator(_name_of_secret)] = Field(
+        description="What refers to it writes stored: before that. Letters, digits, and . _ - between them"
+    )
+
+
+class NewStoredSecret(StoredSecret):
+    """The same as it is typed in."""
+
+    value: Annotated[str, Field(max_length=LONGEST_SECRET), STORABLE, AfterValidator(_whole_secret)] = Field(
+        description="The password, key or URL itself: it goes in, and never comes out again", repr=False
+    )

@@ -1,3 +1,0 @@
-"""Sources, policies and backups in Django's admin. Each module registers its own."""
-
-from sources.admin import backups, policies, repositories, restores, sources, stored_secrets  # noqa: F401

@@ -1,0 +1,138 @@
+"""What an account that edits sources and repositories may let the workers reach.
+
+The workers read and write as their own account, which may more than the person who edits. So a person needs a
+permission of its own to say where a password is found, and to name a folder outside `settings.FOLDERS`. A source that
+is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of that
+account's choice.
+"""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from engines.whereabouts import real_path_of
+from sources.models import Repository, Source
+from sources.models.source import ON_THIS_HOST, SourceKind
+from storage.places import providers
+
+SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
+EXPORT_KEY = "sources.export_key_of_repository"
+ANY_FOLDER = "sources.use_any_folder"
+
+POINTS_AT = ("kind", "address", "port", "host_key", "options")
+"""Who gets the password of a source, and as whose."""
+
+CLEARED = (
+    "Its secret was cleared: its address, port, kind, host key or options were changed by an account that may not set "
+    "where passwords are found. Let an administrator set it again."
+)
+
+CLEARED_OF_REPOSITORY = (
+    "Its secrets were cleared: its remote or location was changed by an account that may not set where passwords are "
+    "found. Let an administrator set them again."
+)
+
+
+def check_source(account: Any, row: Source) -> list[str]:
+    """Check what `account` made of a source that is valid, before it is saved; clear its secret if need be.
+
+    Returns notices for the person. Raises: ValidationError naming the field.
+    """
+    stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
+    if row.kind in ON_THIS_HOST and not _is_same(stored, row, ("kind", "path", "options", "real_path")):
+        real = Path(row.real_path) if row.real_path else None
+        check_folder(account, "path", row.path, settings.FOLDERS, real)
+    certificates = row.options.get("sslrootcert", "system")
+    if certificates != "system" and not _is_same(stored, row, ("options",)):
+        check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
+    if account.has_perm(SET_SECRET):
+        return []
+    _check_secrets(stored, row, ("secret", "secrets"))
+    is_elsewhere = not _is_same(stored, row, POINTS_AT)
+    if row.kind == SourceKind.RCLONE and is_elsewhere:
+        _check_ways(row.options, "options")
+    cleared = bool((row.secret or row.secrets) and is_elsewhere)
+    if cleared:
+        row.secret, row.secrets = "", {}
+    _check_socket(stored, row)
+    return [CLEARED] if cleared else []
+
+
+def _check_socket(stored: Source | None, row: Source) -> None:
+    """Raises: ValidationError for a database that would be dumped by the identity of the worker: at a socket without a
+    secret the server goes by the account that asks, which may read any of its databases."""
+    goes_by_account = row.address.startswith("/") and not row.secret
+    if goes_by_account and not _is_same(stored, row, (*POINTS_AT, "path", "secret")):
+        text = "your account may not let workers use their own accounts, as a server at a socket does without a secret"
+        raise ValidationError({"address": f"{text}; name its host and a secret, or ask an administrator"})
+
+
+def check_repository(account: Any, row: Repository) -> list[str]:
+    """Check where `account` lets the workers write, and with what; clear its secrets if need be.
+
+    Returns notices for the person. Raises: ValidationError naming the field.
+    """
+    stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
+    if not row.remote and not _is_same(stored, row, ("location", "remote")):
+        check_folder(account, "location", row.location, settings.FOLDERS)
+    if account.has_perm(SET_SECRET):
+        return []
+    _check_secrets(stored, row, ("secrets", "key"))
+    is_elsewhere = not _is_same(stored, row, ("remote", "location"))
+    if is_elsewhere:
+        _check_ways(row.remote, "remote")
+    if row.secrets and is_elsewhere:
+        row.secrets = {}
+        return [CLEARED_OF_REPOSITORY]
+    return []
+
+
+def _check_secrets(stored: Any, row: Any, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        if getattr(row, field) and not _is_same(stored, row, (field,)):
+            raise ValidationError({field: "your account may not set where passwords are found; ask an administrator"})
+
+
+def _check_ways(remote: dict[str, Any], field: str) -> None:
+    if own := providers.of_the_worker(remote):
+        text = "your account may not let workers use their own files, accounts or ways out; ask an administrator"
+        raise ValidationError({field: f"{', '.join(own)}: {text}"})
+
+
+def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
+    return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
+
+
+def place_of(account: Any, row: Source) -> str:
+    """Where the path of a source leads, for `account` (None: any) to save. Empty: it is on no folder of this host, or
+    that cannot be told here and the first run is to look; an account that may not name any folder means where it leads
+    as far as it is there."""
+    if row.kind not in ON_THIS_HOST:
+        return ""
+    means_any = account is None or account.has_perm(ANY_FOLDER)
+    return real_path_of(row.path) or ("" if means_any else os.path.realpath(row.path))
+
+
+def keep_place(row: Source) -> None:
+    """Note where the path of a source leads at its first run, where that was not known when it was saved."""
+    if row.kind in ON_THIS_HOST and not row.real_path and (real := real_path_of(row.path)):
+        same = {"kind": row.kind, "path": row.path, "real_path": ""}  # it may have been edited in the meantime
+        if Source.objects.filter(pk=row.pk, **same).update(real_path=real):
+            row.real_path = real
+
+
+def check_folder(account: Any, field: str, folder: str, roots: Collection[Path], real: Path | None = None) -> None:
+    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other. `real`: where
+    links lead, if that was looked at already."""
+    if account.has_perm(ANY_FOLDER):
+        return
+    for path in (Path(os.path.normpath(folder)), real or Path(folder).resolve()):  # where links lead as well
+        if not any(root == path or root in path.parents for root in roots):
+            allowed = ", ".join(map(str, roots))
+            raise ValidationError(
+                {field: f"your account may name folders below {allowed} only; ask an administrator, or name one there"}
+            )

@@ -1,0 +1,202 @@
+"""What a repository, a policy and a source may be, as far as no table is needed to say so."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationInfo
+from pydantic import field_validator as checks
+
+from declarations.types import (
+    PRINTABLE,
+    STORABLE,
+    STRICT,
+    Choice,
+    JsonObject,
+    Port,
+    Reference,
+    Title,
+)
+from engines import cleartext
+from engines.kinds import RULES
+from sources.declarations import validation
+from sources.models import Format, To
+from sources.models.source import SourceKind
+
+MOST_PATHS = 1000
+"""Of a restore: who wants more names a folder."""
+
+Secrets = Annotated[dict[str, Annotated[str, Field(max_length=500), STORABLE]], Field(max_length=20)]
+KindOfSource = Annotated[SourceKind, Choice()]
+
+
+class Repository(BaseModel):
+    """Where backups go: a directory, or a folder of any remote that rclone has, as they are or encrypted. What is
+    missing there is made; writing, reading and deleting are tried before it is saved."""
+
+    model_config = STRICT
+
+    name: Title
+    format: Annotated[Format, Choice()] = Field(
+        Format.RCLONE,
+        description="rclone: a plain copy that any program reads, or rclone's encryption. restic: snapshots in which "
+        "equal data lie once, always encrypted; what is no folder of this host is copied to its disk first, which "
+        "takes the room of one copy there. It cannot be changed",
+    )
+    remote: JsonObject = Field(
+        default_factory=dict,
+        description='Settings of rclone, as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone config '
+        "providers` lists them. Empty: a directory of this host",
+    )
+    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE] = Field(
+        description="Absolute path of a directory, as /srv/backups; of a remote the path there, as bucket/backups"
+    )
+    secrets: Secrets = Field(
+        default_factory=dict,
+        description='Where the secrets of the remote are found, never they themselves, as {"secret_access_key": '
+        '"file:/path"}. To set them needs a permission of its own; another remote or location without that clears them',
+    )
+    encrypted: bool = Field(
+        False,
+        description="Names and contents, before they leave this host; restic does so always. It cannot be changed",
+    )
+    key: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "", description="Where the key of an encrypted one is found. Empty: a new one is made, and shown once"
+    )
+
+    @checks("remote", "location", "secrets", "key")
+    @classmethod
+    def _suits(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name == "remote" or "remote" in info.data:  # which is right, then
+            getattr(validation, f"check_repository_{info.field_name}")(value, info.data)
+        return value
+
+
+class RepositoryEdit(Repository):
+    """A repository as it is made or changed."""
+
+    force: bool = Field(
+        False,
+        description="Also where other files lie, or where its points do not, by a look at the newest one of each "
+        "source, whose sources are doubtful from then on",
+    )
+
+
+class Source(BaseModel):
+    """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind says which fields it needs."""
+
+    model_config = STRICT
+
+    name: Title
+    kind: KindOfSource = Field(description="How it is reached, and which engine copies it")
+    address: Annotated[str, Field(max_length=300), STORABLE] = Field(
+        "", description="Host name, IP address, URL or socket directory"
+    )
+    port: Port | None = Field(None, description="None: the usual port of its kind")
+    path: Annotated[str, Field(max_length=500), STORABLE] = Field("", description="Directory, bucket or database")
+    options: JsonObject = Field(
+        default_factory=dict,
+        description='As {"user": "backup"}; of the kind rclone settings of the remote, as {"type": "smb", …}',
+    )
+    secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "",
+        description="Where its password is found, never the password itself: stored:NAME, env:NAME or file:/path. "
+        "To set it needs a permission of its own; a change of kind, address, port, host key or options without that "
+        "clears it",
+    )
+    secrets: Secrets = Field(
+        default_factory=dict,
+        description='Of the kind rclone: where the secrets among its options are found, as {"pass": "stored:nas"}',
+    )
+    host_key: Annotated[str, Field(max_length=10_000), STORABLE] = Field(
+        "", description="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…"
+    )
+    wake_allowed: bool | None = Field(None, description="Whether to wake it. None: as its policy says")
+    mac_address: Annotated[str, Field(max_length=17), STORABLE] = Field(
+        "", description="For Wake-on-LAN, as 02:00:00:aa:bb:cc"
+    )
+    wake_address: Annotated[str, Field(max_length=100), STORABLE] = Field(
+        "255.255.255.255", description="Broadcast address for the magic packet"
+    )
+    wake_port: Port = Field(9, description="UDP port for the magic packet")
+
+    retired: bool = Field(
+        False,
+        description="No backups of it are wanted any more: it leaves all counts, plans and checks; its backups stay "
+        "for as long as they would have been kept",
+    )
+
+    @checks("address", "port", "path", "options", "secret", "host_key")
+    @classmethod
+    def _suits_its_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        if rule := RULES.get(info.data.get("kind", "")):
+            getattr(validation, f"check_{info.field_name}")(rule, value)
+        return value
+
+    @checks("secrets")
+    @classmethod
+    def _suit_its_remote(cls, secrets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if (rule := RULES.get(info.data.get("kind", ""))) and "options" in info.data:  # which are right, then
+            validation.check_secrets(rule, secrets, info.data["options"])
+        return secrets
+
+    @checks("secret")
+    @classmethod
+    def _is_not_sent_in_clear(cls, secret: str, info: ValidationInfo) -> str:
+        rule, address = RULES.get(info.data.get("kind", "")), info.data.get("address", "")
+        if rule and rule.address_is_url and (text := cleartext.refusal(address, secret, info.data.get("options", {}))):
+            raise ValueError(f"{rule.title} {text}")
+        return secret
+
+    @checks("mac_address", "wake_address")
+    @classmethod
+    def _can_be_woken(cls, value: str, info: ValidationInfo) -> str:
+        if info.field_name == "mac_address":
+            validation.check_mac_address(value, info.data.get("wake_allowed"))
+        else:
+            validation.check_wake_address(value, info.data.get("mac_address", ""))
+        return value
+
+
+class Restore(BaseModel):
+    """What to restore, of which point, and where to. It never writes over what differs unless that is asked for."""
+
+    model_config = STRICT
+
+    source: Reference = Field(description="Whose backups")
+    policy: Reference | None = Field(None, description="Under which it was backed up. None: it has one only")
+    at: Annotated[str, Field(min_length=1, max_length=40), PRINTABLE] | None = Field(
+        None,
+        description="The newest point at or before: as 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in "
+        "the zone of the policy, 2026-03-02T12:00+01:00, or the name of a point. None: the newest one",
+    )
+    repository: Reference | None = Field(
+        None, description="From which: the one of its backups, or one with copies. None: the first that has the point"
+    )
+    paths: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=4096), STORABLE]], Field(max_length=MOST_PATHS)
+    ] = Field(default_factory=list, description="Files and folders of the source, without / before them. Empty: all")
+    to: Annotated[To, Choice()] = Field(
+        To.FOLDER, description="Where to: a folder of the worker's host, back to the source, or a new database there"
+    )
+    target: Annotated[str, Field(max_length=500), PRINTABLE] = Field(
+        "",
+        description="The absolute path of the folder; in the source, a folder below its path (empty: in place); the "
+        "name of the new database, which may be that of one that was dropped",
+    )
+    overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
+    foreign: bool = Field(
+        False, description="Also a foreign point: one that no backup of ours has written so, which may hold anything"
+    )
+
+    @checks("paths")
+    @classmethod
+    def _stay_inside(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"{path!r:.100} leads out of the source; name it without / before")
+        return paths
+
+    @checks("target")
+    @classmethod
+    def _suits_where(cls, target: str, info: ValidationInfo) -> str:
+        validation.check_restore_target(str(info.data.get("to", "")), target)
+        return target

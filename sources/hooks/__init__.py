@@ -1,5 +1,0 @@
-"""Commands of a worker's host that run before and after the backups of a policy, and when one has failed.
-
-What they are stands in a file that only root, or the account of the worker, can write: `definitions.py`. A row picks a
-name, so who edits policies chooses among what the host offers and can never write a command. `running.py` runs them.
-"""

@@ -1,0 +1,139 @@
+"""The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
+
+import time
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db.models import Count
+
+from engines.not_kept import not_kept
+from external.durations import span
+from jobs.clock import database_clock
+from sources.domain.preview import PreviewedPeriod, coming_periods
+from sources.models import Policy
+
+LARGEST_COUNT, TO_LOOK_AT = 1000, 100
+"""Periods, and those that an account gets over the API that may not change policies."""
+LONGEST_SECONDS = 3.0
+"""For a page or an answer: a thread of the website is busy for so long."""
+SHOWN_HOLIDAYS = 10
+HEADERS = ("period begins", "UTC", "lasts", "open from – to", "the same in UTC", "open for")
+
+
+def preview(
+    policy: Policy,
+    count: int = 10,
+    start: datetime | None = None,
+    now: datetime | None = None,
+    seconds: float = LONGEST_SECONDS,
+) -> list[PreviewedPeriod]:
+    """The first `count` periods that begin at or after `start` (aware; left out: `now`).
+
+    The policy need not have been saved, so a form can show what it would do.
+    Raises: ValueError for a count that is not 1 to 1000, when cron, zone or window cannot be read, or when it takes
+    more than so many `seconds`.
+    """
+    if not 1 <= count <= LARGEST_COUNT:
+        raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
+    schedule, until = policy.schedule, time.monotonic() + seconds
+
+    def go_on() -> None:
+        if time.monotonic() > until:
+            raise ValueError(f"{count} periods of it take more than {seconds:g} s to find: ask for fewer")
+
+    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count, go_on)
+
+
+def holidays_of(policy: Policy, periods: list[PreviewedPeriod]) -> list[tuple[date, str]]:
+    """The next public holidays from these periods on, for a year, on which no range of its window begins, with their
+    names."""
+    if not periods:
+        return []
+    first = periods[0].begins_at.astimezone(policy.schedule.period.tzinfo).date()
+    return list(islice(policy.weekly_window.excluded.holidays(first, first + timedelta(days=366)), SHOWN_HOLIDAYS))
+
+
+def lost_of(policy: Policy) -> dict[str, list[str]]:
+    """What is not kept of its sources, by their kind."""
+    if policy.pk is None:
+        return {}
+    kinds = policy.assignments.order_by("source__kind").values_list("source__kind", flat=True).distinct()
+    return {kind: not_kept(kind, policy.repository.remote.get("type", "")) for kind in kinds}
+
+
+def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
+    """Instants as ISO 8601, in UTC and, by `*_local`, in the policy's zone; lengths in seconds."""
+    schedule = policy.schedule
+    return {
+        "policy": schedule.name,
+        "enabled": schedule.enabled,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "window": policy.window,
+        "excluded_dates": policy.excluded_dates,
+        "holidays": [{"date": day.isoformat(), "name": name} for day, name in holidays_of(policy, periods)],
+        "not_kept": lost_of(policy),
+        "periods": [_period_facts(period, schedule.period.tzinfo) for period in periods],
+    }
+
+
+def rows_of(policy: Policy, periods: list[PreviewedPeriod]) -> Iterator[tuple[str, ...]]:
+    """Under HEADERS a row an opening, in the zone of the policy; what is the period's own stands in its first one."""
+    zone = policy.schedule.period.tzinfo
+    for period in periods:
+        begins = period.begins_at.astimezone(zone)
+        own = (
+            f"{begins:%a %Y-%m-%d %H:%M}",
+            f"{period.begins_at:%m-%d %H:%M}",
+            _length(period.begins_at, period.ends_at),
+        )
+        if not period.openings:
+            yield (*own, "no opening", period.warning, "")
+        for each in period.openings:
+            ends = (each.opens_at, each.closes_at)
+            local = " – ".join(f"{end.astimezone(zone):%a %m-%d %H:%M}" for end in ends)
+            yield (*own, local, " – ".join(f"{end:%a %m-%d %H:%M}" for end in ends), _length(*ends))
+            own = ("", "", "")
+
+
+def _length(start: datetime, end: datetime) -> str:
+    return span((end - start).total_seconds())
+
+
+def _period_facts(period: PreviewedPeriod, zone: ZoneInfo) -> dict[str, Any]:
+    openings = [_stretch("opens_at", each.opens_at, "closes_at", each.closes_at, zone) for each in period.openings]
+    own = _stretch("begins_at", period.begins_at, "ends_at", period.ends_at, zone)
+    return {**own, "openings": openings, "warning": period.warning}
+
+
+def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneInfo) -> dict[str, Any]:
+    return {
+        first: start.isoformat(),
+        last: end.isoformat(),
+        f"{first}_local": start.astimezone(zone).isoformat(),
+        f"{last}_local": end.astimezone(zone).isoformat(),
+        "seconds": (end - start).total_seconds(),
+    }
+
+
+def batches_of_policies(schedule_ids: list[int]) -> dict[int, tuple[int, float]]:
+    """Of the policies with these schedules, by the id of the schedule: how many records a batch has at most, and for
+    how many seconds their windows are open in a period: the least of the coming ten that have an opening."""
+    policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
+    return {
+        policy.schedule_id: (policy.number, _least_open_time(policy))
+        for policy in policies.annotate(number=Count("assignments"))
+    }
+
+
+def _least_open_time(policy: Policy) -> float:
+    """0: it is not known, or there is none."""
+    try:
+        periods = preview(policy)
+    except ValueError:  # stored past its form
+        return 0
+    spans = [sum((each.closes_at - each.opens_at).total_seconds() for each in one.openings) for one in periods]
+    return min(filter(None, spans), default=0)

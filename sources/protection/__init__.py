@@ -1,0 +1,1 @@
+"""How well assignments are protected: their days, what is overdue, and how their copies stand."""

@@ -1,0 +1,110 @@
+"""What has not been backed up for too long: kept up to date every minute, a thousand in one statement. So is when each
+policy's last chance was over, by which an alert knows that a second one was missed.
+
+The rule, with its hysteresis, is that of `sources/domain/overdue.py`. Nothing is raised of a source that is paused or
+retired, or of a disabled policy: a person chose that.
+"""
+
+import time
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from jobs import decisions
+from jobs.clock import database_clock
+from jobs.prepared import execute
+from jobs.set_aside import name_once
+from schedules.cron import Period
+from sources.domain.overdue import Thresholds, thresholds
+from sources.domain.windows import Window
+from sources.models import Policy
+from sources.planning import KIND, subject_of
+
+# What a settle holds locked is looked at a minute later.
+LOOK = """
+WITH changing AS (
+SELECT a.id, s.name
+  FROM sources_assignment a
+  JOIN unnest(%(policy)s::bigint[], %(raise_before)s::timestamptz[], %(clear_after)s::timestamptz[])
+       AS p(policy_id, raise_before, clear_after) ON p.policy_id = a.policy_id
+  JOIN sources_source s ON s.id = a.source_id
+ WHERE s.paused_at IS NULL AND s.retired_at IS NULL
+   AND CASE WHEN a.overdue_since IS NULL
+            THEN COALESCE(LEAST(a.last_backup_at, a.next_backup_at), a.inserted_at) < p.raise_before
+            ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
+   LIMIT %(limit)s
+   FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE sources_assignment a
+   SET overdue_since = CASE WHEN a.overdue_since IS NULL THEN %(now)s::timestamptz END
+  FROM changing s
+ WHERE a.id = s.id
+RETURNING a.id, s.name, a.overdue_since IS NOT NULL, COALESCE(a.last_backup_at, a.inserted_at)
+"""
+
+
+CHANCES = """
+UPDATE sources_policy p
+   SET chance_over_at = found.at
+  FROM (SELECT id, at
+          FROM sources_policy
+          JOIN unnest(%(policy)s::bigint[], %(chance_over_at)s::timestamptz[]) AS m(policy_id, at) ON policy_id = id
+         WHERE chance_over_at IS DISTINCT FROM at
+           FOR NO KEY UPDATE OF sources_policy SKIP LOCKED) AS found
+ WHERE p.id = found.id
+"""
+
+LOOK_SECONDS = 0.3
+"""Of a minute's round, for limits once they are read, and as long for rows; the next one does the rest. By then it
+remembers the periods that this one has worked out."""
+AT_ONCE = 1000
+"""Assignments a transaction, each with its line of the log."""
+
+
+def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
+    """Raise and clear `overdue_since` of all assignments. Returns how many changed."""
+    instant = now or database_clock()
+    limits = _limits(instant, seconds)
+    values: dict[str, Any] = {
+        "now": instant,
+        "limit": AT_ONCE,
+        "policy": list(limits),
+        "raise_before": [limit.raise_before for limit in limits.values()],
+        "clear_after": [limit.clear_after for limit in limits.values()],
+        "chance_over_at": [limit.chance_over_at for limit in limits.values()],
+    }
+    execute(CHANCES, values)
+    changed, until = 0, time.monotonic() + seconds
+    while True:
+        with transaction.atomic():
+            rows = execute(LOOK, values).fetchall()
+            decisions.doing_all((_line(*row) for row in rows), instant)
+        changed += len(rows)
+        if len(rows) < AT_ONCE or time.monotonic() >= until:
+            return changed
+
+
+def _limits(now: datetime, seconds: float) -> dict[int, Thresholds]:
+    names = ("pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates")
+    policies = list(Policy.objects.filter(schedule__enabled=True).order_by("pk").values_list(*names))
+    until = time.monotonic() + seconds
+    found: dict[int, Thresholds] = {}
+    for policy, name, cron, zone, alert_after, rows, excluded in policies:
+        if time.monotonic() >= until:
+            break
+        try:
+            window = Window.parse(rows, zone, excluded) if rows or excluded else None
+            found[policy] = thresholds(Period(cron, zone), alert_after, now, window)
+        except Exception as error:  # no database is asked: its cron, zone or window cannot be read
+            name_once(f"policy {name} raises no alert: {error}")
+    return found
+
+
+def _line(assignment_id: int, source: str, overdue: bool, since: datetime) -> decisions.Line:
+    text = (
+        f"{source} has not been backed up since {since:%Y-%m-%d %H:%M} UTC"
+        if overdue
+        else f"{source} is protected again"
+    )
+    return decisions.Line("overdue" if overdue else "overdue no more", text, KIND, subject_of(assignment_id))

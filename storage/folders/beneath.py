@@ -1,0 +1,294 @@
+"""Work below a folder of this host whose owner may change it all the time: no link is followed, and nothing is reached
+by a path that was looked at before.
+
+A folder is opened once, part by part, and no part of its path may be a link. What is below it is reached from there in
+the same way. So who puts a link in place of the folder, of one below it or of a file leads nobody elsewhere: work goes
+on in the folder that was opened, or fails.
+
+What is made is made in a *staging* folder: in the target, under a name that is not foreseen, and closed to all others.
+Its owner alone can enter it, and nobody can move it elsewhere; rclone, which follows links, writes in there alone. From
+there a file, link or folder gets to its place by a rename between two open folders, which replaces one name and follows
+nothing. Where the worker is root, each belongs by then to the owner of the folder that it gets into: root leaves
+nothing of its own in the folders of others, and opens none of theirs to itself.
+"""
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from storage.folders import owners
+
+PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Of a pipe, to open it would wait for a writer."""
+FILES, MAKING = b"files", b"making"
+STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
+BY_DESCRIPTOR = Path("/proc/self/fd")
+
+
+class LinkOnTheWay(ValueError):
+    """A part of a path is a link. The message is for people."""
+
+
+class Beneath:
+    """A folder that is open, and what is below it, by paths relative to it. `close` it.
+
+    Methods raise OSError; NotADirectoryError, too, where a link is in place of a folder.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.descriptor, self.path = descriptor, path
+        self._way: list[tuple[bytes, int]] = []
+
+    @classmethod
+    def opened(cls, path: Path, *, make: bool = False) -> "Beneath":
+        """Open the folder at an absolute path. `make` what is missing of it. Raises: LinkOnTheWay; OSError."""
+        found, at = cls(os.open("/", PASS), path), Path("/")
+        try:
+            for part in path.parts[1:]:
+                at /= part
+                below = found._into(os.fsencode(part), make=make)
+                os.close(found.descriptor)
+                found.descriptor = below
+        except NotADirectoryError:
+            found.close()
+            what = "is a link, which no restore follows" if at.is_symlink() else "is not a directory"
+            raise LinkOnTheWay(f"{at} {what}") from None
+        except BaseException:
+            found.close()
+            raise
+        return found
+
+    def close(self) -> None:
+        self._back_to(0)
+        os.close(self.descriptor)
+
+    def __enter__(self) -> "Beneath":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def outside(self) -> str:
+        """Its path for another program, which inherits the descriptor: one that leads here whatever is done to the
+        name meanwhile, where the system has such paths."""
+        return f"{BY_DESCRIPTOR}/{self.descriptor}" if BY_DESCRIPTOR.exists() else str(self.path)
+
+    def folder(self, path: bytes) -> int:
+        """The descriptor of a folder below; empty: its own. It is good until the next call."""
+        parts = path.split(b"/") if path else []
+        same = next((n for n, (part, (known, _)) in enumerate(zip(parts, self._way)) if part != known), None)  # noqa: B905
+        self._back_to(min(len(parts), len(self._way)) if same is None else same)
+        for part in parts[len(self._way) :]:
+            self._way.append((part, _passed(part, self._here())))
+        return self._here()
+
+    def at(self, path: bytes) -> tuple[bytes, int]:
+        """The name of what is below, and the descriptor of the folder that holds it."""
+        above, _, name = path.rpartition(b"/")
+        return name, self.folder(above)
+
+    def stat(self, path: bytes) -> os.stat_result:
+        name, above = self.at(path)
+        return os.stat(name, dir_fd=above, follow_symlinks=False)
+
+    def exists(self, path: bytes) -> bool:
+        """Whether there is anything of that name, a link too, in a folder that is none."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return bool(self.stat(path))
+        return False
+
+    def is_folder(self, path: bytes) -> bool:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return stat.S_ISDIR(self.stat(path).st_mode)
+        return False
+
+    def unlink(self, path: bytes) -> None:
+        name, above = self.at(path)
+        os.unlink(name, dir_fd=above)
+
+    @contextmanager
+    def read(self, path: bytes, flags: int = READ) -> Iterator[int]:
+        """A file below, or with the flags LIST a folder, by its descriptor."""
+        name, above = self.at(path)
+        descriptor = os.open(name, flags, dir_fd=above)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def names(self) -> list[str]:
+        with _listed(self.descriptor) as descriptor:
+            return os.listdir(descriptor)
+
+    def owner(self, path: bytes) -> tuple[int, int] | None:
+        """Whom what is put into a folder is to belong to (uid, gid); None: to this process."""
+        if os.geteuid() != 0:
+            return None
+        found = os.fstat(self.folder(path))
+        return (found.st_uid, found.st_gid) if found.st_uid else None
+
+    def _into(self, name: bytes, *, make: bool) -> int:
+        here = self._here()
+        with suppress(FileNotFoundError):
+            return _passed(name, here)
+        if not make:
+            raise FileNotFoundError(2, "there is no such folder", os.fsdecode(name))
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=here)
+        descriptor = _passed(name, here)
+        with suppress(OSError):
+            owner = os.fstat(here)
+            if os.geteuid() == 0 and owner.st_uid and os.fstat(descriptor).st_uid == 0:
+                with _listed(descriptor) as listed:
+                    if not os.listdir(listed):  # and so nothing of anybody is given away
+                        os.fchown(listed, owner.st_uid, owner.st_gid)
+        return descriptor
+
+    def _here(self) -> int:
+        return self._way[-1][1] if self._way else self.descriptor
+
+    def _back_to(self, depth: int) -> None:
+        while len(self._way) > depth:
+            os.close(self._way.pop()[1])
+
+
+class Staging:
+    """The staging folder of a restore in its target. `files`: what is below it, which a program may write to."""
+
+    def __init__(self, target: Beneath, title: str) -> None:
+        self.target = target
+        self.name = self._left_by_an_earlier(title) or self._made(title)
+        self._folder = Beneath(os.open(self.name, PASS, dir_fd=target.descriptor), target.path / self.name)
+        if not self._is_ours(self._folder.descriptor):
+            raise PermissionError(1, "another one has changed the target", str(self._folder.path))
+        with suppress(FileExistsError):
+            os.mkdir(FILES, 0o700, dir_fd=self._folder.descriptor)
+        self.files = Beneath(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")
+        self.inherited = (self._folder.descriptor,)
+
+    @property
+    def outside(self) -> str:
+        """`files`, for a program that inherits `inherited`."""
+        return f"{self._folder.outside}/{os.fsdecode(FILES)}"
+
+    def put(self, staged: bytes, home: bytes) -> None:
+        """Move a file from `files` to its place in the target, over what is there."""
+        name, above = self.files.at(staged)
+        to, folder = self.target.at(home)
+        os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
+
+    def give(self, descriptor: int, home: bytes) -> None:
+        """Give an open file to whom it is to belong to at its place, where its file system knows owners."""
+        if owner := self.target.owner(home.rpartition(b"/")[0]):
+            owners.give(descriptor, owner)
+
+    def make_folder(self, home: bytes, mode: int) -> None:
+        """Make a folder in the target, where there is none."""
+        self._clear()
+        os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
+        self._place(home)
+
+    def make_link(self, home: bytes, leads_to: bytes, time: int | None) -> None:
+        """Make a link in the target, over what is there. `time`: in nanoseconds since 1970."""
+        self._clear()
+        here = self._folder.descriptor
+        os.symlink(leads_to, MAKING, dir_fd=here)
+        if time is not None:
+            with suppress(OSError, OverflowError, NotImplementedError):
+                os.utime(MAKING, ns=(time, time), dir_fd=here, follow_symlinks=False)
+        self._place(home)
+
+    def close(self, *, remove: bool) -> None:
+        """`remove`: with all that it holds; else the next restore of this point goes on with that."""
+        if remove:
+            empty(self._folder.descriptor)
+        self.files.close()
+        self._folder.close()
+        if remove:
+            with suppress(OSError):  # renamed meanwhile by another one
+                os.rmdir(self.name, dir_fd=self.target.descriptor)
+
+    def _place(self, home: bytes) -> None:
+        to, folder = self.target.at(home)
+        if owner := self.target.owner(home.rpartition(b"/")[0]):
+            owners.give(MAKING, owner, dir_fd=self._folder.descriptor, follow_symlinks=False)
+        try:
+            os.rename(MAKING, to, src_dir_fd=self._folder.descriptor, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, error.strerror, os.fsdecode(to)) from None
+            raise
+
+    def _clear(self) -> None:
+        """What a killed restore was making."""
+        with suppress(FileNotFoundError):
+            try:
+                os.unlink(MAKING, dir_fd=self._folder.descriptor)
+            except (IsADirectoryError, PermissionError):
+                os.rmdir(MAKING, dir_fd=self._folder.descriptor)
+
+    def _made(self, title: str) -> str:
+        name = f"{title}.{secrets.token_hex(8)}.unfinished"
+        os.mkdir(name, 0o700, dir_fd=self.target.descriptor)
+        return name
+
+    def _left_by_an_earlier(self, title: str) -> str:
+        for name in self.target.names():
+            if name.startswith(f"{title}.") and STAGING.fullmatch(name):
+                with suppress(OSError):
+                    descriptor = os.open(name, PASS, dir_fd=self.target.descriptor)
+                    try:
+                        if self._is_ours(descriptor):
+                            return name
+                    finally:
+                        os.close(descriptor)
+        return ""
+
+    def _is_ours(self, descriptor: int) -> bool:
+        """Whether it is closed to all others, as far as its file system can do that, and holds nothing but what a
+        restore puts there: root may own other folders in a folder of another account, which could give them that
+        name."""
+        with _listed(descriptor) as listed:
+            if not {*os.listdir(listed)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
+                return False
+        return owners.is_closed(os.fstat(descriptor)) or owners.are_not_kept(descriptor, MAKING)
+
+
+def _passed(name: bytes, above: int) -> int:
+    """Raises: NotADirectoryError for a link, which some systems have another error for."""
+    try:
+        return os.open(name, PASS, dir_fd=above)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotADirectoryError(errno.ENOTDIR, "is a link", os.fsdecode(name)) from None
+        raise
+
+
+@contextmanager
+def _listed(descriptor: int) -> Iterator[int]:
+    """The same folder, to be listed."""
+    opened = os.open(".", LIST, dir_fd=descriptor)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def empty(descriptor: int) -> None:
+    """Remove what a folder holds, and what it holds, in folders that were made read-only too."""
+    with _listed(descriptor) as listed, os.scandir(listed) as found:
+        for each in list(found):
+            if each.is_dir(follow_symlinks=False):
+                shutil.rmtree(each.name, ignore_errors=True, dir_fd=listed)
+            else:
+                with suppress(OSError):
+                    os.unlink(each.name, dir_fd=listed)

@@ -1,0 +1,1 @@
+"""Where a repository is, whose it is, and how rclone reaches it."""

@@ -1,0 +1,69 @@
+"""Questions about a directory, in a process that can be killed, since a dead share never answers. It starts in a third
+of the time of `engines.apart`, for what it does not import.
+"""
+
+import os
+import re
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from external.processes.orders import answer
+
+OF_A_SOURCE = re.compile(r"-\d+$")
+
+
+def missing(location: str) -> str | None:
+    """Why there is no directory; None: there is one."""
+    reason = f"{location} is no directory here; is it mounted?"
+    try:
+        return None if Path(location).is_dir() else reason
+    except OSError as error:  # a stale handle, a disk that cannot be read
+        return f"{reason} ({os.strerror(error.errno or 0)})"
+
+
+def open_to_others(location: str) -> str | None:
+    """Which directories of backups there are open to accounts that the umask of this process keeps out; None: none."""
+    os.umask(closed := os.umask(0))
+    open_ones: list[Path] = []
+    with suppress(OSError):  # a backup says so
+        if os.stat(location).st_mode & 0o055 & closed:
+            copies = (each for each in Path(location).iterdir() if OF_A_SOURCE.search(each.name))
+            open_ones = [each for each in copies if each.stat().st_mode & 0o055 & closed]
+    if not open_ones:
+        return None
+    return f"{open_ones[0]}" + (f" and {len(open_ones) - 1} more at {location}" if open_ones[1:] else "")
+
+
+def not_usable(location: str) -> str | None:
+    """Why `location`, an absolute path, cannot become a repository; None: it can. Nothing stays."""
+    existing = Path(location)
+    try:
+        while not os.path.lexists(existing):
+            existing = existing.parent
+        if not existing.is_dir():
+            return f"{existing} is not a directory; name one"
+        with tempfile.TemporaryFile(dir=existing):
+            return None
+    except OSError as error:
+        what = "it" if existing == Path(location) else f"its nearest existing parent {existing}"
+        return (
+            f"{location} cannot be used: {what} is not writable ({error.strerror}); "
+            "mount it, make it writable for this account, or name another directory"
+        )
+
+
+def not_made(location: str) -> str | None:
+    """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
+    try:
+        Path(location).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}; see that its disk is mounted, and make it for this account"
+    return None
+
+
+ORDERS = dict.fromkeys(("not_usable", "not_made", "open_to_others"), __name__)
+
+
+def main() -> None:
+    answer(ORDERS)

@@ -1,0 +1,101 @@
+"""`repository.json`: whose a repository is, so that no two installations write to one."""
+
+import hashlib
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from external.processes.rows import row_of
+from storage import layout
+from storage.places.location import RCLONE
+
+DAMAGED = (
+    "is it damaged? Where it was ours, the next backup or copy of a source whose newest recorded point lies there "
+    "writes it anew: start one. For a new repository, name another place"
+)
+
+
+class Files(Protocol):
+    """A repository whose small files can be fetched and put, as a `Store` does it."""
+
+    def fetch(self, path: str, file: Path, /) -> bool: ...
+
+    def put(self, file: Path, path: str, /) -> None: ...
+
+
+class Refused(ValueError):
+    """This repository is not to be used so. The message says what to do."""
+
+
+class Unreadable(Refused):
+    """It does not say whose it is in words that can be read: a reader may go on without."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`key_digest`: of the key of an encrypted repository, from which 256 random bits cannot be found; empty: none."""
+
+    id: str
+    name: str
+    encrypted: bool = False
+    key_digest: str = ""
+    layout: int = layout.VERSION
+    format: str = RCLONE
+
+
+def digest_of(key: str | None) -> str:
+    """What shows whether a key is the right one; empty for none."""
+    return "" if key is None else hashlib.sha256(b"backupsched repository key\0" + key.encode()).hexdigest()[:32]
+
+
+def read(store: Files) -> Identity | None:
+    """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
+
+    Raises: Refused for one of another layout; Unreadable; StorageFailed, Stopped.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / layout.REPOSITORY
+        if not store.fetch(layout.REPOSITORY, file):
+            return None
+        found = row_of(file.read_bytes())
+    if found is None or "layout" not in found:
+        raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
+    version = found["layout"]
+    if version != layout.VERSION:
+        raise Refused(
+            f"it has layout version {version!r:.50}, and {layout.VERSION} is read here: use the version of the "
+            "scheduler that wrote it, or a newer one, or name another place"
+        )
+    for name, sample in asdict(Identity("", "")).items():
+        if type(found.get(name)) is not type(sample):
+            raise Unreadable(f"its {layout.REPOSITORY} lacks {name!r}: {DAMAGED}")
+    return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
+
+
+def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
+    """Raises: Refused, where a repository that says `found` is not ours to use as `ours` says."""
+    if found.id != ours.id and not take_over:
+        raise Refused(
+            f"it is the repository {found.name} of another installation, which may still write there: name another "
+            "place, or if that one is gone, take it over: `repositories add … --take-over`"
+        )
+    if found.format != ours.format:
+        raise Refused(f"what lies there is of the format {found.format}: say so, or name another place")
+    if found.encrypted != ours.encrypted:
+        what = "encrypted" if found.encrypted else "not encrypted"
+        raise Refused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")
+    if found.key_digest != ours.key_digest:
+        raise Refused(
+            f"the key is not the one that it was made with ({found.name}): its backups cannot be read without that. "
+            "Give the key that was shown when it was made, or name another place"
+        )
+
+
+def write(store: Files, ours: Identity) -> None:
+    """Raises: StorageFailed, Stopped."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / layout.REPOSITORY
+        file.write_text(json.dumps(asdict(ours), indent=2) + "\n")
+        store.put(file, layout.REPOSITORY)

@@ -1,0 +1,166 @@
+"""Which remotes there are, and what each takes, as rclone itself says (`rclone config providers`)."""
+
+import difflib
+import json
+import re
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from external.processes.programs import find_rclone
+from external.processes.runner import program_environment
+
+ANSWER_SECONDS = 30.0
+OTHERS = frozenset({"remote", "upstreams"})
+"""Options of a remote that is made of other remotes."""
+NAMES_WHO_ASKS = re.compile(
+    r"url|host|email|name(node|space)|region|compartment|service_principal_name|spn|user(name|_project)?|impersonate|"
+    r"account|(user_)?domain|tenant(_domain)?|project_number|team_drive|(?!session).*_id"
+)
+"""Of what rclone calls sensitive, all that proves nothing. What a later rclone adds is a secret."""
+RUNS_A_PROGRAM = re.compile(r"ssh|.*command")
+OF_THE_WORKER = re.compile(
+    r"env_auth|use_msi|use_az|key_use_agent|unix_socket|(config_)?profile|(socks|http)_proxy|use_kerberos|"
+    r"kerberos_ccache|.*_file|.*_path"
+)
+"""With these, rclone uses files, accounts or ways out of the host that it runs on."""
+PLAINTEXT, ALLOWED = "plaintext", "allowed"
+"""A setting of ours (`engines/cleartext.py`), and its one value."""
+REACHABLE = frozenset({
+    "azureblob", "azurefiles", "b2", "box", "cloudinary", "doi", "drime", "drive", "dropbox", "fichier",
+    "filefabric", "filelu", "filen", "filescom", "ftp", "gofile", "google cloud storage", "google photos",
+    "hidrive", "http", "huaweidrive", "iclouddrive", "imagekit", "internetarchive", "internxt", "jottacloud",
+    "koofr", "linkbox", "mailru", "mega", "netstorage", "onedrive", "opendrive", "oracleobjectstorage", "pcloud",
+    "pikpak", "pixeldrain", "premiumizeme", "protondrive", "putio", "qingstor", "quatrix", "s3", "seafile", "sftp",
+    "shade", "sharefile", "sia", "smb", "sugarsync", "swift", "ulozto", "webdav", "yandex", "zoho",
+})  # fmt: skip
+"""The types that are used. Of what a later rclone adds it is looked at first which servers it goes to, and how."""
+UNGUARDED = frozenset({"hdfs", "storj", "tardigrade"})
+"""Types whose first server names others, with which rclone connects by ways that no gate guards."""
+SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_password", "host_key_algorithms"})
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a remote takes. `required_by`: the providers that need it; none: all. None: it may be left out."""
+
+    required_by: frozenset[str] | None
+    is_secret: bool
+    is_password: bool
+    """rclone wants it obscured."""
+    means: str = ""
+    is_usual: bool = False
+    """rclone does not call it advanced."""
+
+
+def check_remote(remote: Mapping[str, Any]) -> None:
+    """Check the settings of a remote. What is missing may be a secret. Raises: ValueError."""
+    options = options_of(remote)
+    for name, value in remote.items():
+        if name == "type" or (name == PLAINTEXT and value == ALLOWED):
+            continue
+        if name == PLAINTEXT:
+            raise ValueError(f"{PLAINTEXT} takes {ALLOWED} only")
+        if known(name, options, remote).is_secret:
+            raise ValueError(f'{name} is a secret: say in `secrets` where it is found, as {{"{name}": "file:/path"}}')
+        if RUNS_A_PROGRAM.fullmatch(name):
+            raise ValueError(f"{name} would run a program; leave it out")
+        if name in SET_FROM_HOST_KEYS:
+            raise ValueError(f"{name} is set from host_keys; leave it out")
+        if not isinstance(value, str | int) or re.search(r"[\x00-\x1f\x7f]", str(value)):
+            raise ValueError(f"{name} must be text, a number, true or false")
+
+
+def check_complete(remote: Mapping[str, Any], secrets: Collection[str]) -> None:
+    """Check the names of the secrets of a remote that is right, and that nothing is missing. Raises: ValueError."""
+    options, provider = options_of(remote), str(remote.get("provider", ""))
+    for name in secrets:
+        known(name, options, remote)
+        if RUNS_A_PROGRAM.fullmatch(name) or OF_THE_WORKER.fullmatch(name) or name in SET_FROM_HOST_KEYS:
+            raise ValueError(f"{name} is no secret")
+        if name in remote:
+            raise ValueError(f"{name} stands in `remote`, too; say it once")
+    for name, option in options.items():
+        needed = option.required_by is not None and (not option.required_by or provider in option.required_by)
+        if needed and name not in remote and name not in secrets:
+            where = "secrets" if option.is_secret else "remote"
+            raise ValueError(f"{name} is missing: a remote of type {remote['type']} needs it in `{where}`")
+
+
+def of_the_worker(remote: Mapping[str, Any]) -> list[str]:
+    """Settings that let rclone use what is the worker's own: its files, its cloud account, its ways out."""
+    return sorted(name for name in remote if OF_THE_WORKER.fullmatch(name))
+
+
+def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
+    """What a remote of this type takes, by name. Raises: ValueError for a type that no repository may be."""
+    kind = remote.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise ValueError('type is missing, as {"type": "s3"}: `rclone config providers` lists them all')
+    if kind == "local":
+        raise ValueError("type local is a directory of this host: name it as one, not as a remote")
+    if (options := providers().get(kind)) is None:
+        raise ValueError(f"rclone has no remote of type {kind!r:.60}{_near(kind, providers())}")
+    if kind == "memory" or not OTHERS.isdisjoint(options):
+        raise ValueError(f"type {kind} keeps nothing itself: name the remote that does")
+    if kind in UNGUARDED:
+        raise ValueError(
+            f"type {kind} is not used: its server sends rclone on to others of any network; name its S3 gateway or a "
+            "folder where it is mounted"
+        )
+    if kind not in REACHABLE:
+        raise ValueError(f"type {kind} is not used: it is not known which servers its remote leads to")
+    return options
+
+
+def known(name: str, options: Mapping[str, Option], remote: Mapping[str, Any]) -> Option:
+    """Raises: ValueError for an option that there is not."""
+    if (option := options.get(name)) is None:
+        raise ValueError(f"a remote of type {remote['type']} has no option {name!r:.60}{_near(name, options)}")
+    return option
+
+
+def providers() -> dict[str, dict[str, Option]]:
+    """All types with their options. Raises: ValueError, ProgramMissing."""
+    return {name: options for name, (_, options) in _asked().items()}
+
+
+def titles() -> dict[str, str]:
+    """The types that keep something themselves, and what rclone calls them. Raises: ValueError, ProgramMissing."""
+    return {name: title for name, (title, _) in sorted(_asked().items()) if name in REACHABLE}
+
+
+@cache
+def _asked() -> dict[str, tuple[str, dict[str, Option]]]:
+    try:
+        ended = subprocess.run(
+            (find_rclone(), "config", "providers", "--config="),
+            env=program_environment({}),
+            capture_output=True,
+            timeout=ANSWER_SECONDS,
+            check=True,
+        )
+        return {each["Name"]: (each["Description"], _options(each["Options"])) for each in json.loads(ended.stdout)}
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        raise ValueError(f"rclone does not say what it takes ({type(error).__name__}); is it 1.75 or later?") from None
+
+
+def _options(rows: list[dict[str, Any]]) -> dict[str, Option]:
+    found: dict[str, Option] = {}
+    for row in rows:  # some have one of a name for each of several providers
+        name, required = row["Name"], None
+        if row["Required"]:
+            required = frozenset(filter(None, row.get("Provider", "").split(",")))
+        if (before := found.get(name)) and before.required_by:
+            required = before.required_by | (required or frozenset())
+        is_secret = row["IsPassword"] or (row["Sensitive"] and not NAMES_WHO_ASKS.fullmatch(name))
+        means = row["Help"].partition("\n")[0].rstrip(".")
+        found[name] = Option(required, is_secret, row["IsPassword"], means, not (row["Advanced"] or row["Hide"]))
+    return found
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(sorted(names))}"

@@ -1,0 +1,213 @@
+"""rclone at work on a repository: started, watched, its errors in words."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from external.processes import runner
+from external.processes.confinement import readable_by
+from external.processes.programs import find_rclone
+from external.processes.rows import number, row_of, text
+from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.redaction import redacted
+from storage.places.location import Location
+from storage.places.servers import in_words, reached
+
+QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+ANY = 2**60
+"""Bytes. What is moved within a repository, or read and not written, fills no disk of this host."""
+SLACK = 64 * 2**20
+TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
+"""rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
+listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
+BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+LISTED = "--files-from0="
+STATS = '"stats":{'
+ROW, LOGGED = '{"Path"', '{"time"'
+"""How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
+AFTER_A_PROBLEM = "can't close account: file already closed"
+"""Which rclone adds where it could not decrypt a file."""
+TOO_MUCH = 8
+NOT_FOUND = (3, 4)
+"""rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
+
+
+class StorageFailed(Exception):
+    """rclone could not do it. The message is for people, in one line."""
+
+
+class TargetFailed(StorageFailed):
+    """Not the repository fails, but what is restored to. No other repository helps."""
+
+
+class Stopped(Exception):
+    """It was stopped before it had ended. Whatever was begun can be begun again."""
+
+
+@dataclass(frozen=True)
+class Rclone:
+    """Each call blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
+
+    `stall_timeout` and `grace` in seconds, as `Command` has them. `inherited`: descriptors that rclone keeps open.
+    `beside`: another repository that it reaches as well, under names of its own (`remotes.beside`).
+    """
+
+    location: Location
+    stop: StopSignal
+    stall_timeout: float = 600.0
+    grace: float = 4.0
+    inherited: tuple[int, ...] = ()
+    beside: Location | None = None
+
+    def run(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        missing_ok: bool = False,
+        on_line: Callable[[str], object] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
+        problems: dict[str, str] | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        most: int = ANY,
+        confined: tuple[Path, Path | None] | None = None,
+    ) -> bool:
+        """Run rclone. Returns False when what it was to read is missing and that is fine. `most`: bytes that it may
+        move, whatever the other side announces. `confined`: the folder of this host that alone it reads from, and the
+        one that it writes to; None: to a remote.
+
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
+        about single files, by path, which are no failure then.
+        """
+        errors: list[str] = []
+        secrets = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
+
+        def take(line: str) -> None:
+            if line.startswith(LOGGED) and STATS not in line:
+                message, path = _message(line)
+                message = redacted(message, secrets)
+                if problems is not None and path:
+                    problems[path] = message
+                elif message != AFTER_A_PROBLEM:
+                    errors.append(message)
+            else:
+                on_line(line)
+
+        with reached(self.location, self.beside) as found:
+            argv, variables = command_line(*arguments, *QUIET, most=most), {**_tries(found), **found, **environment}
+            command = Command(
+                argv,
+                environment=variables,
+                **(_may_open(argv, variables, *confined) if confined else {}),
+                stall_timeout=self.stall_timeout,
+                grace=self.grace,
+                given=given,
+                inherited=self.inherited,
+            )
+            ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
+        if problems and not errors and ended.ending is Ending.EXITED:
+            return True
+        return _judge(ended, arguments[0], errors, missing_ok, most)
+
+    def go_on(self) -> None:
+        """Called between two steps of work without a program. Raises: Stopped."""
+        if self.stop.is_set():
+            raise Stopped
+
+    def size(self, path: str) -> int:
+        """Bytes of all that lies below a folder."""
+        lines: list[str] = []
+        self.run("size", "--json", self.location.at(path), on_line=lines.append)
+        return number(row_of("".join(lines)) or {}, "bytes")
+
+    def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
+        if paths is None:
+            self.run(*arguments, **watched)
+        elif paths:
+            with path_list(paths) as file:
+                self.run(*arguments, f"{LISTED}{file}", **watched)
+
+
+def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
+    """Every rclone that talks to a source or a repository: without a configuration file; it allocates no file at the
+    size that a server announces, and ends when it has moved `most` bytes."""
+    return find_rclone(), *arguments, "--config=", "--local-no-preallocate", f"--max-transfer={most}B"
+
+
+def expected(size: int) -> int:
+    """What may come where so many bytes are to: a file may have become larger meanwhile, which is seen then."""
+    return size + size // 10 + SLACK
+
+
+def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
+    """Hands on rclone's lines one by one: it ends a row of a listing only before the next one, so what it logs
+    meanwhile stands right behind the row."""
+
+    def on_line(line: str) -> None:
+        at = line.find(LOGGED) if line.startswith(ROW) else -1
+        if at < 0:
+            take(line)
+        else:
+            take(line[:at])
+            take(line[at:])
+
+    return on_line
+
+
+@contextmanager
+def path_list(paths: Iterable[str]) -> Iterator[str]:
+    """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""
+    with tempfile.NamedTemporaryFile() as listed:
+        listed.write(b"".join(path.encode() + b"\0" for path in paths))
+        listed.flush()
+        yield listed.name
+
+
+def _may_open(
+    argv: tuple[str, ...], environment: Mapping[str, str], source: Path, target: Path | None
+) -> dict[str, Any]:
+    """As parts of a `Command`: besides these folders the list of what is copied, and what a remote names in its
+    settings (files of keys, the folder of an encrypted one), and certificates that the worker goes by. A remote that
+    uses accounts of the worker may open all: where those are found is not known."""
+    if any(BY_ACCOUNT.search(name) for name in environment):
+        return {}
+    lists = [each.removeprefix(LISTED) for each in argv if each.startswith(LISTED)]
+    # as rclone reads them: `~/.ssh/id_ed25519`
+    texts = [os.path.expandvars(os.path.expanduser(each)) for each in environment.values()]
+    texts += [os.environ[each] for each in CERTIFICATES if each in os.environ]
+    named = [each for each in texts if each.startswith("/")]
+    folders = [each for each in named if Path(each).is_dir()]
+    # some remotes keep a file here to learn its digest before they send it
+    written = [target] if target else [tempfile.gettempdir(), *folders]
+    return {"readable": readable_by(argv[0], str(source), *lists, *named), "writable": tuple(map(str, written))}
+
+
+def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:
+    kinds = {value for name, value in environment.items() if name.endswith("_TYPE")}
+    return TRIES_OF_A_BUCKET if "s3" in kinds else {}
+
+
+def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: int) -> bool:
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    if ended.ending is Ending.STALLED:
+        raise StorageFailed(f"rclone {verb} made no progress and was ended")
+    if ended.exit_code in NOT_FOUND and missing_ok:
+        return False
+    if ended.exit_code == TOO_MUCH:
+        raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+    if ended.exit_code != 0:
+        raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
+    return True
+
+
+def _message(line: str) -> tuple[str, str]:
+    """An error of rclone, and the path of the file that it is about; empty: none."""
+    row = row_of(line)
+    return (line.strip(), "") if row is None else (in_words(text(row, "msg").strip()), text(row, "object"))

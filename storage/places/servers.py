@@ -1,0 +1,109 @@
+"""Which servers the rclone of a repository may connect to by HTTP: no redirect leads it elsewhere.
+
+Where the settings name the server of a remote (a WebDAV share, a bucket at an endpoint), that one. A provider has many
+servers, of names that only it knows: then those that are named, and all that are public. What asks the host itself who
+it is (`env_auth`) reaches the host's metadata service, too.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from external.processes.advice import without_advice
+from storage.places import providers
+from storage.places.location import Location
+
+Server = tuple[str, int]
+
+NOWHERE = "socks5://127.0.0.1:0"
+"""A port that nothing can listen on: what does not speak HTTP gets no connection if it tries to."""
+WITHOUT_HTTP = frozenset({"sftp", "smb"})
+ELSEWHERE = re.compile(r"role_arn|ibm_.*|sts_.*")
+"""Settings of a bucket with which its credentials come from another server."""
+METADATA = (("169.254.169.254", 80), ("169.254.170.2", 80), ("metadata.google.internal", 80))
+CONNECT_SECONDS = 60.0
+
+REFUSED = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
+REDIRECTED = "redirects to another server are not followed"
+UNSEALED = re.compile(
+    r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
+)
+DAMAGED_OR_FOREIGN = "what lies there is damaged, or was encrypted with another key"
+
+
+def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:
+    """Host and port of each, `gate.PUBLIC` among them, of a remote with these settings of rclone, and a path in it."""
+    from external.network import contact, gate  # asyncio costs 60 ms, which a folder of this host need not wait for
+
+    kind, found = remote["type"], set[Server]()
+    if kind in WITHOUT_HTTP:
+        return found
+    if kind == "ftp":
+        return {(str(remote.get("host", "")), gate.ANY_PORT)}
+    for name, value in remote.items():
+        text = str(value)
+        if name.endswith("endpoint") and text and "://" not in text:
+            text = f"https://{text}"
+        if re.match("https?://", text):
+            found.add(contact.host_and_port(text))
+    if kind == "s3":  # a provider may want the bucket in the name of the host
+        found |= {(f"{path.partition('/')[0]}.{host}", port) for host, port in found}
+    if of_the_worker := providers.of_the_worker(remote):
+        found |= {*METADATA}
+    is_named = kind == "webdav" and not str(remote.get("vendor", "")).startswith("sharepoint")
+    is_named |= kind == "s3" and bool(remote.get("endpoint")) and not any(map(ELSEWHERE.fullmatch, remote))
+    return found if is_named and not of_the_worker else found | {gate.PUBLIC}
+
+
+@contextmanager
+def gate(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
+    """The URL of a proxy that connects to these servers only, for as long as the block lasts. Raises: OSError when this
+    process has no socket left."""
+    if not servers:
+        yield NOWHERE
+        return
+    from external.network.gate import gate_to
+
+    with gate_to(servers, connect_timeout) as url:
+        yield url
+
+
+@contextmanager
+def reached(
+    location: Location, beside: Location | None = None, connect_timeout: float = CONNECT_SECONDS
+) -> Iterator[dict[str, str]]:
+    """The environment of an rclone that reaches a repository, and another one `beside` it, each by a gate of its own,
+    for as long as the block lasts. Raises: OSError."""
+    places = [location, beside] if beside else [location]
+    remotes = [each for each in places if not each.directory]
+    environment = {name: value for each in places for name, value in each.environment.items()}
+    with ExitStack() as gates:
+        for each in remotes:
+            name = each.outside.partition(":")[0].upper()
+            url = gates.enter_context(gate(each.servers, connect_timeout))
+            settings = through(url, each.environment.get(f"RCLONE_CONFIG_{name}_TYPE", ""))
+            environment |= {f"RCLONE_CONFIG_{name}_{option.upper()}": value for option, value in settings.items()}
+            environment |= of_libraries(url)
+        if len(remotes) > 1:  # libraries know one way out only
+            both = {server for each in remotes for server in each.servers}
+            environment |= of_libraries(gates.enter_context(gate(both, connect_timeout)))
+        yield environment
+
+
+def through(gate: str, kind: str) -> dict[str, str]:
+    """rclone's settings with which a remote of this type connects by way of a gate."""
+    proxy = {"socks_proxy": gate.removeprefix("socks5://")} if kind == "ftp" else {}
+    return {"override.http_proxy": gate} | proxy
+
+
+def of_libraries(gate: str) -> dict[str, str]:
+    """What those of rclone's libraries go by that do not ask it."""
+    return dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), gate)
+
+
+def in_words(message: str) -> str:
+    """A message of rclone, without its advice. A connection that the gate refused, and a file that it cannot decrypt,
+    are named as what they are: a flipped bit is no wrong password."""
+    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(message))
+    return REFUSED.sub(lambda found: f"{found[1]}: {REDIRECTED if found[2] else ''}", message)

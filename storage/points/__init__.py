@@ -1,0 +1,1 @@
+"""Points of an assignment: the manifests, how they are made, read, checked, copied and removed."""

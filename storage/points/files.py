@@ -1,0 +1,199 @@
+"""A file of a manifest beside one of this host: its name there, whether it is the same, its mode and times; and what
+lies in a folder of this host, as rclone lists it: 10,000 files take 0.06 s here, and 0.2 s there."""
+
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from storage.folders.beneath import READ, Beneath
+from storage.points.manifests import Entry
+
+COARSE = 2 * 10**9
+"""Nanoseconds: some protocols and file systems have times of whole seconds, or of two."""
+READ_BYTES = 2**20
+PERMISSIONS = 0o777
+"""What is restored of a mode: owners are not, and a program that runs as another account would run as ours."""
+
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
+SHOWN = re.compile("\u201b([\u2400-\u241f\u2421])|([\u2401-\u241f])|(\u2421)")
+"""Control characters in the names that rclone shows (https://rclone.org/overview/#restricted-filenames)."""
+RAW = re.compile("([\u201b\u2401-\u241f\u2421])|([\x01-\x1f])|(\x7f)")
+
+
+class Kept(Enum):
+    """What there is in the place of an entry."""
+
+    MISSING = "nothing"
+    SAME = "the same"
+    UNSURE = "something of its kind and size, whose time differs, and no digest is known"
+    OTHER = "something else"
+
+
+def path_in(folder: Path, path: str) -> bytes:
+    """Where rclone puts a path of a manifest below a folder of this host."""
+    return os.path.join(os.fsencode(folder), relative(path))
+
+
+def relative(path: str) -> bytes:
+    """The same, from that folder on."""
+    return os.fsencode(raw(path))
+
+
+def raw(path: str) -> str:
+    """A path of a manifest as file systems have it."""
+    return path if path.isascii() else SHOWN.sub(_raw, path)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path of a manifest lies strictly below another one; "" is the top."""
+    return path != folder and (not folder or path.startswith(folder + "/"))
+
+
+def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
+    """What there is of a file or link below `folder`. What is behind a link is not there.
+
+    A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case. `alive`
+    is called now and then meanwhile.
+    """
+    try:
+        name, above = folder.at(relative(entry.path))
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return Kept.MISSING
+    if entry.kind == "link":
+        is_link = stat.S_ISLNK(found.st_mode)
+        return Kept.SAME if is_link and os.readlink(name, dir_fd=above) == target_of(entry) else Kept.OTHER
+    if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+        return Kept.OTHER
+    is_as_old = is_time_of(entry, found.st_mtime_ns)
+    if entry.digest and (thorough or not is_as_old):
+        return Kept.SAME if digest_of(name, alive, above) == entry.digest else Kept.OTHER
+    return Kept.SAME if is_as_old else Kept.UNSURE
+
+
+def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int | None = None) -> str:
+    """SHA-256 in hex of a regular file; `folder`: the descriptor of the one that holds it. A link in its place is
+    refused; a pipe is taken for empty, not waited for."""
+    digest = hashlib.sha256()
+    with open(os.open(path, READ, dir_fd=folder), "rb", buffering=0) as file:
+        while chunk := file.read(READ_BYTES):
+            digest.update(chunk)
+            alive()
+    return digest.hexdigest()
+
+
+def put_attributes(entry: Entry, descriptor: int) -> list[str]:
+    """Set mode and time of an open file or folder. Returns what could not be set, as sentences."""
+    not_set = []
+    if entry.mode is not None:
+        try:
+            os.fchmod(descriptor, entry.mode & PERMISSIONS)
+        except OSError as error:
+            not_set.append(f"{entry.path}: mode {entry.mode:o} was not set: {error.strerror}")
+        if entry.mode & (stat.S_ISUID | stat.S_ISGID) and entry.kind == "file":
+            not_set.append(f"{entry.path}: runs as its caller and not as its owner, since owners are not restored")
+    if entry.modified:
+        try:
+            at = nanoseconds(entry.modified)
+            os.utime(descriptor, ns=(at, at))
+        except (OSError, ValueError, OverflowError) as error:
+            not_set.append(f"{entry.path}: time {entry.modified} was not set: {error}")
+    return not_set
+
+
+def is_same_time(found: int, wanted: int) -> bool:
+    """Whether two times since 1970, in nanoseconds, are the same, as far as one of them tells."""
+    is_whole = not found % 10**9 or not wanted % 10**9
+    return found == wanted or (is_whole and abs(found - wanted) < COARSE)
+
+
+def is_time_of(entry: Entry, found: int) -> bool:
+    """Whether an entry has this time, in nanoseconds since 1970. One that no calendar has is no other's."""
+    with suppress(ValueError, OverflowError):
+        return bool(entry.modified) and is_same_time(found, nanoseconds(entry.modified))
+    return False
+
+
+def nanoseconds(written: str) -> int:
+    """A time of a manifest since 1970. Raises: ValueError."""
+    if not (found := TIME.fullmatch(written)):
+        raise ValueError(f"{written!r} is no time")
+    whole, fraction, zone = found.groups()
+    seconds = int(datetime.fromisoformat(whole + (zone or "+00:00").replace("Z", "+00:00")).timestamp())
+    return seconds * 10**9 + int(((fraction or "") + "0" * 9)[:9])
+
+
+def target_of(entry: Entry) -> bytes:
+    """Where a link leads."""
+    with suppress(UnicodeEncodeError):
+        return os.fsencode(entry.target)
+    return entry.target.encode("utf-8", "surrogatepass")
+
+
+def _raw(found: re.Match[str]) -> str:
+    quoted, control, delete = found.groups()
+    return quoted or (chr(ord(control) - 0x2400) if control else "\x7f" if delete else "")
+
+
+def rows_below(top: Path, called: str = "", *, files_only: bool = False) -> Iterator[dict[str, Any]]:
+    """All that lies below `top`, as rows of rclone's lsjson: Path (from `called` on), Size, ModTime, IsDir. No links,
+    sockets, pipes and devices; nothing where `top` is missing, or of a folder that vanishes meanwhile."""
+    waiting = [(str(top), called)]
+    while waiting:
+        folder, parent = waiting.pop()
+        with suppress(FileNotFoundError), os.scandir(folder) as found:
+            for each in found:
+                is_folder = each.is_dir(follow_symlinks=False)
+                if not is_folder and not each.is_file(follow_symlinks=False):
+                    continue
+                path = f"{parent}/{shown(each.name)}" if parent else shown(each.name)
+                if is_folder:
+                    waiting.append((each.path, path))
+                    if files_only:
+                        continue
+                with suppress(FileNotFoundError):
+                    facts = each.stat(follow_symlinks=False)
+                    yield {
+                        "Path": path,
+                        "Size": facts.st_size,
+                        "ModTime": written(facts.st_mtime_ns),
+                        "IsDir": is_folder,
+                    }
+
+
+def shown(name: str) -> str:
+    """How rclone shows a name of this host: the way back of `path_in`. What is not UTF-8 has U+FFFD in it."""
+    if name.isascii() and name.isprintable():
+        return name
+    return RAW.sub(_shown, os.fsencode(name).decode("utf-8", "replace"))
+
+
+def written(time_ns: int) -> str:
+    """The way back of `nanoseconds`, as rclone writes it; empty for a time that no calendar has."""
+    seconds, fraction = divmod(time_ns, 10**9)
+    minutes, second = divmod(seconds, 60)
+    minute = _written(minutes)
+    return minute and f"{minute}:{second:02}.{fraction:09}Z"
+
+
+@lru_cache(maxsize=10_000)
+def _written(minutes: int) -> str:
+    try:
+        year, month, day, hour, minute = time.gmtime(minutes * 60)[:5]
+    except (OverflowError, OSError, ValueError):
+        return ""
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}"
+
+
+def _shown(found: re.Match[str]) -> str:
+    quoted, control, _ = found.groups()
+    return f"\u201b{quoted}" if quoted else chr(ord(control) + 0x2400) if control else "\u2421"

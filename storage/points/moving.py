@@ -1,0 +1,142 @@
+"""A transfer out of a repository, watched while rclone is at work: what its server sends is not believed.
+
+It may not fill the file system that it is written to, and it may not drip: a byte now and then would be a sign of life
+for ever. How much may come at all, rclone itself counts (`Rclone.run`).
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from external.processes import orders
+from external.processes.rows import number, row_of
+from storage.folders import room
+from storage.folders.beneath import Beneath, LinkOnTheWay
+from storage.places.rclone import STATS, StorageFailed, TargetFailed
+from storage.points.files import relative
+
+WINDOW_SECONDS = 300.0
+"""Over which the rate is taken. A link that stands still for a minute or two is nothing to end a restore for."""
+LEAST_RATE, FOR_A_FILE = 1_000, 20_000
+"""Bytes a second; and the bytes for which a file counts that was moved, compared or listed: small ones take as long."""
+SMALLEST_RESERVE = 1e-9
+"""Percent: what stays free where people restore to is the least that a reserve can be, 1 GiB or a tenth."""
+LITTLE = 2**24
+LOOK_EVERY_SECONDS = 0.1
+PIECE = 2**24
+COUNTED = ("bytes", "transfers", "checks", "listed")
+
+
+class Moved:
+    """How much has been moved so far, by rclone's statistics. As a sign of life it changes while that goes on. `into`:
+    the folder of this host that it is written to; None: none is. `clock`: in seconds."""
+
+    def __init__(self, into: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._into, self._clock = into, clock
+        self._done = (0,) * len(COUNTED)
+        self._since, self._before, self._look_at = clock(), 0, float("-inf")
+
+    @property
+    def size(self) -> int:
+        return self._done[0]
+
+    @property
+    def files(self) -> int:
+        return self._done[1]
+
+    def take(self, line: str) -> bool:
+        """Returns whether it was a line of statistics."""
+        stats = (row_of(line) or {}).get("stats") if STATS in line else None
+        if not isinstance(stats, dict):  # a file may be called like that
+            return False
+        self._done = tuple(number(stats, each) for each in COUNTED)
+        return True
+
+    def __call__(self) -> tuple[int, ...]:
+        """Raises: StorageFailed, where it is too slow; TargetFailed, where too little room is left."""
+        self._check_pace(self._clock())
+        self._check_room()
+        return self._done
+
+    def _check_pace(self, now: float) -> None:
+        if now - self._since < WINDOW_SECONDS:
+            return
+        worth = self._done[0] + FOR_A_FILE * sum(self._done[1:])
+        if worth - self._before < LEAST_RATE * (now - self._since):
+            raise StorageFailed(
+                f"it was ended because fewer than {LEAST_RATE:,} bytes a second came from the repository over "
+                f"{now - self._since:.0f} s: see what slows it down"
+            )
+        self._since, self._before = now, worth
+
+    def _check_room(self) -> None:
+        if self._into is None or not orders.reserve_percent or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
+        check_room(self._into, self.size)
+
+
+def check_room(folder: Path, written: float) -> None:
+    """Raises: TargetFailed, when so much was `written` to a folder of this host that too little is left there. A LITTLE
+    is not what fills a disk: where another one has, backups and restores go on with theirs."""
+    if written > LITTLE and orders.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
+        raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")
+
+
+def fetch_here(found: Path, file: Path, most: int) -> bool:
+    """As `Store.fetch`, of a folder of this host. Where a link or a device lies, whose bytes may have no end, or are of
+    another file, nothing is read."""
+    try:
+        descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StorageFailed(f"{found} is a link, which we write none of: nothing was read") from None
+    with open(descriptor, "rb") as read, file.open("wb") as written:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
+            raise StorageFailed(f"{found} is no file, or of more than {most:,} bytes: nothing was read")
+        while facts.st_size > written.tell() and (chunk := read.read(min(PIECE, most + 1 - written.tell()))):
+            written.write(chunk)
+            check_room(file.parent, written.tell())
+            if written.tell() > most:
+                raise StorageFailed(f"{found} has more than {most:,} bytes by now: it was not read whole")
+    return True
+
+
+def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:
+    """What a copy out of a repository in a folder of this host may read from, and write to; as `Rclone.run` has it.
+    Raises: StorageFailed for a place that links lead out of there: who can write to it could have any file of this
+    host restored."""
+    real = Path(os.path.realpath(repository))
+    if not Path(os.path.realpath(place)).is_relative_to(real):
+        raise StorageFailed(f"{place} is where a link leads out of the repository, and that is not followed")
+    if not target.startswith("/"):
+        return real, None
+    there = Path(target)
+    return real, next(each for each in (there, *there.parents) if each.exists())
+
+
+def files_of(place: Path, paths: Collection[str]) -> list[str]:
+    """Those that are files in a folder of a repository here, or are not there. rclone would wait for a pipe until it is
+    ended, and go through a link to a folder."""
+
+    def may_be_one(path: str) -> bool:
+        try:
+            return stat.S_ISREG(folder.stat(relative(path)).st_mode)
+        except NotADirectoryError:
+            return False
+        except OSError:
+            return True  # rclone will say what is wrong
+
+    try:
+        folder = Beneath.opened(Path(os.path.realpath(place)))
+    except (OSError, LinkOnTheWay):
+        return list(paths)
+    with folder:
+        return [each for each in paths if may_be_one(each)]

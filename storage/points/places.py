@@ -1,0 +1,170 @@
+"""What a restore is to do and has done, and where the files of a point lie while runs and retention go on."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage import layout
+from storage.places.rclone import TargetFailed, expected
+from storage.points import runs
+from storage.points.files import is_inside
+from storage.points.manifests import Entry
+from storage.points.store import StorageFailed, Store
+from storage.points.trees import Tree
+
+__all__ = [
+    "RCLONE", "Refused", "Report", "Restoring", "Step", "TargetFailed", "Wish", "by_place", "check_point", "tops_of",
+]  # fmt: skip
+
+RCLONE = "rclone"
+"""The engine whose points are deltas; of all others a point has files of its own."""
+KEPT_TEXTS = 100
+
+
+class Refused(ValueError):
+    """The restore cannot begin, and nothing was written. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
+    target holds other files, as that of a source does."""
+
+    assignment: str
+    point: str
+    target: Path
+    paths: tuple[str, ...] = ()
+    overwrite: bool = False
+    dry_run: bool = False
+    among: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a restore is, in files and bytes of all that it copies."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+
+
+@dataclass
+class Report:
+    """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
+
+    `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
+    `complete`: nothing was left out of the point. `lost`: how many of those that failed the
+    repository did not give; `elsewhere`: where else the point lies then, or what to do about the rest, in a sentence.
+    `what`: what failed, one of them.
+    """
+
+    point: str
+    target: str
+    files: int = 0
+    size: int = 0
+    folders: int = 0
+    present: int = 0
+    replaced: int = 0
+    collisions: list[str] = field(default_factory=list)
+    not_set: list[str] = field(default_factory=list)
+    failed_files: int = 0
+    failed: list[str] = field(default_factory=list)
+    lost: int = 0
+    complete: bool = True
+    elsewhere: str = ""
+    what: str = "file"
+
+
+class Restoring:
+    """A restore at work: what was asked for, how far it is, and what came of it. `target`: where to, in words.
+
+    Raises: Refused and NotThere for paths that cannot be asked for.
+    """
+
+    def __init__(self, wish: Wish, store: Store, tree: Tree, target: str, on_step: Callable[[Step], None]) -> None:
+        self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
+        self.report = Report(wish.point, target, complete=tree.header.complete)
+        self.tops = tops_of(wish, tree)
+        self.files = self.size = self.done_files = self.done_size = 0
+
+    def ask(self) -> None:
+        """Raises: Stopped."""
+        self.store.go_on()
+
+    def entries(self, *kinds: str) -> Iterator[Entry]:
+        """What was asked for, each once. Raises: Stopped."""
+        for top in self.tops:
+            for number, entry in enumerate(self.tree.below(top)):
+                if number % 1000 == 0:
+                    self.ask()
+                if entry.kind in kinds:
+                    yield entry
+
+    def places(self, wanted: Collection[str]) -> dict[str, str]:
+        """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
+        store, wish = self.store, self.wish
+        if self.tree.header.engine != RCLONE:
+            return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
+        held: dict[str, set[str]] = defaultdict(set)
+
+        def take(line: str) -> None:
+            run, _, path = line.partition("/")
+            if path in wanted:
+                held[run].add(path)
+
+        versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
+        store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
+        return layout.places_of(wanted, wish.point, held)
+
+    def say(self, files: int, size: int) -> None:
+        """How far it is: of the files that are copied, and their bytes."""
+        self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
+
+    def fetch(self, place: str, target: str, paths: list[str], *options: str, size: int) -> None:
+        """Copy files of so many bytes out of the repository. Raises: what the store does."""
+        begun_files, begun_size = self.done_files, self.done_size
+
+        def on_progress(files: int, size: int) -> None:
+            self.say(begun_files + files, begun_size + size)
+
+        at = f"{self.wish.assignment}/{place}"
+        self.store.copy_out(at, target, paths, on_progress, *options, tops=self.tops, most=expected(size))
+
+    def count(self, entry: Entry) -> None:
+        """One more is done."""
+        self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
+
+    def fail(self, path: str, why: str) -> bool:
+        """Note one that is not restored. Returns False."""
+        self.report.failed_files += 1
+        if len(self.report.failed) < KEPT_TEXTS:
+            self.report.failed.append(f"{path}: {why}")
+        return False
+
+
+def check_point(store: Store, wish: Wish) -> None:
+    """After a copy: was the point there all the time? Its manifest is the first to go. Raises: StorageFailed."""
+    if wish.point not in runs.points(store, wish.assignment):
+        raise StorageFailed(
+            f"point {wish.point} was removed by retention while it was restored; choose a later one, for a new target"
+        )
+
+
+def tops_of(wish: Wish, tree: Tree) -> list[str]:
+    """The paths that were asked for, each once, without what lies below another one. Raises: Refused, NotThere."""
+    for path in wish.paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
+        tree.check(path.rstrip("/"))
+    paths = [each.rstrip("/") for each in wish.paths] or [""]
+    return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
+
+
+def by_place(places: dict[str, str]) -> dict[str, list[str]]:
+    """Place → the paths that lie there."""
+    found = defaultdict(list)
+    for path, place in places.items():
+        found[place].append(path)
+    return found

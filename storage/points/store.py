@@ -1,0 +1,291 @@
+"""Reads and changes what lies in a repository, by rclone. Paths are relative to the folder of all assignments."""
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from external.processes.rows import row_of
+from storage import layout
+from storage.folders.flushing import flush, remove_left_behind
+from storage.places.identity import Identity
+from storage.places.location import Location
+from storage.places.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
+from storage.points import known
+from storage.points.files import rows_below
+from storage.points.known import Known
+from storage.points.manifests import Header, read_header
+from storage.points.moving import Moved, fetch_here, files_of, stay_within
+
+__all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
+
+PARTIAL_SUFFIX = ".rclone-partial"
+"""Ends the name of a file that is being fetched. Not more than 16 characters."""
+SMALL, MANIFEST = 2**20, 2**30
+"""Bytes of a file of ours in a repository, and of a manifest, which has them of some 30 million files."""
+DIGEST = re.compile(r"([0-9a-f]{64})  ")
+BETWEEN_LOOKS = 100
+"""Files, before a stop is noticed."""
+UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
+"""What rclone says of a file on a remote whose content is wrong; the rest may be the way there."""
+
+
+@dataclass(frozen=True)
+class Store(Rclone):
+    """A repository at work. Each call blocks, and may raise what `Rclone` does. `known`: the points of the assignment
+    that is worked on, as our database has them; None: whatever lies there is taken."""
+
+    known: Known | None = None
+
+    def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
+        """Make what has to be there before its first backup: of one of rclone, nothing. Returns None: there is
+        nothing to make, or it is there; else why it is not as `like`, empty if it is."""
+        return None
+
+    def names(self, path: str, *, folders: bool = False) -> list[str]:
+        """Names of the files, or of the folders, right in a folder. Empty where it is missing."""
+        if (here := self._here(path)) is not None:
+            try:
+                return [each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders]
+            except FileNotFoundError:
+                return []
+        kind = "--dirs-only" if folders else "--files-only"
+        rows: list[dict[str, Any]] = []
+        self._list(path, rows.append, kind, "--no-modtime")
+        return [row["Name"] for row in rows]
+
+    def assignments(self) -> list[str]:
+        """The folders of all assignments with points, sorted."""
+        rows: list[dict[str, Any]] = []
+        self._list("", rows.append, "--recursive", "--dirs-only", "--max-depth=3")
+        folders = (row["Path"].rpartition("/") for row in rows)
+        return sorted(folder for folder, _, name in folders if folder and name == layout.MANIFESTS)
+
+    def walk(
+        self,
+        path: str,
+        take: Callable[[dict[str, Any]], object],
+        *,
+        among: Collection[str] = (),
+        files_only: bool = False,
+    ) -> None:
+        """All that lies below a folder, as rclone's lsjson has it (Path, Size, ModTime, IsDir, …), in no order, each
+        handed over as it comes: a million of them take a gigabyte. `among`: only what lies in these folders below it.
+        `files_only`: without folders and times."""
+        if (here := self._here(path)) is not None:
+            for folder in among or ("",):
+                for row in rows_below(here / folder, folder, files_only=files_only):
+                    self.go_on()
+                    take(row)
+            return
+        filters = (*(f"--filter=+ /{each}/**" for each in among), "--filter=- **") if among else ()
+        kinds = ("--files-only", "--no-modtime") if files_only else ()
+        self._list(path, take, "--recursive", *filters, *kinds)
+
+    def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Read files in a folder whole. Returns SHA-256 in hex by path, and of others why they cannot be read, by path.
+        What is in neither is not there. Raises: StorageFailed also for what may be well and was out of reach."""
+        digests: dict[str, str] = {}
+        problems: dict[str, str] = {}
+        moved = Moved()
+
+        def take(line: str) -> None:
+            if not moved.take(line) and (digest := DIGEST.match(line)):
+                digests[line[digest.end() :]] = digest[1]
+
+        self.with_paths(
+            paths, "hashsum", "sha256", "--download", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+            on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
+        )  # fmt: skip
+        for name, problem in problems.items():
+            if not (self.location.directory or UNREADABLE.search(problem)):
+                raise StorageFailed(f"{name}: {problem}")
+        return digests, problems
+
+    def touch(self, path: str, paths: Collection[str], time: str) -> None:
+        """Give files in a folder another time, as 2000-01-01T00:00:00, as far as they exist. At once on this host; on
+        a remote one by one, since what rclone does with a folder it does not do with that of a bucket."""
+        how = ("touch", "--no-create", f"--timestamp={time}")
+        if self.location.directory:
+            below = [f"{path.rpartition('/')[2]}/{each}" for each in paths]  # rclone names them so here, and here alone
+            self.with_paths(below, *how, "--recursive", self.location.at(path))
+            return
+        for each in paths:
+            self.run(*how, self.location.at(f"{path}/{each}"))
+
+    def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes; `paths`: only these. Empty where it is missing."""
+        found: dict[str, int] = {}
+
+        def take(row: dict[str, Any]) -> None:
+            found[row["Path"]] = row["Size"]
+
+        if paths is None:
+            self.walk(path, take, files_only=True)
+        else:
+            listing = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype", self.location.at(path))
+            self.with_paths(paths, *listing, missing_ok=True, on_line=rows_to(take))
+        return found
+
+    def present(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that are there, each asked for by its name: nothing is listed."""
+        if self.location.is_plain:
+            found = set[str]()
+            for number, path in enumerate(paths):
+                if number % BETWEEN_LOOKS == 0:
+                    self.go_on()
+                try:
+                    os.stat(self.location.at(path))
+                    found.add(path)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+            return found
+        lines: list[str] = []
+        listing = ("lsf", "--no-traverse", "--recursive", "--files-only", self.location.root)
+        self.with_paths(paths, *listing, missing_ok=True, on_line=lines.append)
+        return set(lines)
+
+    def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
+        """Copy a file of `most` bytes out of the repository. Returns whether it was there. Raises: StorageFailed, too,
+        for a larger one, and for what is no file; TargetFailed, where it fills this host's disk."""
+        if (here := self._here(path)) is not None:
+            return fetch_here(here, file, most)
+        moved = Moved(file.parent)
+        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        is_there = self.run(
+            "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
+            missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
+        )  # fmt: skip
+        return is_there and file.is_file()
+
+    def ours(self, points: Iterable[str]) -> list[str]:
+        """Those of these points that are known, by their names."""
+        return [each for each in points if self.known is None or each in self.known]
+
+    def manifest(self, assignment: str, point: str, file: Path) -> bool:
+        """Copy the manifest of a point out of the repository. Returns whether it was there. Raises, besides the rest:
+        Foreign, where it is not the one that is known."""
+        if not self.fetch(layout.manifest_path(assignment, point), file, MANIFEST):
+            return False
+        known.compare(file, point, self.known)
+        return True
+
+    def header(self, assignment: str, point: str) -> Header | None:
+        """What a point says of itself; None: it is not there. Raises: ManifestDamaged, StorageFailed, Stopped."""
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / point
+            return read_header(file) if self.manifest(assignment, point, file) else None
+
+    def put(self, file: Path, path: str) -> None:
+        """Copy a file into the repository, where it is seen whole or not at all."""
+        if (here := self._here(path)) is not None:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            # a name of its own: the first backups of two sources write RECOVER.txt at the same time
+            new = here.with_name(f".{here.name}.{secrets.token_hex(4)}.new")
+            try:
+                with file.open("rb") as read, new.open("xb") as written:
+                    shutil.copyfileobj(read, written)
+                    written.flush()
+                    os.fsync(written.fileno())
+                remove_left_behind(new)
+                new.replace(here)
+            finally:
+                new.unlink(missing_ok=True)
+            return
+        # `file` may be a descriptor, which systems show as a link
+        self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
+
+    def put_last(self, file: Path, path: str) -> None:
+        """`put` what says that other files are there, once these are on the disk of this host: after a power cut it
+        would name files that are empty. It is on the disk, too, then. Of a server nothing is known."""
+        self._flush()
+        self.put(file, path)
+        self._flush()
+
+    def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
+        """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
+        self.with_paths(
+            paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
+        )
+
+    def remove(self, path: str) -> None:
+        """Delete a file that `put` made. Missing is fine."""
+        if (here := self._here(path)) is not None:
+            here.unlink(missing_ok=True)
+        else:
+            self.run("deletefile", self.location.at(path), missing_ok=True)
+
+    def copy_out(
+        self,
+        path: str,
+        target: str,
+        paths: Collection[str],
+        on_progress: Callable[[int, int], None],
+        *options: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        tops: Collection[str] = ("",),
+        most: int = ANY,
+    ) -> None:
+        """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
+
+        `on_progress` gets how many files and bytes were copied, twice a second. `environment`: more of rclone's.
+        `tops`: what holds all of `paths`. `most`: bytes that may come. Raises: TargetFailed, too, where they fill the
+        disk of a target on this host.
+        """
+        moved = Moved(Path(target) if target.startswith("/") else None)
+
+        def take(line: str) -> None:
+            if moved.take(line):
+                on_progress(moved.files, moved.size)
+
+        arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
+        watched: dict[str, Any] = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
+        if (here := self._here(path)) is not None:
+            watched["confined"] = stay_within(Path(self.location.root), here, target)
+            paths = files_of(here, paths)
+        self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
+
+    def delete(self, path: str, paths: Collection[str] | None = None) -> None:
+        """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
+        if paths is None:
+            at = self.location.at(path)
+            # a purge of a folder that is not there is an error like any other
+            if self.run("lsf", at, missing_ok=True):
+                self.run("purge", at, missing_ok=True)
+        else:
+            self.with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+
+    def remove_empty_folders(self, path: str, *, leave_root: bool = True) -> None:
+        """Below a folder: a file does not go where a folder is. `leave_root`: the folder itself stays."""
+        self.run("rmdirs", *(("--leave-root",) if leave_root else ()), self.location.at(path), missing_ok=True)
+
+    def _flush(self) -> None:
+        if self.location.directory:
+            flush(self.location.directory, self.stop, self.inherited)  # among them the lock, held from the beginning
+
+    def _here(self, path: str) -> Path | None:
+        """The same on this host, for files whose names this program chose: too small to start a program for."""
+        return Path(self.location.at(path)) if self.location.is_plain else None
+
+    def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
+        at = self.location.at(path)
+        self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
+
+
+def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
+    """Takes lines of rclone's lsjson, and hands on what they list. Raises: StorageFailed for a row that is none."""
+
+    def on_line(line: str) -> None:
+        if line.startswith(ROW):
+            row = row_of(line.rstrip(","))
+            if row is None or not isinstance(row.get("Path"), str):
+                raise StorageFailed(f"rclone lists what is not an entry: {line:.200}")
+            take(row)
+
+    return on_line

@@ -1,0 +1,194 @@
+"""`RECOVER.txt`: what a repository is, and how to get files back out of it with plain rclone.
+
+Each command in it stands on lines of its own, indented, and all of them together are a shell script: a test runs it.
+"""
+
+import shlex
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from storage import layout
+from storage.places import identity
+from storage.places.identity import Identity
+from storage.places.location import Location
+from storage.points import runs
+from storage.points.store import StorageFailed, Store
+
+TYPE = "RCLONE_CONFIG_BASE_TYPE"
+LOST = f"there is no {layout.REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
+
+
+def keep_true(
+    store: Store, ours: Identity | None = None, *, made: bool = False, folder: str = "", newest: str = ""
+) -> None:
+    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is. `made`: it has said
+    so before; where that is damaged or lost, it is written anew if `newest`, a point that we have made there, is in the
+    `folder` of its assignment: no mount point has that, and no repository of another installation.
+
+    Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that says no
+    longer whose it is, before anything is written; Stopped, OSError.
+    """
+    if not store.location.keeps_files:
+        return
+    text, outside = text_of(store.location), replace(store, location=store.location.bare)
+
+    def is_known() -> bool:
+        with suppress(StorageFailed):  # of restic, on a mount point
+            return made and newest in runs.points(store, folder)
+        return False
+
+    if not _says(outside, ours, is_known) and ours:
+        if made and not is_known():
+            raise StorageFailed(
+                f"{LOST.format(outside.location.outside)} If that disk was replaced, name another folder of the new "
+                "one as its location"
+            )
+        identity.write(outside, ours)
+    with tempfile.TemporaryDirectory() as scratch:
+        written, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
+        if outside.fetch(layout.RECOVER, written) and written.read_bytes() == text.encode():
+            return
+        file.write_bytes(text.encode())
+        outside.put(file, layout.RECOVER)
+
+
+def check_is_ours(store: Store, ours: Identity) -> None:
+    """Raises: StorageFailed, where a repository does not say whose it is, or is not ours."""
+    if store.location.keeps_files and not _says(replace(store, location=store.location.bare), ours):
+        raise StorageFailed(
+            f"{LOST.format(store.location.outside)} If its files are gone for good, cancel this, and delete without "
+            "the files"
+        )
+
+
+def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bool] = lambda: False) -> bool:
+    """Whether a repository says whose it is. Raises: StorageFailed, if that is not `ours`."""
+    try:
+        if (found := identity.read(outside)) and ours:
+            identity.check(found, ours)
+    except identity.Refused as error:
+        if isinstance(error, identity.Unreadable) and may_be_damaged():
+            return False
+        raise StorageFailed(str(error)) from None
+    return found is not None
+
+
+def text_of(location: Location) -> str:
+    """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
+    if location.is_restic:
+        inner = location.environment["RESTIC_REPOSITORY"]
+        return RESTIC_TEXT.format(
+            where=_where(location), version=layout.VERSION, inner=shlex.quote(inner), databases=DATABASES
+        )
+    return TEXT.format(
+        version=layout.VERSION,
+        also=", the key of this repository," if location.is_encrypted else "",
+        where=_where(location),
+        inside=INSIDE if location.is_encrypted else PLAIN,
+        manifests=layout.MANIFESTS,
+        ending=layout.MANIFEST_ENDING,
+        versions=layout.VERSIONS,
+        current=layout.CURRENT,
+        points=layout.POINTS,
+        databases=DATABASES,
+    )
+
+
+def _where(location: Location) -> str:
+    if location.directory is not None:
+        return f"    REPOSITORY={shlex.quote(location.outside)}"
+    names = (name for name in location.environment if name.startswith("RCLONE_CONFIG_BASE_"))
+    settings = [
+        f"    export {name}={shlex.quote(location.environment[name] if name == TYPE else '...')}"
+        for name in sorted(names, key=lambda name: (name != TYPE, name))
+    ]
+    return "\n".join([*settings, f"    REPOSITORY={shlex.quote(location.outside)}"])
+
+
+DATABASES = """\
+   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
+   A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
+   What opens them: database.dump, pg_restore of at least the version of the pg_dump that wrote it (that of PostgreSQL
+   18 opens all up to 18); database.sql, the client mariadb (tested: 10.11); database.sqlite, sqlite3 or any program
+   with SQLite 3.
+"""
+
+RESTIC_TEXT = """\
+These are backups, made by backupsched (layout version {version}) with restic. What follows gets files out of them
+without it and without its database: all that it takes is restic (0.14 or later, https://restic.net), for a remote also
+rclone (https://rclone.org/install/), the key of this repository and a shell. Nothing below changes anything here.
+
+1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+
+{where}
+    export RESTIC_REPOSITORY={inner}
+    export RESTIC_PASSWORD_FILE='/the/file/that/holds/the/key'
+
+2. Which points in time there are: each is a snapshot, which says by its tags whose it is. Choose one: SNAPSHOT is its
+   ID; latest is the newest one of all. One with a tag incomplete=POINT has a file that names what that point lacks.
+
+    restic snapshots --no-lock
+    SNAPSHOT=latest
+
+3. Get that point, all of its files as they were, into a new folder TO.
+
+    TO='/restored'
+    restic restore --no-lock "$SNAPSHOT" --target "$TO"
+
+{databases}"""
+
+PLAIN = '''    FILES="$REPOSITORY/"'''
+INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
+    export RCLONE_CONFIG_CRYPT_TYPE=crypt
+    export RCLONE_CONFIG_CRYPT_REMOTE="$REPOSITORY/{layout.ENCRYPTED}"
+    export RCLONE_CONFIG_CRYPT_PASSWORD="$(rclone obscure - < "$KEY_FILE")"
+    FILES=crypt:"""
+
+TEXT = """\
+These are backups, made by backupsched (layout version {version}). What follows gets files out of them without it and
+without its database: all that it takes is rclone (1.66 or later, https://rclone.org/install/){also} and a
+shell. Nothing below changes anything here.
+
+1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+
+{where}
+{inside}
+
+2. Which sources there are, each under a policy. Choose one: SOURCE.
+
+    rclone lsf --dirs-only --recursive --max-depth 2 "$FILES"
+    SOURCE='nas-7/nightly'
+
+3. Its points in time: each has a manifest, a gzip file of JSON lines that names all files with their sizes, times,
+   modes and SHA-256 digests. Choose one: POINT is the name before {ending}, in UTC.
+
+    rclone lsf "$FILES$SOURCE/{manifests}"
+    POINT='20261121T065755Z'
+
+4. Get that point, all of its files as they were, into a new folder TO. A file of it lies in the first folder of
+   {versions}/ that is later than the point and has it, else in {current}/. Modes stand in the manifest only.
+
+    TO='/restored'
+    export RCLONE_CONFIG_LINKS_TYPE=local RCLONE_CONFIG_LINKS_LINKS=true
+    rclone cat "$FILES$SOURCE/{manifests}/$POINT{ending}" | gunzip | sed -n \\
+        -e 's/^{{"path":"\\(.*\\)","kind":"file".*/\\1/p' \\
+        -e 's/^{{"path":"\\(.*\\)","kind":"link".*/\\1.rclonelink/p' |
+        sed -e 's/\\\\"/"/g' -e 's/\\\\\\\\/\\\\/g' > "$TO.list"
+    FROM_ALL="$({{ echo "$POINT"; rclone lsf --dirs-only "$FILES$SOURCE/{versions}" 2> /dev/null; }} | tr -d / |
+        sort -V -u | awk -v point="$POINT" 'later {{ print "{versions}/" $0 }} $0 == point {{ later = 1 }}') {current}"
+    if rclone lsf "$FILES$SOURCE/{points}/$POINT" > /dev/null 2>&1
+    then FROM_ALL="{points}/$POINT"
+    fi
+    for FROM in $FROM_ALL
+    do rclone copy --ignore-existing --files-from-raw "$TO.list" "$FILES$SOURCE/$FROM" "LINKS:$TO"
+    done
+
+{databases}
+5. The newest state in one command, with what a later, interrupted run may have changed:
+
+    rclone copy "$FILES$SOURCE/{current}" "LINKS:$TO-newest"
+"""

@@ -1,0 +1,148 @@
+"""What a person at a terminal asks of a repository and is shown: `manage.py restore` and `recover` share it."""
+
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from storage import layout
+from storage.points.manifests import Entry
+from storage.points.places import Report, Step
+from storage.points.trees import Tree
+from storage.restoring import moments
+
+SHOWN_NAMES = 10
+
+
+def add_options(parser: ArgumentParser, zone: str) -> None:
+    """Add what both commands take. `zone`: whose wall clock times are meant."""
+    parser.add_argument(
+        "--at", metavar="TIME",
+        help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
+        f"of {zone}, 2026-03-02T12:00+01:00; or the name of a point, for that very one (the newest)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--path", action="append", default=[], metavar="PATH",
+        help="a file or folder of the source, without / before it; several: give it again (all)",
+    )  # fmt: skip
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
+    what.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
+    parser.add_argument(
+        "--overwrite", action="store_true",
+        help="also into a folder that is not empty: what differs is replaced, other files stay",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
+
+
+def _folder(written: str) -> Path:
+    """Not an empty one, as a variable of a shell that is not set: that would be the folder in which it runs."""
+    if not written:
+        raise ArgumentTypeError("name a folder: this is empty")
+    return Path(written)
+
+
+TreeOf = Callable[[str], AbstractContextManager[Tree]]
+"""Opens the tree of a point, by its name."""
+
+
+def listed(
+    points: list[str], tree_of: TreeOf, options: dict[str, Any], now: datetime, zone: tzinfo
+) -> tuple[list[dict[str, Any]], Callable[[dict[str, Any]], str]]:
+    """What `--list` shows of an assignment, and how a row of it is written. Raises: ValueError."""
+    if not (options["at"] or options["path"]):
+        return of_points(points, zone), line_of_point
+    point = moments.choose(points, options["at"], now, zone)
+    paths = [path.rstrip("/") for path in options["path"]] or [""]
+    with tree_of(point) as tree:
+        return [row for path in paths for row in of_folder(tree, path)], line_of_entry
+
+
+def of_points(points: list[str], zone: tzinfo) -> list[dict[str, Any]]:
+    """The points, the newest first."""
+    found = ((each, layout.instant_of(each)) for each in reversed(points))
+    return [{"point": name, "at": at.isoformat(), "local": moments.in_zone(at, zone)} for name, at in found]
+
+
+def of_folder(tree: Tree, path: str) -> Iterator[dict[str, Any]]:
+    """What lies right in a folder of a point; of a file, itself. Raises: NotThere."""
+    tree.check(path)
+    entry = tree.entry(path)
+    if entry and entry.kind != "folder":
+        yield _facts(entry)
+        return
+    after = ""
+    while rows := tree.folder(path, after=after):
+        yield from (_facts(row.entry) for row in rows)
+        after = rows[-1].name
+
+
+def line_of_point(facts: dict[str, Any]) -> str:
+    return f"{facts['point']}  {facts['local']}"
+
+
+def line_of_entry(facts: dict[str, Any]) -> str:
+    name = printable(facts["path"]) + ("/" if facts["kind"] == "folder" else "")
+    modified = f"{facts['modified'][:19]} UTC" if facts["modified"] else ""
+    return f"{facts['size']:>15,}  {modified:23}  {name}"
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would take for a command."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.modified}
+
+
+def describe(report: Report, *, dry_run: bool) -> list[str]:
+    """What was restored, in sentences that a terminal may print."""
+    verb = "would be restored" if dry_run else "restored"
+    lines = [f"{counted(report.files)}, {report.size:,} bytes, {verb} to {report.target}"]
+    if not report.complete:
+        lines.append("the backup was incomplete: what it could not read is not in this point")
+    if report.present:
+        lines.append(f"{counted(report.present)} there already, as in the backup")
+    if report.replaced:
+        names = ", ".join(report.collisions[:SHOWN_NAMES]) + (", …" if report.replaced > SHOWN_NAMES else "")
+        lines.append(f"{counted(report.replaced)} of them {'would replace' if dry_run else 'replaced'} others: {names}")
+    lines += [f"not set: {each}" for each in report.not_set] + [f"not restored: {each}" for each in report.failed]
+    lines += [report.elsewhere] if report.elsewhere else []
+    return [printable(each) for each in lines]
+
+
+def counted(files: int) -> str:
+    return f"{files:,} file{'' if files == 1 else 's'}"
+
+
+class Shown:
+    """Shows how far a restore is: a bar at a terminal, an object a line as JSON, else nothing."""
+
+    def __init__(self, write: Callable[[str], object], *, as_json: bool) -> None:
+        self._write, self._as_json = write, as_json
+        columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[files]} files"), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(file=sys.stderr), disable=as_json or not sys.stderr.isatty())
+        self._task = self._bar.add_task("", files="")
+
+    def __enter__(self) -> "Shown":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, step: Step) -> None:
+        if self._as_json:
+            self._write(json.dumps(asdict(step)))
+        files = f"{step.files_done:,} of {step.files_total:,}"
+        self._bar.update(self._task, completed=step.bytes_done, total=step.bytes_total, files=files)

@@ -1,0 +1,109 @@
+"""Copies files out of a snapshot into a folder of this host, by `restic restore`.
+
+restic 0.14 says nothing while it restores: how far it is, is seen from what it has written. A file that it could not
+restore is removed, so that what is there is whole.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from storage.points.batches import batches
+from storage.points.files import path_in
+from storage.restic.program import Restic, ResticFailed
+from storage.restic.verdicts import Trouble
+
+BY_NAME = 1_000
+"""Files that are asked for each by its name; of more, all that holds them is fetched."""
+ARGUMENT_BYTES, OF_EACH = 500_000, len("--include=") + 9
+"""That a program takes, and what each has beside its text."""
+PIECE = 1_000
+"""Files that are looked at between two looks at the program."""
+SHARE = 10
+"""Times as long as a look took is waited for the next one."""
+SPECIAL = re.compile(rb"[\\*?\[\]]")
+NOT_SET = re.compile(r"lchown|chown|chmod|utime|xattr|operation not permitted|mknod|mkfifo", re.IGNORECASE)
+"""What restic says of metadata. The content is there."""
+PROBLEM = "ignoring error for "
+NUMBER = re.compile(r"There were (\d+) errors")
+
+
+class Growth:
+    """How much a folder holds: looked at in pieces, since a look at a million files takes seconds."""
+
+    def __init__(self, folder: Path, on_progress: Callable[[int, int], None]) -> None:
+        self._folder, self._on_progress = folder, on_progress
+        self._look = self._looks()
+        self.found = (0, 0)
+
+    def __call__(self) -> tuple[int, int]:
+        """A sign of life: changes as long as files grow."""
+        next(self._look)
+        return self.found
+
+    def _looks(self) -> Iterator[None]:
+        while True:
+            files = size = 0
+            began = time.monotonic()
+            for folder, _, names in os.walk(self._folder):
+                for number, name in enumerate(names):
+                    try:
+                        size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                    except OSError:
+                        continue
+                    if number % PIECE == 0:
+                        yield
+                files += len(names)
+            if (files, size) != self.found:
+                self.found = files, size
+                self._on_progress(files, size)
+            again_at = time.monotonic() + max(0.4, (time.monotonic() - began) * SHARE)
+            yield
+            while time.monotonic() < again_at:
+                yield
+
+
+def fetch_files(
+    restic: Restic, snapshot: str, folder: Path, paths: Collection[str], tops: Collection[str], growth: Growth
+) -> None:
+    """Restore `paths` of a snapshot, or all of `tops`, which hold them, if they are many. Raises: what `Restic.run`
+    does."""
+    wanted = paths if len(paths) <= BY_NAME else tops
+    patterns = [_pattern(each) for each in wanted]
+    some = batches(patterns, len(patterns), ARGUMENT_BYTES, lambda each: len(each) + OF_EACH)
+    for batch in [[]] if "" in wanted else some:  # without a pattern: all
+        problems: list[str] = []
+        errors, last = -1, ""
+
+        def take(line: str, problems: list[str] = problems) -> None:
+            nonlocal errors, last
+            if found := NUMBER.search(line):
+                errors = int(found[1])
+            elif line.startswith(PROBLEM):
+                problems.append(line.removeprefix(PROBLEM))
+            last = line.strip() or last
+
+        arguments = ("restore", snapshot, f"--target={folder}", *(f"--include={os.fsdecode(each)}" for each in batch))
+        code = restic.run(*arguments, on_line=take, sign_of_life=growth, fine=(1,))
+        if code and len(problems) != errors:
+            raise ResticFailed(Trouble.OTHER, last or f"restic restore ended with code {code}")
+        for text in problems:
+            _remove_piece(text, folder)
+
+
+def _remove_piece(text: str, folder: Path) -> None:
+    """Remove a file that `text` names, as `/path: why`: what of it is a path, no character says."""
+    parts = text.split(": ")
+    for number in range(1, len(parts)):
+        if not NOT_SET.search(parts[number]):
+            with suppress(OSError):  # no file, or a folder
+                os.unlink(os.fsencode(f"{folder}{': '.join(parts[:number])}"))
+
+
+def _pattern(path: str) -> bytes:
+    """restic's pattern for just this path of a manifest. A byte that is not UTF-8 is any one character."""
+    raw = path_in(Path("/"), path)
+    return SPECIAL.sub(rb"\\\g<0>", raw).replace("\ufffd".encode(), b"?")

@@ -1,0 +1,194 @@
+"""Runs restic on a repository. Its key and the credentials of a remote are in its environment, never in argv.
+
+A lock that is stale (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which
+leaves live ones: what they lock is busy. Where no lock can be written, as on a disk that is full or read-only, what
+only reads goes on without one.
+"""
+
+import math
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from external.processes import runner
+from external.processes.programs import find_rclone, find_restic
+from external.processes.runner import Command, Ending, StopSignal
+from external.redaction import redacted
+from storage.places import remotes
+from storage.places.location import Location
+from storage.places.locks import Busy
+from storage.places.servers import in_words, reached
+from storage.points.store import Stopped, StorageFailed
+from storage.restic.verdicts import Trouble, text_of, trouble_of
+
+LONGEST_LINE = 2**26
+"""restic lists all snapshots in one line."""
+RETRYING = re.compile(r" returned error, retrying after [^:]*")
+OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
+TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
+"""So many tries without a longer gap are one outage; of a long run, which a server that starts anew is not to end, for
+so long."""
+DAMAGE_SECONDS = 600.0
+"""restic gives up a file of data after ten tries, which take 44 s, and then restores what others hold: for so long none
+of it may come."""
+IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
+"""restic's rclone gives it the error soon, and restic tries again."""
+READING = frozenset({"snapshots", "restore", "dump"})
+NO_LOCK = re.compile(r"unable to create lock|(Save|Remove)\(<lock/|\blocks/[0-9a-f]")
+LOST_DATA = re.compile(r"Load\(<data/.*no such file or directory")
+SERVE = "serve restic --stdio --b2-hard-delete --config="
+
+
+class ResticFailed(StorageFailed):
+    """restic ended with an error. The message is for people."""
+
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        super().__init__(
+            f"{trouble.value} ({text})" if trouble is not Trouble.OTHER and text else text or trouble.value
+        )
+        self.trouble, self.text = trouble, text
+
+
+class Patience:
+    """A stop signal that is set, too, when restic tries again and again and gets nothing done: it does so for a quarter
+    of an hour, for which no page and no unit waits. What no waiting heals ends it at once, but for lost data where
+    restic `goes_on` with the rest."""
+
+    def __init__(self, stop: StopSignal, sign_of_life: Callable[[], object] | None, *, goes_on: bool = False) -> None:
+        self._stop, self._sign_of_life, self._goes_on = stop, sign_of_life or (lambda: None), goes_on
+        self._least = OUTAGE_SECONDS if sign_of_life else 0.0
+        self._tries, self._since, self._last_at = 0, 0.0, float("-inf")
+        self._last_sign: object = None
+        self._of_rclone = ""
+        self.is_over, self.text = False, ""
+
+    @property
+    def trouble(self) -> Trouble:
+        """What makes it try again."""
+        found = trouble_of(1, self.text)
+        return Trouble.UNREACHABLE if found is Trouble.OTHER else found
+
+    def take(self, on_line: Callable[[str], None], line: str) -> None:
+        if found := OF_RCLONE.match(line):
+            self._of_rclone = in_words(found[1].strip())
+        if not RETRYING.search(line):
+            on_line(line)
+            return
+        now, sign = time.monotonic(), self._sign_of_life()
+        if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
+            self._tries, self._since = 0, now
+        self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
+        self.text = self._of_rclone or RETRYING.sub("", line.strip())
+        if self._goes_on and self.trouble is Trouble.DAMAGED:
+            self.is_over |= now - self._since >= DAMAGE_SECONDS
+            return
+        takes_no_lock = NO_LOCK.search(line) and self.trouble in (Trouble.NOT_WRITABLE, Trouble.NO_SPACE)
+        self.is_over |= bool(takes_no_lock or LOST_DATA.search(line))
+        self.is_over |= self._tries >= TRIES and now - self._since >= self._least
+
+    def is_set(self) -> bool:
+        return self.is_over or self._stop.is_set()
+
+
+@dataclass(frozen=True)
+class Restic:
+    """restic with a repository. `stall_timeout` and `grace` in seconds, as `Command` has them. `second`: another
+    repository, which it copies from. `inherited`: descriptors that it keeps open."""
+
+    location: Location = field(repr=False)
+    stop: StopSignal
+    stall_timeout: float = math.inf
+    grace: float = 4.0
+    second: Location | None = field(default=None, repr=False)
+    inherited: tuple[int, ...] = ()
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self.location.secrets, *(self.second.secrets if self.second else ()))
+
+    def run(
+        self,
+        *arguments: str,
+        on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
+        directory: str = "/",
+        fine: tuple[int, ...] = (),
+    ) -> int:
+        """Run it; block until done. Returns the exit code: 0, or one of `fine`.
+
+        Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
+        """
+        once = partial(self._once, on_line, sign_of_life, directory, fine)
+        try:
+            return self._unlocking(once, arguments)
+        except ResticFailed as error:
+            if arguments[0] not in READING or not _takes_no_lock(str(error)):
+                raise
+        return self._unlocking(once, (arguments[0], "--no-lock", *arguments[1:]))
+
+    def _unlocking(self, once: Callable[[tuple[str, ...]], int], arguments: tuple[str, ...]) -> int:
+        """Run it, and once more without the locks of those that are gone."""
+        for is_last in (False, True):
+            try:
+                return once(arguments)
+            except ResticFailed as error:
+                if error.trouble is not Trouble.LOCKED:
+                    raise
+                if is_last:
+                    where = " or ".join(each.outside for each in (self.location, self.second) if each)
+                    raise Busy(f"another restic works in {where} ({error.text})") from None
+            for each in (self.location, self.second):
+                if each:
+                    replace(self, location=each, second=None)._once(lambda line: None, None, "/", (), ("unlock",))
+        raise AssertionError
+
+    def _once(
+        self,
+        on_line: Callable[[str], None],
+        sign_of_life: Callable[[], object] | None,
+        directory: str,
+        fine: tuple[int, ...],
+        arguments: tuple[str, ...],
+    ) -> int:
+        patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore")
+        with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
+            command, take = self._command(arguments, found, directory), partial(patience.take, on_line)
+            ended = runner.run(command, stop=patience, on_line=take, sign_of_life=sign_of_life)
+        if ended.ending is Ending.STOPPED:
+            if patience.is_over:
+                raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
+            raise Stopped
+        if ended.ending is Ending.STALLED:
+            raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
+        text = redacted(text_of(ended.last_lines), self._secrets)
+        if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
+            return ended.exit_code
+        trouble = trouble_of(ended.exit_code, text)
+        raise ResticFailed(trouble, text or f"restic {arguments[0]} ended with code {ended.exit_code}")
+
+    def _command(self, arguments: tuple[str, ...], found: Mapping[str, str], directory: str) -> Command:
+        environment, more = {**found, "TZ": "UTC"}, list[str]()
+        if "RESTIC_CACHE_DIR" not in environment:
+            more.append("--no-cache")
+        places = (environment["RESTIC_REPOSITORY"], environment.get("RESTIC_FROM_REPOSITORY", ""))
+        if any(each.startswith("rclone:") for each in places):
+            environment |= IMPATIENT
+            more += ["-o", f"rclone.program={find_rclone()}", "-o", f"rclone.args={SERVE}"]
+        return Command(
+            (find_restic(), *arguments[:1], *more, *arguments[1:]),
+            environment=environment,
+            stall_timeout=self.stall_timeout,
+            grace=self.grace,
+            polite_signal=signal.SIGINT,
+            inherited=self.inherited,
+            directory=directory,
+            longest_line=LONGEST_LINE,
+        )
+
+
+def _takes_no_lock(text: str) -> bool:
+    """Whether restic could not write its lock, in a repository that answers."""
+    return bool(NO_LOCK.search(text)) and trouble_of(1, text) is not Trouble.UNREACHABLE

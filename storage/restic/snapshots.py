@@ -1,0 +1,137 @@
+"""The snapshots that are points of ours, by their tags.
+
+restic ends with a snapshot also where it could not read all, and a tag would need the repository alone. So a point that
+lacks something has a mark: a small snapshot tagged `incomplete=<point>`, whose one file names what is lacking. It is a
+second older than its point, so that restic's `latest` is none of these.
+"""
+
+import json
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from external.processes.rows import text
+from storage import layout
+from storage.points.known import Known
+from storage.restic import program
+from storage.restic.program import Restic, ResticFailed
+from storage.restic.verdicts import Trouble
+
+INCOMPLETE = "incomplete"
+_IDS = re.compile("[0-9a-f]{64}")
+TOO_LONG = (
+    f"its list of snapshots cannot be read: no more than {program.LONGEST_LINE >> 20} MiB of it are, of some 100,000. "
+    "Let retention keep fewer, or let some sources go to another repository"
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A point. `id`: restic's, whole; `time`: ISO 8601, when its run began; `tags`: what the point is of; `marks`: the
+    ids of those that say what is lacking."""
+
+    id: str
+    time: str
+    tags: Mapping[str, str]
+    marks: tuple[str, ...] = ()
+
+    @property
+    def point(self) -> str:
+        return self.tags["point"]
+
+    @property
+    def assignment(self) -> str:
+        return self.tags["assignment"]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Its marks before itself: a copy that ends in between has no point that seems complete."""
+        return *self.marks, self.id
+
+
+def tag_arguments(**tags: str) -> tuple[str, ...]:
+    """restic's arguments for tags. It takes a comma for the end of one."""
+    return tuple(f"--tag={name}={value.replace(',', ' ')}" for name, value in tags.items())
+
+
+def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
+    """All points, or those of an assignment, the first one first. Raises: what `Restic.run` does."""
+    return with_marks(restic, assignment)[0]
+
+
+def known_among(found: Iterable[Snapshot], known: Known | None) -> list[Snapshot]:
+    """Those of an assignment that are not in the place of another one that is known. restic 0.14 names a new one by the
+    first eight digits of its id."""
+    return [each for each in found if not (ids := (known or {}).get(each.point)) or each.id.startswith(tuple(ids))]
+
+
+def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snapshot], list[str]]:
+    """The same, and the ids of marks whose points are not there, as of a copy or a removal that was killed."""
+    only = () if assignment is None else tag_arguments(assignment=assignment)
+    rows = [(row, tags) for row in _rows(restic, *only) if "assignment" in (tags := _tags(row))]
+    ours = [(row, tags) for row, tags in rows if assignment in (None, tags["assignment"])]
+    marks = defaultdict[tuple[str, str], list[str]](list)
+    for row, tags in ours:
+        if INCOMPLETE in tags:
+            marks[tags["assignment"], tags[INCOMPLETE]].append(str(row["id"]))
+    found = [
+        Snapshot(str(row["id"]), str(row["time"]), tags, tuple(marks.get((tags["assignment"], tags["point"]), ())))
+        for row, tags in ours
+        if layout.NAME.fullmatch(tags.get("point", ""))
+    ]
+    ordered = sorted(found, key=lambda each: (each.assignment, layout.order_of(each.point), each.time))
+    known = {(each.assignment, each.point) for each in found}
+    return ordered, [name for of, ids in marks.items() if of not in known for name in ids]
+
+
+def note_incomplete(restic: Restic, assignment: str, point: str, warnings: Iterable[str]) -> None:
+    """Mark a point as one that lacks what the warnings name. Raises: what `Restic.run` does."""
+    at = layout.instant_of(point) - timedelta(seconds=1)
+    back_up_text(restic, "\n".join(warnings), time_argument(at), assignment=assignment, **{INCOMPLETE: point})
+
+
+def back_up_text(restic: Restic, text: str, *arguments: str, **tags: str) -> str:
+    """Make a snapshot of one file, `/written`, that holds a text. Returns its id. Raises: what `Restic.run` does."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "written").write_text(text)
+        lines: list[str] = []
+        tagged = ("backup", "--json", *arguments, *tag_arguments(**tags))
+        restic.run(*tagged, ".", directory=folder, on_line=lines.append)
+    return next(line.split('"snapshot_id":"')[1].split('"')[0] for line in lines if '"snapshot_id":"' in line)
+
+
+def time_argument(at: datetime) -> str:
+    """restic's argument for when a run began, in the zone of its environment."""
+    return f"--time={at:%Y-%m-%d %H:%M:%S}"
+
+
+def repository_of(restic: Restic) -> str | None:
+    """The identity of the repository, where only a snapshot can say it."""
+    named = (_tags(row).get("repository") for row in _rows(restic))
+    return next((each for each in named if each), None)
+
+
+def is_empty(restic: Restic) -> bool:
+    """Whether there is no snapshot, whoever made it."""
+    return not _rows(restic)
+
+
+def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
+    lines: list[str] = []
+    restic.run("snapshots", "--json", *only, on_line=lambda line: lines.append(line) if line.startswith("[") else None)
+    try:
+        rows = json.loads(lines[-1] if lines else "[]") or []
+    except (ValueError, RecursionError):
+        raise ResticFailed(Trouble.OTHER, TOO_LONG) from None
+    if not all(isinstance(row, dict) and _IDS.fullmatch(text(row, "id")) and text(row, "time") for row in rows):
+        raise ResticFailed(Trouble.OTHER, "its list of snapshots holds what is not one: is the repository damaged?")
+    return list(rows)
+
+
+def _tags(row: Mapping[str, object]) -> dict[str, str]:
+    tags = row.get("tags")
+    return dict(str(each).partition("=")[::2] for each in tags) if isinstance(tags, list) else {}

@@ -1,0 +1,207 @@
+"""A restic repository as the layout of `storage.layout`, so that browsing, restores, drills and `recover` need
+not know which it is:
+
+    <source>-<id>/<policy>/manifests/<point>.jsonl.gz    made of a snapshot when it is read; deleted: `restic forget`
+    <source>-<id>/<policy>/points/<point>/               the files of a snapshot, as far as they are copied out
+
+All else lies beside restic's own folder as it is: RECOVER.txt, repository.json, the scheduler's own backups.
+"""
+
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from storage import layout
+from storage.places import identity
+from storage.places.identity import Identity
+from storage.places.location import Location
+from storage.places.locks import held
+from storage.places.rclone import ANY
+from storage.points.files import path_in
+from storage.points.manifests import Header, ManifestDamaged
+from storage.points.moving import check_room
+from storage.points.store import SMALL, StorageFailed, Store
+from storage.restic import listing
+from storage.restic.fetching import Growth, fetch_files
+from storage.restic.program import Restic, ResticFailed
+from storage.restic.snapshots import Snapshot, known_among, snapshots
+from storage.restic.verdicts import Trouble
+
+MAKING_SECONDS = 30.0
+ANSWER_SECONDS = 20.0
+"""For the repository that a new one is to be like."""
+INCOMING = ".restic-incoming-"
+
+
+@dataclass(frozen=True)
+class ResticStore(Store):
+    """See `Store`. Raises Busy, too, where another restic has locked the repository; `fetch` of a point whose folders
+    cannot be read ManifestDamaged."""
+
+    @property
+    def restic(self) -> Restic:
+        return Restic(self.location, self.stop, self.stall_timeout, self.grace, inherited=self.inherited)
+
+    def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
+        """Make restic's repository where none of ours is yet: a place that says whose it is has one, or has lost it.
+        `like`: another one, which cuts files into the same pieces, if it answers: what is backed up to both and copied
+        from one to the other lies there once. `must_be_like`: if it does not answer, none is made.
+
+        Two that are made at the same time in the same place get two keys, of which one opens nothing: a lock of this
+        host keeps that from happening, and a repository is made when it is added.
+        """
+        if not self.location.keeps_files or identity.read(self):
+            return None
+        cache = Path(self.location.environment.get("RESTIC_CACHE_DIR", tempfile.gettempdir()))
+        folder = self.location.directory or cache
+        with held(folder / "locks" / "making", self.location.outside, MAKING_SECONDS):
+            if identity.read(self):
+                return None
+            unlike = None
+            try:
+                unlike = self._init(like, must_be_like)
+            except ResticFailed as error:
+                if error.trouble is not Trouble.EXISTS:  # one that was killed before it said whose it is
+                    raise
+            if ours:
+                identity.write(self, ours)
+            return unlike
+
+    def _init(self, like: Location | None, must_be_like: bool) -> str:
+        """Returns why it is not as `like`."""
+        unlike = ""
+        if like:
+            alike = replace(self.restic, second=like, stall_timeout=ANSWER_SECONDS)
+            try:
+                alike.run("init", "--copy-chunker-params")
+                return ""
+            except ResticFailed as error:
+                if must_be_like or error.trouble is Trouble.EXISTS:
+                    raise
+                unlike = str(error)
+        self.restic.run("init")
+        return unlike
+
+    def names(self, path: str, *, folders: bool = False) -> list[str]:
+        assignment, _, last = path.rpartition("/")
+        if last == layout.MANIFESTS and not folders:
+            found = known_among(snapshots(self.restic, assignment), self.known)
+            return [each.point + layout.MANIFEST_ENDING for each in found]
+        if last in (layout.VERSIONS, layout.POINTS, layout.MANIFESTS):
+            return []
+        return super().names(path, folders=folders)
+
+    def present(self, paths: Collection[str]) -> set[str]:
+        """Manifests alone: restic lists all of its snapshots, however few are asked for."""
+        return {layout.manifest_path(each.assignment, each.point) for each in snapshots(self.restic)} & set(paths)
+
+    def assignments(self) -> list[str]:
+        return sorted({each.assignment for each in snapshots(self.restic)})
+
+    def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
+        folder, _, name = path.rpartition("/")
+        if not folder.endswith(f"/{layout.MANIFESTS}"):
+            return super().fetch(path, file, most)
+        found = self._snapshot(folder.removesuffix(f"/{layout.MANIFESTS}"), name.removesuffix(layout.MANIFEST_ENDING))
+        if found is None:
+            return False
+        try:
+            listing.write_manifest(self.restic, found, file)
+        except ResticFailed as error:
+            if error.trouble is Trouble.DAMAGED:
+                raise ManifestDamaged(f"of point {found.point}, {error}") from None
+            raise
+        return True
+
+    def ours(self, points: Iterable[str]) -> list[str]:
+        """All: who has not the key can make none, and `names` leaves out what is in the place of another one."""
+        return list(points)
+
+    def manifest(self, assignment: str, point: str, file: Path) -> bool:
+        """It is made of a snapshot that is known by its id, which is a digest of what it holds."""
+        return self.fetch(layout.manifest_path(assignment, point), file)
+
+    def header(self, assignment: str, point: str) -> Header | None:
+        """By its tags, without what it holds."""
+        found = self._snapshot(assignment, point)
+        return listing.header_of(found) if found else None
+
+    def copy_out(
+        self,
+        path: str,
+        target: str,
+        paths: Collection[str],
+        on_progress: Callable[[int, int], None],
+        *options: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        tops: Collection[str] = ("",),
+        most: int = ANY,
+    ) -> None:
+        """`tops`: what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in
+        `target` is whole: files come there by a rename."""
+        if ":" in target.partition("/")[0]:  # a remote: through files here, as far as there is room for them
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+                self.copy_out(path, scratch, paths, on_progress, tops=paths)
+                here = [each for each in paths if os.path.lexists(path_in(Path(scratch), each))]
+                self.with_paths(here, "copy", "--no-traverse", *options, scratch, target, environment=environment)
+            return
+        assignment, _, point = path.rpartition("/")
+        missing = [each for each in paths if not os.path.lexists(path_in(Path(target), each))]
+        if not missing:
+            return
+        assignment = assignment.removesuffix(f"/{layout.POINTS}")
+        if (snapshot := self._snapshot(assignment, point)) is None:
+            raise StorageFailed(f"there is no point {point} of {assignment} any more")
+        folder = Path(target)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in folder.glob(f"{INCOMING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+        def grows(files: int, size: int) -> None:
+            check_room(folder, size)
+            if size > most:
+                raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+            on_progress(files, size)
+
+        with tempfile.TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as incoming:
+            growth = Growth(Path(incoming), grows)
+            patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
+            fetch_files(patient, snapshot.id, Path(incoming), missing, tops, growth)
+            _take_over(incoming, target)
+
+    def delete(self, path: str, paths: Collection[str] | None = None) -> None:
+        folder, _, last = path.rpartition("/")
+        if last != layout.MANIFESTS:
+            super().delete(path, paths)
+            return
+        points = None if paths is None else {each.removesuffix(layout.MANIFEST_ENDING) for each in paths}
+        found = (each for each in snapshots(self.restic, folder) if points is None or each.point in points)
+        gone = [name for each in found for name in each.ids]
+        if gone:
+            self.restic.run("forget", *gone)
+
+    def _snapshot(self, assignment: str, point: str) -> Snapshot | None:
+        found = known_among(snapshots(self.restic, assignment), self.known)
+        return next((each for each in reversed(found) if each.point == point), None)
+
+
+def _take_over(incoming: str, target: str) -> None:
+    """Put files where they belong, by names that manifests can have. A link would have another folder of that name in
+    a manifest lead out of `target`; links are made of what manifests say."""
+    for folder, _, files in os.walk(os.fsencode(incoming)):
+        relative = _named(os.path.relpath(folder, os.fsencode(incoming)))
+        home = os.path.normpath(os.path.join(os.fsencode(target), relative))
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        os.chmod(folder, 0o700)  # it may have come as read-only
+        for name in files:
+            if not os.path.islink(each := os.path.join(folder, name)):
+                os.replace(each, os.path.join(home, _named(name)))
+
+
+def _named(name: bytes) -> bytes:
+    return name.decode("utf-8", "replace").encode()

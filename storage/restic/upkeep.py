@@ -1,0 +1,112 @@
+"""What a restic repository needs besides backups: points are forgotten, what only they held is pruned, and all is read.
+
+Each of these locks the repository for itself alone; where another restic works there, it is busy and comes again. A
+prune that is killed anywhere has deleted nothing that a snapshot needs, and the next one finishes it. Snapshots are
+forgotten first, so what is killed between the two leaves points that are gone, and data that no point names.
+"""
+
+import math
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from storage.places.location import RESTIC
+from storage.points.checking import Checked, Damage
+from storage.points.merging import Removed
+from storage.points.store import StorageFailed
+from storage.restic.program import Restic, ResticFailed
+from storage.restic.snapshots import snapshots, with_marks
+from storage.restic.verdicts import Trouble
+
+TOTAL = re.compile(r"total prune: +\d+ blobs / ([\d.]+) ([KMGT]?i?B)")
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+BATCH = 500
+"""Snapshots that one `forget` names."""
+ALL_POINTS = "any point"
+MOST_SHOWN = 10
+SUM_OF_ALL = "repository contains errors"
+PACKS = re.compile(r"read group #\d+ of (\d+) data packs")
+DAMAGED = re.compile(r"pack [0-9a-f]+|blob [0-9a-f]+|tree [0-9a-f]+|does not match|not referenced|error", re.IGNORECASE)
+
+
+def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> Removed:
+    """Remove points of an assignment, as `merging.remove` does; what only they held stays until it is pruned.
+
+    Raises: StorageFailed, also before anything when no point would stay; Busy, Stopped.
+    """
+    found = snapshots(restic, assignment)
+    names = {each.point for each in found}
+    points = points if found and set(stay) <= names else ()
+    if not names - set(points):
+        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether they are there")
+    return _forget(restic, assignment, points)
+
+
+def remove_all(restic: Restic, assignment: str) -> Removed:
+    """Remove all points of an assignment, and what only they held. Missing is fine. Raises: StorageFailed, Busy,
+    Stopped."""
+    return replace(_forget(restic, assignment, None), freed=pruned(restic))
+
+
+def _forget(restic: Restic, assignment: str, points: Collection[str] | None) -> Removed:
+    found, alone = with_marks(restic, assignment)
+    gone = [each for each in found if points is None or each.point in points]
+    ids = [*alone, *(name for each in gone for name in each.ids[::-1])]
+    for number in range(0, len(ids), BATCH):
+        restic.run("forget", *ids[number : number + BATCH])
+    names = {each.point for each in gone}
+    return Removed(tuple(sorted(names)), tuple(each.point for each in found if each.point not in names), 0)
+
+
+def pruned(restic: Restic) -> int:
+    """Delete what no snapshot holds. Returns the bytes of that, as restic says."""
+    freed = 0
+
+    def take(line: str) -> None:
+        nonlocal freed
+        if found := TOTAL.search(line):
+            freed = round(float(found[1]) * UNITS.get(found[2], 1))
+
+    _patient(restic).run("prune", on_line=take)
+    return freed
+
+
+def _patient(restic: Restic) -> Restic:
+    """Says nothing while it lists all files of a large repository: the time that its record may take ends it."""
+    return replace(restic, stall_timeout=math.inf)
+
+
+def check(restic: Restic, part: str, share: float, known: Collection[Damage]) -> Checked:
+    """Read on: `part` is the one to read, as 3/21; empty: the first one of a new round, in parts of `share` of all;
+    with 0 none. What is known to be damaged is read again before that. Raises: StorageFailed for what is out of reach;
+    Busy, Stopped."""
+    number, _, parts = part.partition("/")
+    current, of = (int(number), int(parts)) if parts else (1, max(1, math.ceil(1 / share)) if share else 1)
+    done = Checked(f"{current + 1}/{of}" if current < of else "", "", 0)
+    here = [f"{current}/{of}"] if share else []
+    for each in dict.fromkeys([*(damage.path for damage in known), *here]):
+        packs, problems = _read(restic, each)
+        done.files += packs
+        done.damaged += [Damage(ALL_POINTS, each, RESTIC, problem) for problem in problems[:MOST_SHOWN]]
+    return done
+
+
+def _read(restic: Restic, subset: str) -> tuple[int, list[str]]:
+    """Look at the structure of all, and read a subset of the data. Returns the files that were read, and what is
+    damaged, in sentences of restic."""
+    lines: list[str] = []
+    packs = 0
+
+    def take(line: str) -> None:
+        nonlocal packs
+        if found := PACKS.match(line):
+            packs = int(found[1])
+        elif DAMAGED.search(line) and not line.startswith(("check ", "[", "no errors", "load ", "create ", "read ")):
+            lines.append(line.strip())
+
+    try:
+        _patient(restic).run("check", f"--read-data-subset={subset}", on_line=take)
+    except ResticFailed as error:
+        if error.trouble not in (Trouble.OTHER, Trouble.DAMAGED) or not lines:
+            raise
+    return packs, [each for each in lines if SUM_OF_ALL not in each] or lines

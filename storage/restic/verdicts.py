@@ -1,0 +1,94 @@
+"""What restic's exit codes and fatal texts mean, in one table. The texts were seen with restic 0.14, which ends with 1
+for all of them; the exit codes 10, 11 and 12 are those of 0.17 by its documentation."""
+
+import os
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+from external.processes.advice import without_advice
+from external.processes.rows import row_of
+
+PARTIAL = 3
+"""Some of the source could not be read; the snapshot is valid."""
+FATAL_LINES = 4
+
+
+class Trouble(Enum):
+    """Why restic did not do it."""
+
+    NO_REPOSITORY = "there is no restic repository"
+    LOCKED = "the repository is locked by another restic"
+    WRONG_KEY = "the key is not that of the repository"
+    NOT_WRITABLE = "the repository cannot be written"
+    NO_SPACE = "no space is left in the repository"
+    NO_SOURCE = "what is to be backed up is not there"
+    NO_SNAPSHOT = "there is no such snapshot"
+    EXISTS = "there is a repository already"
+    UNREACHABLE = "the repository does not answer"
+    DAMAGED = "what lies in the repository is damaged"
+    OTHER = "restic failed"
+
+
+EXIT_CODES = {10: Trouble.NO_REPOSITORY, 11: Trouble.LOCKED, 12: Trouble.WRONG_KEY}
+
+TEXTS = (
+    (Trouble.LOCKED, r"repository is already locked|unable to create lock in backend.*already locked"),
+    (Trouble.WRONG_KEY, r"wrong password or no key found"),
+    (Trouble.NO_SPACE, r"no space left on device|disk quota exceeded|\(507\)|507 insufficient storage"),
+    (
+        Trouble.NOT_WRITABLE,
+        r"\blocks?/[0-9a-f].*(read-only file system|permission denied|access ?denied|403 forbidden)",
+    ),
+    (
+        Trouble.UNREACHABLE,
+        r"connection refused|no such host|i/o timeout|timed out|no route to host|network is unreachable",
+    ),
+    (Trouble.EXISTS, r"config file already exists|config already initialized"),
+    (Trouble.NO_SNAPSHOT, r"no matching ID found|no snapshot found"),
+    (
+        Trouble.DAMAGED,
+        r"ciphertext verification failed|hash does not match|"
+        r"data/[0-9a-f/]+>?:? (does not exist|no such file|input/output error)",
+    ),
+    (Trouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
+    (
+        Trouble.NO_REPOSITORY,
+        r"unable to open config file.*(no such file|does not exist|not found|404)|repository does not exist",
+    ),
+)
+_PATTERNS = tuple((trouble, re.compile(text, re.IGNORECASE | re.DOTALL)) for trouble, text in TEXTS)
+NOT_FOR_PEOPLE = re.compile(r"\{|\[[{\d]|the `unlock`|snapshot [0-9a-f]{8} (of|saved)|copy started")
+_TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def trouble_of(exit_code: int, text: str) -> Trouble:
+    """What an exit code other than 0 and `PARTIAL` means; `text`: what restic printed last."""
+    if found := EXIT_CODES.get(exit_code):
+        return found
+    return next((trouble for trouble, pattern in _PATTERNS if pattern.search(text)), Trouble.OTHER)
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """What restic printed at last that is for people, in one line: no progress, and no lines without a space, which
+    are steps of its program."""
+    plain = [_TERMINAL.sub("", each).strip() for each in lines]
+    shown = [each.removeprefix("Fatal: ") for each in plain if " " in each and not NOT_FOR_PEOPLE.match(each)]
+    return without_advice("; ".join(shown[-FATAL_LINES:]))
+
+
+def problem_of(line: str) -> str | None:
+    """A line about a file that could not be read, as `path: why`; None: the line is about something else."""
+    if not line.startswith('{"message_type":"error"'):
+        return None
+    if (row := row_of(line)) is None:
+        return None
+    if row.get("during") == "scan":  # named once more when it is read
+        return None
+    error = row.get("error")
+    why = error.get("Err", error) if isinstance(error, dict) else error
+    if isinstance(why, dict):  # later versions: {"message": …}
+        why = why.get("message", why)
+    if isinstance(why, int):
+        why = os.strerror(why) if 0 < why < 2**31 else ""
+    return f"{row.get('item', '')}: {why or 'restic does not say why'}"

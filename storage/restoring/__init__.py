@@ -1,0 +1,1 @@
+"""From a point into a folder of this host."""

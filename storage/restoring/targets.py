@@ -1,0 +1,77 @@
+"""What a restore into a folder of this host may write to. It is asked before anything is written."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from external.processes import orders
+from storage.folders import room
+from storage.folders.beneath import STAGING, Beneath, LinkOnTheWay
+from storage.places.location import Location
+from storage.points.moving import SMALLEST_RESERVE
+from storage.points.places import Refused
+from storage.points.trees import Tree
+
+
+def opened(folder: Path, *, make: bool = False) -> Beneath:
+    """The target, open. `make` what is missing of it. Raises: Refused where a link is on the way to it; OSError."""
+    try:
+        return Beneath.opened(folder, make=make)
+    except LinkOnTheWay as error:
+        raise Refused(f"{error}; name a folder") from None
+
+
+def check(folder: Path, location: Location, tree: Tree) -> None:
+    """Raises: Refused for a folder that cannot be written, one that a link leads to, or one in which the restore would
+    write into its repository."""
+    directory = location.directory
+    if directory is not None:
+        real = Path(os.path.realpath(directory))
+        if folder.is_relative_to(real):
+            raise Refused(f"{folder} lies in the repository {directory}; name a folder outside of it")
+        if real.is_relative_to(folder):
+            inside = os.path.relpath(real, folder)
+            if any(True for _ in tree.below(inside)):
+                raise Refused(f"this would write into the repository {directory}; name another folder")
+    existing = _existing(folder)
+    try:
+        with opened(existing) as there, tempfile.TemporaryFile(dir=there.outside):
+            pass
+    except OSError as error:
+        raise Refused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
+
+
+def foreign(target: Beneath, expected: set[bytes], ask: Callable[[], None]) -> str | None:
+    """A file in the target that this restore would not put there."""
+    for folder, names, files, above in os.fwalk(b".", dir_fd=target.descriptor):
+        ask()
+        if folder == b".":
+            names[:] = [each for each in names if not STAGING.fullmatch(os.fsdecode(each))]
+        for name in (*files, *(each for each in names if _is_link(each, above))):
+            if (path := os.path.normpath(os.path.join(folder, name))) not in expected:
+                return os.fsdecode(path)
+    return None
+
+
+def _is_link(name: bytes, above: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+
+
+def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:
+    """Raises: Refused when `size` bytes do not fit. `way_out`: what to do then, beside restoring less."""
+    existing = _existing(target)
+    found = shutil.disk_usage(existing)
+    free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if orders.reserve_percent else 0)))
+    if size > free:
+        raise Refused(
+            f"{size:,} bytes are to be restored, and {existing} has {free:,} free; {way_out}, or restore some paths at "
+            "a time"
+        )
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above a path, or itself, that is there."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))

@@ -1,0 +1,17 @@
+"""The one place that knows which `Store` a location is read by."""
+
+from external.processes.runner import StopSignal
+from storage.places.location import Location
+from storage.points.known import Known
+from storage.points.store import Store
+
+
+def store_of(
+    location: Location, stop: StopSignal, inherited: tuple[int, ...] = (), known: Known | None = None
+) -> Store:
+    """A repository at work, whatever its format."""
+    if location.is_restic:
+        from storage.restic.store import ResticStore  # each backup's process would load it
+
+        return ResticStore(location, stop, inherited=inherited, known=known)
+    return Store(location, stop, inherited=inherited, known=known)

@@ -1,0 +1,172 @@
+"""Restores to where it came from, with the real programs: SFTP, S3, WebDAV, a folder, PostgreSQL."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from engines.base import SourceSpec
+from engines.restores import back, postgresql
+from storage.points.places import Refused, Report, Wish
+from storage.points.store import Store
+from tests.engines import peers
+from tests.engines.test_pg_dump import dump
+from tests.storage.building import ASSIGNMENT, Built
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    built = Built(tmp_path / "built")
+    for name in ("docs/a", "docs/-dash", "docs/#hash", "top"):
+        built.write(name, f"{name}, first")
+    (built.source / "empty").mkdir()
+    built.back_up()
+    built.write("docs/a", "second")
+    built.back_up()
+    return built
+
+
+@pytest.fixture(params=["sftp", "s3", "webdav", "local"])
+def served(request: Any, tmp_path: Path) -> Iterator[tuple[SourceSpec, Path]]:
+    """A source, and the folder that it really is."""
+    folder = tmp_path / "served" / "photos"
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        match request.param:
+            case "sftp":
+                yield stack.enter_context(peers.sftp_host(folder)), folder
+            case "s3":
+                yield stack.enter_context(peers.s3_bucket(folder.parent)), folder
+            case "webdav":
+                yield stack.enter_context(peers.webdav_share(folder)), folder
+            case _:
+                yield peers.local_folder(folder), folder
+
+
+def put_back(built: Built, source: SourceSpec, target: str = "", store: Store | None = None, **wish: Any) -> Report:
+    whole = Wish(ASSIGNMENT, wish.pop("point", built.points[0]), Path(target), **wish)
+    return back.put_back(whole, store or built.store, source, built.folder / "cache", lambda step: None)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(each.relative_to(folder)): each.read_text() for each in folder.rglob("*") if each.is_file()}
+
+
+def first(built: Built) -> dict[str, str]:
+    return contents(built.source) | {"docs/a": "docs/a, first"}
+
+
+def test_a_source_gets_back_what_it_had(built: Built, served: tuple[SourceSpec, Path]) -> None:
+    source, folder = served
+    if source.kind in ("s3", "local"):
+        if source.kind == "local":  # rclone's own servers show no line break as what it is
+            built.write("docs/new\nline", "x")
+        else:  # and that of buckets takes no such names
+            for name in ("-dash", "#hash"):
+                (built.source / "docs" / name).unlink()
+        built.points.insert(0, built.points[0])
+        built.write("docs/a", "docs/a, first")
+        built.points[0] = built.back_up()
+    (folder / "other").write_text("stays")
+
+    before = put_back(built, source, dry_run=True)
+    report = put_back(built, source)
+    assert before.not_set == report.not_set
+    if source.kind == "sftp":
+        assert "backups of sftp lack them: symbolic links; owners, groups and modes" in report.not_set[-1]
+    assert contents(folder) == first(built) | {"other": "stays"}
+    assert (report.files, report.failed, report.present) == (len(first(built)), [], 0)
+
+    again = put_back(built, source)
+    assert (again.files, again.present) == (0, len(first(built)))
+    if source.kind != "s3":
+        assert (folder / "empty").is_dir()
+
+    (folder / "docs/a").write_text("changed since, of another length")
+    (folder / "top").unlink()
+    with pytest.raises(Refused, match=r"differs? from this point \(docs/a\)"):
+        put_back(built, source)
+    assert not (folder / "top").exists()
+    put_back(built, source, target="beside", paths=("docs/a",))
+    assert (folder / "beside/docs/a").read_text() == "docs/a, first"
+    put_back(built, source, overwrite=True)
+    assert {name: text for name, text in contents(folder).items() if name in first(built)} == first(built)
+
+
+def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: Path) -> None:
+    built.write("large", "0123456789" * 2_000_000)
+    point = built.back_up()
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Killing(Store):
+        """The host loses its power when the first bytes are under way."""
+
+        def copy_out(self, path: str, target: str, paths: Any, on_progress: Any, *options: str, **how: Any) -> None:
+            stack.close()
+            super().copy_out(path, target, paths, on_progress, *options, **how)
+
+    with ExitStack() as stack:
+        source = stack.enter_context(peers.sftp_host(folder))
+        with pytest.raises(back.StorageFailed):
+            put_back(built, source, point=point, store=Killing(built.location, threading.Event()))
+    with peers.sftp_host(folder) as source:
+        put_back(built, source, point=point)
+    assert contents(folder) == contents(built.source)
+
+
+@pytest.mark.parametrize("served", ["sftp", "local"], indirect=True)
+def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tuple[SourceSpec, Path]) -> None:
+    source, folder = served
+    built = Built(tmp_path / "built", key="the key", digests=False)
+    built.write("docs/" + "n" * 140, "content")
+    built.back_up()
+
+    put_back(built, source)
+
+    assert contents(folder) == contents(built.source)
+
+
+def database_of_the_tests() -> SourceSpec:
+    connection.ensure_connection()
+    settings = connection.settings_dict
+    return peers.specification(
+        "postgresql", settings["HOST"] or "localhost", port=int(settings["PORT"] or 5432), path=settings["NAME"],
+        options={"user": settings["USER"]} if settings["USER"] else {},
+        secret=connection.connection.info.password or None if connection.connection else None,
+    )  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
+    source = database_of_the_tests()
+    built = Built(tmp_path / "built")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE restore_test AS SELECT n, repeat('x', 100) AS text FROM generate_series(1, 1000) n"
+        )
+    try:
+        result = dump(source, built.folder / "repository" / ASSIGNMENT)
+        wish = Wish(
+            ASSIGNMENT, result.snapshot.split("/")[-2] if "/" in result.snapshot else result.snapshot, Path("shop2")
+        )
+        postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
+        with pytest.raises(Refused, match="there is a database 'shop2'"):
+            postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
+        with pytest.raises(Refused):
+            postgresql.create(replace(wish, target=Path(source.path)), built.store, source, tmp_path / "cache", print)
+        with psycopg.connect(**connection.get_connection_params() | {"dbname": "shop2"}) as restored:
+            rows = restored.execute("SELECT count(*), min(text) FROM restore_test").fetchone()
+        assert rows == (1000, "x" * 100)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE restore_test")
+            cursor.execute("DROP DATABASE IF EXISTS shop2")

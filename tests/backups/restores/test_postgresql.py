@@ -1,0 +1,109 @@
+"""Databases of PostgreSQL come back into servers of every version."""
+
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engines.base import SourceSpec
+from engines.restores import postgresql
+from engines.restores.pg import leftover
+from storage.places.location import of_directory
+from storage.points.places import Refused, Report, TargetFailed, Wish
+from storage.points.store import Store
+from tests.engines.peers import back_up
+from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
+from tests.storage.building import ASSIGNMENT, Built
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def old() -> Iterator[PostgresqlServer]:
+    with postgresql_server(DEBIAN) as server:
+        yield server
+
+
+def restored(server: PostgresqlServer, folder: Path, name: str, into: SourceSpec | None = None) -> Report:
+    """Back up the database `shop` of a server, and restore it as a new one; `into`: by another role."""
+    built = Built(folder / "built")
+    result = back_up(server.source(), built.folder / "repository" / ASSIGNMENT)
+    assert result.snapshot, result.error
+    wish = Wish(ASSIGNMENT, result.snapshot, Path(name))
+    return postgresql.create(wish, built.store, into or server.source(), folder / "cache", lambda step: None)
+
+
+def shop(server: PostgresqlServer, text: str) -> None:
+    server.run("DROP DATABASE IF EXISTS shop;; CREATE DATABASE shop")
+    server.run(text, "shop")
+
+
+def databases(server: PostgresqlServer) -> set[str]:
+    return {name for (name,) in server.ask("SELECT datname FROM pg_database")}
+
+
+def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: PostgresqlServer, tmp_path: Path) -> None:
+    """And it does not insist on the database that is usually there for maintenance."""
+    shop(old, "CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n")
+    try:
+        with old.connect("template1") as connection:
+            connection.execute("ALTER DATABASE postgres RENAME TO other")
+        report = restored(old, tmp_path, "shop2")
+    finally:
+        with old.connect("template1") as connection:
+            connection.execute("ALTER DATABASE other RENAME TO postgres")
+    assert report.failed == []
+    assert old.ask("SELECT count(*) FROM orders", "shop2") == [(10,)]
+    with pytest.raises(Refused, match="there is a database 'shop' at"):
+        restored(old, tmp_path / "again", "shop")
+    old.run("DROP DATABASE shop")
+    store = Store(of_directory(tmp_path / "built/repository"), Event())
+    [point] = [each.name for each in (tmp_path / "built/repository" / ASSIGNMENT / "points").iterdir()]
+    postgresql.create(Wish(ASSIGNMENT, point, Path("shop")), store, old.source(), tmp_path / "own", lambda step: None)
+    assert old.ask("SELECT count(*) FROM orders", "shop") == [(10,)]
+
+
+BAD_ROWS = """
+CREATE TABLE orders (n integer);;
+CREATE TABLE bad (secret text CHECK (current_database() = 'shop'));;
+INSERT INTO bad VALUES ('hunter2')
+"""
+
+
+@pytest.mark.promise
+def test_what_failed_lies_in_a_file_for_who_may_restore_and_its_rows_nowhere_else(
+    old: PostgresqlServer, tmp_path: Path
+) -> None:
+    shop(old, BAD_ROWS)
+    report = restored(old, tmp_path, "half")
+    assert report.failed == [
+        "TABLE DATA public.bad: 23514 check violation",
+        "table public.bad has 0 rows, and the dump holds 1",
+    ]
+    assert (report.failed_files, report.what) == (2, "object")
+    [file] = (tmp_path / leftover.FOLDER).iterdir()
+    assert str(file) in report.elsewhere
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "hunter2" in file.read_text()
+    assert "hunter2" not in f"{report}"
+    assert old.ask("SELECT count(*) FROM orders", "half") == [(0,)]
+
+
+def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: PostgresqlServer, tmp_path: Path) -> None:
+    old.run("CREATE ROLE weak LOGIN PASSWORD 'w'")
+    shop(
+        old,
+        "CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n;;"
+        "CREATE FUNCTION gone(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN IF current_database() <> 'shop'"
+        " THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN n; END$$;;"
+        "CREATE INDEX ON orders (gone(n))",
+    )
+    weak = replace(old.source(), options={"user": "weak"}, secret="w")
+    with pytest.raises(Refused, match="the role weak may not create a database there: ALTER ROLE weak CREATEDB"):
+        restored(old, tmp_path / "weak", "shop3", weak)
+    with pytest.raises(TargetFailed, match="the server went away: "):
+        restored(old, tmp_path / "away", "shop3")
+    assert not {"shop3", "shop3.unfinished"} & databases(old)

@@ -1,0 +1,113 @@
+"""The zoo: databases of PostgreSQL are backed up, drilled and restored over all servers; what differs was named."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from backupsched.embedded.binaries import scratch_server
+from engines.restores import drilling, postgresql
+from engines.restores.drilling import Drilled
+from engines.restores.scratch import Scratch
+from storage.points.places import Wish
+from tests.backups.restores.zoo import ANIMALS, Animal, properties, rows, schema
+from tests.engines.peers import back_up
+from tests.engines.postgresql_peer import DEBIAN, EMBEDDED, PostgresqlServer, postgresql_server
+from tests.storage.building import ASSIGNMENT, Built
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class BackedUp:
+    """An animal at one server, backed up and drilled."""
+
+    animal: Animal
+    source: PostgresqlServer
+    database: str
+    built: Built
+    point: str
+    drilled: Drilled
+
+
+@dataclass
+class Zoo:
+    folder: Path
+    servers: dict[int, PostgresqlServer]
+    kept: dict[tuple[str, int], BackedUp] = field(default_factory=dict)
+
+    def backed_up(self, name: str, of: int) -> BackedUp:
+        animal, source = Animal(name), self.servers[of]
+        if animal.said("of") not in ([], [str(of)]):
+            pytest.skip(f"version {of} cannot make it")
+        if (name, of) not in self.kept:
+            database = animal.make(source)
+            built = Built(self.folder / f"{name} of {of}")
+            result = back_up(source.source(path=database), built.folder / "repository" / ASSIGNMENT)
+            assert result.snapshot, result.error
+            with drills_folder() as var:
+                scratch = Scratch(**scratch_server(var, with_programs=True), reserve=0)
+                drilled = drilling.drill(built.store, ASSIGNMENT, scratch, source_kind="postgresql")
+            self.kept[name, of] = BackedUp(animal, source, database, built, result.snapshot, drilled)
+        return self.kept[name, of]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoo]:
+    with ExitStack() as stack:
+        servers = {each: stack.enter_context(postgresql_server(each)) for each in (EMBEDDED, DEBIAN)}
+        yield Zoo(tmp_path_factory.mktemp("zoo"), servers)
+
+
+@contextmanager
+def drills_folder() -> Iterator[Path]:
+    """Which an account without rights may pass through: the scratch server runs as one."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+@pytest.mark.parametrize("name", ANIMALS)
+def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: Zoo) -> None:
+    found = zoo.backed_up(name, of)
+    assert "hunter" not in f"{found.drilled}"
+    wrong = [each for each in found.animal.said("named") if not each.startswith("DATABASE")]
+    wrong = found.animal.said("doubtful") or wrong
+    assert {each for each in wrong if each not in found.drilled.error} == set(), found.drilled
+    assert bool(found.drilled.error) is bool(wrong), found.drilled
+    for each in found.animal.said("notes"):
+        assert any(note.startswith(f"{each}: ") for note in found.drilled.notes), found.drilled.notes
+    lacks = found.animal.said("not here")
+    assert (f"this host lacks {', '.join(lacks)}" in found.drilled.not_here) is bool(lacks), found.drilled
+
+
+@pytest.mark.parametrize("to", [EMBEDDED, DEBIAN], ids="to {}".format)
+@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+@pytest.mark.parametrize("name", ANIMALS)
+def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
+    found, target = zoo.backed_up(name, of), zoo.servers[to]
+    back = f"back_{name}_{of}"
+    wish = Wish(ASSIGNMENT, found.point, Path(back))
+    there = target.source(path=found.database)
+
+    report = postgresql.create(wish, found.built.store, there, found.built.folder / "cache", lambda step: None)
+
+    assert "hunter" not in f"{report}"
+    named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
+    assert named == found.animal.named(to), report.failed
+    before, after = schema(found.source, found.database), schema(target, back)
+    assert differing(before, after) <= named, {each: (before.get(each), after.get(each)) for each in before}
+    belongs = properties(found.source, found.database), properties(target, back)
+    if not any(each.startswith("DATABASE locale") for each in named):
+        assert belongs[0] == belongs[1]
+    assert differing(rows(found.source, found.database), rows(target, back)) == {
+        *found.animal.said("rows"), *found.animal.said(f"rows to {to}")
+    }  # fmt: skip
+
+
+def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}

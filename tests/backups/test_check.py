@@ -1,0 +1,227 @@
+"""What lies in repositories is read, some of it each day, and what is damaged is shown."""
+
+import json
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from backups.upkeep import checks, restic_turns
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Failed, Outcome, Succeeded
+from jobs.states import Status
+from sources.models import Assignment, Backup, CheckRound, Repository
+from sources.planning import subject_of
+from storage import layout
+from storage.places.location import RESTIC
+from storage.points import checking
+from storage.points.checking import GONE, Damage
+from tests.api.asking import Program, make_user
+from tests.backups.test_retention import HERE, add_backup, at_work, run
+from tests.commands import command
+from tests.operations.doctor.examining import WARNING, finding
+from tests.sources.factories import make_assignment, make_policy
+from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
+
+NOW = BEGAN + timedelta(days=9)
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Played:
+    made = Played(tmp_path)
+    for number in range(2):
+        made.back_up({"a": f"{number}", "b": "the same"})
+    return made
+
+
+@pytest.fixture
+def assignment(played: Played) -> Assignment:
+    repository = Repository.objects.create(name="office", location=str(played.root))
+    made = make_assignment(
+        make_policy(repository=repository), directory=ASSIGNMENT, inserted_at=BEGAN - timedelta(days=1)
+    )
+    for number, point in enumerate(played.points()):
+        add_backup(made, point, number)
+    return made
+
+
+def checked(now: datetime) -> Outcome:
+    """What is planned, done and settled."""
+    assert checks.plan(now) == 1
+    return run(at_work(now), now)
+
+
+def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    assert isinstance(checked(NOW), Succeeded)
+    row = CheckRound.objects.get()
+    assert (row.damage, row.ended_at, row.part) == ([], NOW, "")
+    assert checks.plan(NOW + timedelta(hours=19)) == 0, "once a day"
+    file = played.current / "b"
+    file.write_text("the sbme")
+    checked(NOW + timedelta(days=1))
+    [damage] = CheckRound.objects.get().damage
+    assert (damage["point"], damage["path"], damage["place"]) == (played.points()[-1], "b", "current")
+    assert damage["point"] in Decision.objects.get(what="damaged").text
+    page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
+    assert "its content has changed: SHA-256" in page
+    found = finding("damage")
+    assert found.severity == WARNING
+    assert f"'b' of {played.points()[-1]} in current" in found.what
+    assert file.stat().st_mtime == 946_684_800, "the next backup takes it for changed"
+    file.write_text("the same")
+    checked(NOW + timedelta(days=2))
+    assert CheckRound.objects.get().damage == []
+
+
+def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, played: Played) -> None:
+    names = [f"{number:03}{'ф' * 120}" for number in range(checking.MOST_DAMAGED)]
+    played.back_up(dict.fromkeys(names, "as it was"))
+    for name in names:
+        (played.current / name).unlink()
+    assert isinstance(checked(NOW), Succeeded)
+    assert [each["path"] for each in CheckRound.objects.get().damage] == names
+
+
+@HERE
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_point_that_was_deleted_is_found(assignment: Assignment, played: Played, lost: int) -> None:
+    gone = played.points()[-lost:]
+    for point in gone:
+        (played.root / layout.manifest_path(ASSIGNMENT, point)).unlink()
+    checked(NOW)
+    row = CheckRound.objects.get()
+    assert [(each["point"], each["why"]) for each in row.damage] == [(point, GONE) for point in gone]
+    Backup.objects.filter(snapshot__in=gone).delete()
+    if lost == 1:
+        checked(NOW + timedelta(days=1))
+        assert CheckRound.objects.get().damage == []
+
+
+@HERE
+def test_a_person_checks_now_all_that_is_left_whatever_the_window(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    played.back_up({"a": "2" * 5000, "b": "the same", "c": "x"})
+    add_backup(assignment, played.points()[-1], 2)
+    (played.current / "c").write_text("longer")
+    policy = assignment.policy
+    policy.window, policy.check_within = [{"days": "sat", "start": "01:00", "end": "02:00"}], 365 * checks.DAY
+    policy.save()
+    assert checks.plan(NOW) == 1
+    assert BacklogRecord.objects.get().status == Status.WAITING
+    page = f"/admin/sources/repository/{policy.repository_id}/check/"
+    assert "left is read" in admin_client.get(page).content.decode()
+    answer = admin_client.post(page, {"confirmed": "yes"}, follow=True)
+    assert "Check now: 1 assignment." in answer.content.decode()
+    run_checks, refused = command("checks")
+    assert "a check of it is on the backlog already" in refused("--repository", "office", code=None)
+    program = Program(make_user("change_backlogrecord", "view_assignment"), scopes=("operate",))
+    assert program.post(f"assignments/{assignment.pk}/check").status_code == 409
+    assert isinstance(run(at_work(now := database_clock()), now), Succeeded)
+    row = CheckRound.objects.get()
+    assert (row.part, row.ended_at, [each["path"] for each in row.damage]) == ("", now, ["c"])
+    [shown] = json.loads(run_checks("--json"))
+    assert (shown["source"], shown["damage"][0]["path"]) == (assignment.source.name, "c")
+
+
+def test_the_first_rounds_of_a_fleet_are_spread(assignment: Assignment) -> None:
+    made_at = NOW + timedelta(days=1)
+    for number in range(20):
+        made = make_assignment(assignment.policy, directory=f"nas-{number}", inserted_at=made_at)
+        add_backup(made, layout.name_of(BEGAN), 100 + number)
+    Backup.objects.filter(assignment=assignment).delete()
+    begun = [checks.plan(made_at + checks.EVERY * share / 4) for share in range(1, 5)]
+    assert sum(begun) == 20
+    assert all(4 <= each <= 6 for each in begun), begun
+
+
+@HERE
+def test_an_earlier_repository_is_read_in_turn_and_one_that_is_gone_holds_nothing_up(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    (tmp_path / "new").mkdir()
+    later, earlier = Played(tmp_path / "new", runs=5), assignment.policy.repository
+    assignment.policy.repository = Repository.objects.create(name="new", location=str(later.root))
+    assignment.policy.save()
+    checked(NOW)
+    (played.current / "b").write_text("the sbme")
+    add_backup(assignment, later.back_up({"a": "x"}), 7)
+    lost = later.back_up({"a": "y"})
+    ends = []
+    for day in range(1, 4):
+        checked(NOW + timedelta(days=day))
+        ends.append(CheckRound.objects.get().ended_at)
+        if day == 2:  # what was found a day before
+            [damage] = CheckRound.objects.get().damage
+            assert (damage["path"], damage["repository"]) == ("b", earlier.pk)
+            earlier.location = str(tmp_path / "disconnected")
+            earlier.save()
+    assert ends == [NOW + timedelta(days=1)] * 3
+    assert Backup.objects.filter(snapshot=lost, repository__name="new").exists()
+    assert "disconnected is no directory here" in Decision.objects.get(what="failed").text
+
+
+def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_repository(
+    assignment: Assignment, tmp_path: Path
+) -> None:
+    Backup.objects.all().delete()
+    assert checks.plan(NOW) == 0
+    add_backup(assignment, layout.name_of(BEGAN), 7)
+    assignment.policy.check_within = None
+    assignment.policy.save()
+    assert checks.plan(NOW) == 0
+    assignment.policy.check_within = 86_400
+    assignment.policy.save()
+    tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-away"))
+    assert isinstance(checked(NOW), Failed)
+    assert "is it mounted?" in Decision.objects.get(what="failed").text
+
+
+@HERE
+def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_it_has_elsewhere(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    """Their policy had another repository before. What of restic is to be read is not read here."""
+    office = assignment.policy.repository
+    restic = Repository.objects.create(
+        name="restic", location=str(tmp_path / "none"), format=RESTIC, encrypted=True, key="env:BACKUP_SECRET_KEY"
+    )
+    assignment.policy.repository = restic
+    assignment.policy.save()
+    CheckRound.objects.create(assignment=assignment, planned_at=BEGAN)
+    others = [make_assignment(assignment.policy, directory=f"{number}", inserted_at=BEGAN) for number in range(3)]
+    for number, each in enumerate((*others, assignment)):
+        add_backup(each, layout.name_of(BEGAN), 50 + number)
+    (played.current / "b").write_text("longer than it was")
+
+    assert [checks.plan(NOW + timedelta(minutes=minute)) for minute in range(2)] == [2, 0]
+
+    whole, files = (BacklogRecord.objects.get(subject=subject_of(each.pk)) for each in (others[0], assignment))
+    assert (whole.payload.get("files_only"), files.payload["files_only"]) == (None, True)
+    whole.delete()
+    assert isinstance(run(at_work(NOW), NOW), Succeeded)
+    row = CheckRound.objects.get(assignment=assignment)
+    [found] = row.damage
+    assert (found["path"], row.repository, row.ended_at) == ("b", office, NOW)
+    assert checks.plan(NOW + timedelta(hours=19)) == 0, "once a day"
+
+    pack = asdict(Damage("any point", "2/21", RESTIC, "pack 1 is damaged", restic.pk))
+    read = CheckRound.objects.get(assignment=others[0])
+    read.repository, read.part, read.damage = restic, "3/21", [pack]
+    read.save()
+    with transaction.atomic():
+        rounds = restic_turns.lock_rounds(read.pk, restic.pk)
+        assert rounds
+        rounds.share({})
+
+    known = {each.assignment_id: (each.part, each.damage) for each in CheckRound.objects.all()}
+    assert known.pop(assignment.pk) == ("", [found, pack]), "it goes on where it was, with what it has found"
+    assert known == {each.pk: ("3/21", [pack]) for each in others}

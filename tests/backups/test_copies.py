@@ -1,0 +1,385 @@
+"""Copies: what is backed up is brought into a second repository, restores from there, and people see how it stands."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.test import Client
+
+import fleet.doctor  # noqa: F401 - declares its conditions
+from alerting import raising
+from alerting.models import Alert, AlertKind
+from backups import repositories
+from backups.restores import drills
+from backups.upkeep import checks, copies, removals, retention, retention_decisions
+from dashboard import metrics
+from fleet.edits import Policies
+from fleet.repository_edits import Repositories
+from fleet.status import reasons_of
+from jobs import tick
+from jobs.clock import database_clock
+from jobs.handlers import Run, registry
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Failed, Handoff, Outcome, Postponed, Succeeded
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.models import Assignment, CheckRound, Copy, Policy, Repository, Source
+from sources.planning import AVAILABILITY, BACKUPS
+from sources.protection import copy_status as copied_status
+from storage import layout
+from storage.recover import program
+from tests.backups.test_retention import add_backup, belongs_to
+from tests.commands import command
+from tests.engines.peers import tree
+from tests.factories import claim_ready
+from tests.operations.doctor.examining import finding
+from tests.sources.factories import claim, handed_on, make_assignment, make_policy, make_source, record_of, settle
+from tests.storage.played_runs import ASSIGNMENT
+from tests.storage.test_copying import WithDigests
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
+
+
+def make_repository(name: str, place: Path) -> Repository:
+    place.mkdir()
+    row = Repository.objects.create(name=name, location=str(place))
+    belongs_to(place, repositories.identity_of(row))
+    return row
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    first, second = (make_repository(name, tmp_path / name) for name in ("office", "offsite"))
+    return make_policy(repository=first, copy_to=second, keep={"last": 3})
+
+
+@pytest.fixture
+def assignment(policy: Policy, folder: Path) -> Assignment:
+    return make_assignment(policy, make_source(name="anna", path=str(folder)))
+
+
+def backed_up(assignment: Assignment) -> Assignment:
+    """By the engine, now."""
+    planning.back_up_now([assignment])
+    done(handed_on(assignment, database_clock()))
+    assignment.refresh_from_db()
+    assert assignment.to_copy_since
+    return assignment
+
+
+def done(record: Any) -> Outcome:
+    outcome = registry.find(record.kind, record.queue)(Run(record))
+    assert not isinstance(outcome, Awaitable)
+    settle(record, outcome, database_clock())
+    return outcome
+
+
+def at_work(kind: str = copies.KIND) -> Any:
+    """The record of that kind, handed on and claimed for an execution unit; what comes before it is done."""
+    while True:
+        now = database_clock()
+        [record, *_] = claim_ready(1, AVAILABILITY, now)
+        settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
+        record = claim(BACKUPS, now)
+        if record.kind == kind:
+            return record
+        done(record)
+
+
+def copied(assignment: Assignment) -> Copy:
+    assert copies.plan() == 1
+    outcome = done(at_work())
+    assert isinstance(outcome, Succeeded), outcome
+    assignment.refresh_from_db()
+    return Copy.objects.get(assignment=assignment, repository=assignment.policy.copy_to)
+
+
+def points_in(repository: Repository | None, assignment: Assignment) -> list[str]:
+    assert repository
+    found = Path(repository.location, assignment.directory, layout.MANIFESTS).iterdir()
+    return sorted(each.name.removesuffix(layout.MANIFEST_ENDING) for each in found)
+
+
+def change(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+@pytest.mark.slow
+def test_each_point_comes_into_the_copy_by_itself_and_restores_from_there(
+    assignment: Assignment, folder: Path, tmp_path: Path
+) -> None:
+    before = tree(folder)
+    backed_up(assignment)
+    row = copied(assignment)
+    assert (assignment.to_copy_since, row.error, row.as_of) == (None, "", assignment.last_backup_at)
+    assert copies.plan() == 0
+    for number in range(3):
+        change(folder, letter=f"{number}", **{f"only{number}": "x"})
+        backed_up(assignment)
+        row = copied(assignment)
+    first, second = assignment.policy.repository, assignment.policy.copy_to
+    assert row.points == points_in(second, assignment) == points_in(first, assignment)
+    assert len(row.points) == 3
+    assert "1 point copied (2 files" in Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
+    os.rename(tmp_path / "office", tmp_path / "burnt")
+    call_command("restore", "anna", "--from", "offsite", "--to", str(tmp_path / "back"))
+    assert tree(tmp_path / "back") == tree(folder)
+    call_command("restore", "anna", "--at", row.points[0], "--to", str(tmp_path / "then"))
+    assert tree(tmp_path / "then") == {**before, "letter": "0", "only0": "x"}
+    code = program.main([str(tmp_path / "offsite"), "--source", "anna", "--to", str(tmp_path / "recovered")])
+    assert (code, tree(tmp_path / "recovered")) == (0, tree(folder))
+
+
+@pytest.fixture
+def played(policy: Policy) -> WithDigests:
+    """Three points that were made without an engine."""
+    made = WithDigests(Path(policy.repository.location))
+    for text in ("old", "new", "red"):
+        made.back_up({"a": text, "b": "the same", f"only/{text}": "x"})
+    return made
+
+
+@pytest.fixture
+def waiting(policy: Policy, played: WithDigests) -> Assignment:
+    """An assignment with those, of which none is copied."""
+    made = make_assignment(policy, make_source(name="anna"), directory=ASSIGNMENT)
+    for number, point in enumerate(played.points()):
+        add_backup(made, point, number)
+    last = layout.instant_of(played.points()[-1])
+    Assignment.objects.filter(pk=made.pk).update(last_backup_at=last, to_copy_since=last)
+    made.refresh_from_db()
+    return made
+
+
+def copy_of(played: WithDigests, policy: Policy) -> WithDigests:
+    assert policy.copy_to
+    return WithDigests(Path(policy.copy_to.location), expected=played.expected)
+
+
+@pytest.fixture
+def there(waiting: Assignment, played: WithDigests, policy: Policy) -> WithDigests:
+    """All of that in the copy, as a run leaves it."""
+    second, last = copy_of(played, policy), waiting.last_backup_at
+    shutil.copytree(played.folder, second.folder, dirs_exist_ok=True, copy_function=shutil.copy2)
+    assert policy.copy_to
+    facts = {"planned_at": last, "copied_at": last, "as_of": last, "points": played.points()}
+    Copy.objects.create(assignment=waiting, repository=policy.copy_to, **facts)
+    Assignment.objects.update(to_copy_since=None)
+    waiting.refresh_from_db()
+    return second
+
+
+@pytest.mark.slow
+def test_a_name_that_is_too_long_for_the_copy_is_named_and_holds_nothing_up(policy: Policy, tmp_path: Path) -> None:
+    place = {"name": "sealed", "location": str(tmp_path / "sealed"), "encrypted": True}
+    Policy.objects.update(copy_to=Repositories().edit(Repository(), place).row)
+    anna = make_assignment(Policy.objects.get(), make_source(name="anna"), directory=ASSIGNMENT)
+    played, long = WithDigests(Path(policy.repository.location)), "ы" * 100
+    for number, names in enumerate(([long, "a"], [long, "a"], ["a"]), 1):
+        point = played.back_up({name: f"{number}" if name == "a" else "1" for name in names})
+        at = add_backup(anna, point, number).started_at
+        Assignment.objects.update(last_backup_at=at, to_copy_since=database_clock())
+        found = copied(anna)
+        assert len(found.points) == number
+        assert (f"{long}': its name is too long for the copy" in found.error) is (long in names), found.error
+    call_command("restore", "anna", "--from=sealed", f"--at={found.points[1]}", f"--to={tmp_path}/back", "--path=a")
+    assert (tmp_path / "back/a").read_text() == "2"
+
+
+def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rules_remove_it(
+    waiting: Assignment, played: WithDigests, policy: Policy
+) -> None:
+    row, second = copied(waiting), copy_of(played, policy)
+    assert row.points == second.points() == played.points()
+    assert 0 < (row.repository.room_free or 0) <= (row.repository.room_total or 0)
+    for manifest in played.folder.glob(f"{layout.MANIFESTS}/*"):
+        manifest.unlink()
+    assert copies.copy_now([waiting.pk]) == 1
+    outcome = done(at_work())
+    assert isinstance(outcome, Failed)
+    assert "not in the repository that is to be copied; the copy stays as it is" in outcome.error
+    assert outcome.error in Copy.objects.get().error
+    assert second.points() == row.points
+    for point in row.points:
+        assert second.restored(point) == played.expected[point]
+    waiting.policy.keep = {"last": 1}
+    assert [len(each.reasons) for each in retention_decisions.decide_of_copy(waiting, row.repository, row.points)] == [
+        1,
+        0,
+        0,
+    ]
+
+
+@pytest.mark.slow
+def test_what_it_keeps_less_goes_behind_the_newest_point_and_nothing_while_it_is_held_back(
+    waiting: Assignment, played: WithDigests, there: WithDigests
+) -> None:
+    Policy.objects.update(keep={"last": 2})
+    Assignment.objects.update(held_back_since=database_clock(), held_back_why="half is gone")
+    for held_back, left in ((True, 3), (False, 2)):
+        assert copies.copy_now([waiting.pk]) == 1
+        assert isinstance(done(at_work()), Succeeded)
+        assert len(Copy.objects.get().points) == len(there.points()) == left
+        Assignment.objects.update(held_back_since=None)
+        assert held_back or there.restored(there.points()[0]) == played.expected[there.points()[0]]
+
+
+def test_a_point_that_the_copy_has_lost_is_named_until_its_rules_let_it_go(
+    waiting: Assignment, played: WithDigests, there: WithDigests
+) -> None:
+    first, lost, last = there.points()
+    (there.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    for keep, known, listed in ((4, [lost], [first, lost, last]), (4, [lost], [first, lost, last]), (1, [], [last])):
+        Policy.objects.update(keep={"last": keep})
+        assert copies.copy_now([waiting.pk]) == 1
+        assert isinstance(done(at_work()), Succeeded)
+        assert [each["point"] for each in CheckRound.objects.get().damage] == known
+        assert Copy.objects.get().points == listed
+
+
+def test_it_waits_for_its_own_window_and_is_planned_once(waiting: Assignment) -> None:
+    now = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": "22:00", "end": "06:00"}])
+    assert [copies.plan(now), copies.plan(now)] == [1, 0]
+    record = BacklogRecord.objects.unfinished().get(kind=copies.KIND)
+    assert (record.waiting_for, record.run_after.hour, record.closes_at and record.closes_at.hour) == (
+        WaitingFor.WINDOW, 22, 6
+    )  # fmt: skip
+    at = {record.pk: (now.replace(hour=22), now.replace(hour=6) + timedelta(days=1))}
+    assert planning.copy_openings([(record.pk, record.subject)], now) == at
+    record.delete()
+    assert copies.plan(now + copies.AGAIN_AFTER / 2) == 0, "it gave up, or was cancelled, a moment ago"
+    assert copies.plan(now + copies.AGAIN_AFTER * 2) == 1
+
+
+def test_a_person_who_mended_it_does_not_wait_for_the_next_retry(waiting: Assignment) -> None:
+    copies.plan()
+    settle(at_work(), Failed("the disk was full"), database_clock())
+    [record] = BacklogRecord.objects.filter(kind=copies.KIND)
+    assert record.waiting_for == WaitingFor.BACKOFF
+    assert copies.copy_now([waiting.pk]) == 1
+    record.refresh_from_db()
+    assert (record.status, record.failures) == (Status.READY, 1)
+    assert isinstance(done(at_work()), Succeeded)
+
+
+def test_it_yields_to_a_backup_of_its_source_that_waits(waiting: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert copies.plan() == 1
+    record = at_work()
+    planning.back_up_now([waiting])
+    settle(claim(AVAILABILITY, database_clock()), Handoff(BACKUPS, waiting.source.exclusive_key), database_clock())
+    assert record_of(waiting).waiting_for == WaitingFor.THROTTLE
+    monkeypatch.setattr(copies, "LOOK_EVERY_SECONDS", 0.0)
+    outcome = done(record)
+    assert isinstance(outcome, Postponed)
+    assert copies.YIELDED in outcome.reason
+    tick.tick(database_clock())
+    assert record_of(waiting).status == Status.READY
+
+
+def test_a_policy_says_where_to_and_what_is_there_is_behind_at_once(
+    waiting: Assignment, policy: Policy, tmp_path: Path
+) -> None:
+    edits = Policies()
+    row = edits.named(policy.schedule.name)
+    for name, why in ((policy.repository.name, "is the repository of its backups"), ("nowhere", "nowhere")):
+        with pytest.raises(ValidationError, match=why):
+            edits.edit(row, {"copy_to": name})
+        row = edits.named(policy.schedule.name)
+    edits.edit(row, {"copy_to": None})
+    waiting.refresh_from_db()
+    assert waiting.to_copy_since is None
+    edits.edit(edits.named(policy.schedule.name), {"copy_to": "offsite"})
+    waiting.refresh_from_db()
+    assert waiting.to_copy_since
+    copied(waiting)
+    edits.edit(edits.named(policy.schedule.name), {"zone": "Europe/Berlin"})
+    waiting.refresh_from_db()
+    assert waiting.to_copy_since is None, "an edit of something else copies nothing again"
+    [left] = edits.edit(edits.named(policy.schedule.name), {"copy_to": None}).warnings
+    assert "the copies in offsite stay there" in left
+
+
+def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assignment, admin_client: Client) -> None:
+    now = database_clock()
+    opens = f"{now + timedelta(hours=12):%H}"  # never now
+    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": f"{opens}:00", "end": f"{opens}:01"}])
+    copies.plan()
+    Copy.objects.update(error="the disk is full")
+    [why] = reasons_of([waiting.source], now).values()
+    assert "has not been in its copy since" in why
+    assert "(the disk is full)" in why
+    assert [each.pk for each in copied_status.overdue(now)] == [waiting.pk]
+    raising.look(now)
+    assert AlertKind.COPY in Alert.objects.values_list("kind", flat=True)
+    assert "anna since" in finding("copies", now).what
+    assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
+    assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
+    run, refused = command("copy")
+    assert "the disk is full" in run()
+    assert json.loads(run("anna", "--json")) == {"enqueued": 1}
+    assert "copied already" in refused("anna", code=1)
+
+
+@pytest.mark.slow
+def test_it_goes_with_its_source_and_with_its_repository(waiting: Assignment, there: WithDigests) -> None:
+    row = Copy.objects.get()
+    second = Path(row.repository.location)
+    assert "copies of points of a source in offsite" in str(removals.contents([waiting.source]))
+    [use] = Repositories().users(row.repository)
+    assert "copy_to" in use
+    removals.start(waiting.source, with_backups=True, by="kim")
+    assert isinstance(done(at_work(planning.REMOVAL)), Succeeded)
+    assert not (second / ASSIGNMENT).exists()
+    assert (second / layout.REPOSITORY).exists()
+    assert not Copy.objects.exists()
+
+
+@pytest.mark.slow
+def test_a_check_reads_the_copy_too_what_is_damaged_there_comes_again_and_a_drill_restores_from_it(
+    waiting: Assignment,
+    played: WithDigests,
+    there: WithDigests,
+    policy: Policy,
+    tmp_path: Path,
+    settings: Any,
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    Policy.objects.update(drill_from="copy")
+    (there.current / "b").write_text("the sXme")
+    assert checks.check_now([waiting.pk]) == 1
+    for _ in policy.repository, policy.copy_to:
+        assert isinstance(done(at_work(planning.CHECK)), Succeeded)
+    [damage] = CheckRound.objects.get().damage
+    assert (damage["path"], damage["repository"]) == ("b", policy.copy_to_id)
+    assert drills.drill_now([waiting.pk]) == 1
+    done(at_work(planning.DRILL))
+    waiting.refresh_from_db()
+    assert "did not come back" in waiting.drill_error
+    assert waiting.to_copy_since
+    copied(waiting)
+    assert there.restored(there.points()[-1]) == played.expected[there.points()[-1]]
+    (played.current / "b").write_text("the sXme")
+    assert drills.drill_now([waiting.pk]) == 1
+    done(at_work(planning.DRILL))
+    waiting.refresh_from_db()
+    assert (waiting.drill_error, waiting.proved_point) == ("", played.points()[-1])
+
+
+@pytest.mark.slow
+def test_of_a_retired_source_the_copy_thins_out_until_nothing_is_left(waiting: Assignment, there: WithDigests) -> None:
+    Source.objects.update(retired_at=database_clock() - timedelta(days=400))
+    waiting.source.refresh_from_db()
+    assert retention.plan(Assignment.objects.all()) == 1
+    assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
+    assert Copy.objects.get().points == there.points() == []
+    assert not there.folder.exists()

@@ -1,0 +1,147 @@
+"""A repository on a dead share: no file operation there ever returns, and no signal ends the process that made it."""
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from backups import repositories
+from backups.copying.handler import copy_source
+from fleet import repository_edits
+from jobs.backlog.cancelling import cancel
+from jobs.handlers import Run
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Failed
+from jobs.states import AttemptOutcome, Status
+from sources import planning
+from sources.availability.repository_breaker import guarded_by
+from sources.models import Assignment, Backup, Policy, Repository
+from tests.sources.dead_mount import dead_mount
+from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
+from tests.sources.worker_process import worker_process
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+UNITS = 2
+LEASE_SECONDS = 20
+"""What is stopped may take a sixth of it."""
+ENDED_WITHIN_SECONDS = 15.0
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Iterator[Policy]:
+    """A policy whose repository died a while ago. It is backed up first."""
+    with dead_mount(tmp_path / "dead"):
+        repository = Repository.objects.create(name="attic", location=str(tmp_path / "dead"))
+        yield make_policy(repository=repository, priority=5)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Policy:
+    (tmp_path / "kept").mkdir()
+    return make_policy(repository=Repository.objects.create(name="cellar", location=str(tmp_path / "kept")))
+
+
+def fill_the_units(dead: Policy, kept: Policy, folder: Path) -> tuple[list[Assignment], Assignment]:
+    """As many backups into the dead repository as there are units, and one behind them into the other."""
+    first = [make_assignment(dead, make_source(path=str(folder))) for _ in range(UNITS)]
+    behind = make_assignment(kept, make_source(path=str(folder)))
+    planning.emit_due()
+    return first, behind
+
+
+def running() -> list[int]:
+    return list(BacklogRecord.objects.filter(status=Status.RUNNING, queue="backups").values_list("pk", flat=True))
+
+
+@pytest.mark.slow
+class TestAWorkerWhoseUnitsAreAllHung:
+    def test_is_freed_by_a_cancel_within_seconds_and_other_repositories_go_on(
+        self, dead: Policy, kept: Policy, folder: Path, tmp_path: Path
+    ) -> None:
+        hung, behind = fill_the_units(dead, kept, folder)
+        queues = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:{UNITS}"
+        with worker_process(queues, tmp_path, BACKUPSCHED_LEASE=str(LEASE_SECONDS)):
+            ids = {record_of(assignment).pk for assignment in hung}
+            eventually(lambda: set(running()) == ids)
+            cancel(ids)
+            ended = BacklogRecord.objects.filter(pk__in=ids, status=Status.CANCELLED)
+            eventually(lambda: ended.count() == UNITS, seconds=ENDED_WITHIN_SECONDS)
+            eventually(lambda: Backup.objects.filter(assignment=behind).exists())
+
+    def test_is_freed_when_its_policys_longest_time_is_over_and_by_a_shutdown(
+        self, dead: Policy, kept: Policy, folder: Path, tmp_path: Path
+    ) -> None:
+        Policy.objects.filter(pk=dead.pk).update(max_running_for=2)
+        hung, behind = fill_the_units(dead, kept, folder)
+        queues = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:{UNITS}"
+        with worker_process(queues, tmp_path, BACKUPSCHED_LEASE=str(LEASE_SECONDS)) as worker:
+            eventually(lambda: Backup.objects.filter(assignment=behind).exists())
+            for assignment in hung:
+                errors = Attempt.objects.filter(record_id=record_of(assignment).pk, outcome=AttemptOutcome.FAILED)
+                assert "longer than the 2 s" in eventually(errors.first).error
+            Policy.objects.filter(pk=dead.pk).update(max_running_for=3600)
+            another = make_assignment(dead, make_source(path=str(folder)))
+            planning.emit_due()
+            eventually(running)
+            for _ in range(2):  # the second one skips the grace
+                worker.send_signal(signal.SIGTERM)
+            assert worker.wait(PATIENCE) == 0
+        record = record_of(another)
+        assert (record.status, record.failures) == (Status.READY, 0)
+        assert Attempt.objects.filter(outcome=AttemptOutcome.RELEASED).get().error == "the worker was stopped"
+
+
+def die_in_the_middle(location: Path, over: Event) -> None:
+    """Once the film arrives."""
+    eventually(lambda: over.is_set() or list(location.rglob("film*")))
+    with dead_mount(location):
+        assert over.wait(PATIENCE)
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """A repository is dead after a second of silence, and what is stopped may take a second."""
+    monkeypatch.setattr(repositories, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(repositories, "ANSWER_SECONDS", 1.0)
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 6}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
+class TestASilence:
+    def test_from_the_beginning_is_the_repositorys_and_named_when_it_is_entered(
+        self, dead: Policy, folder: Path
+    ) -> None:
+        assignment = make_assignment(dead, make_source(path=str(folder)))
+        outcome = copy_source(Run(claimed_for(assignment, queue=planning.BACKUPS)))
+        assert isinstance(outcome, Failed)
+        assert outcome.fault_of == guarded_by(dead.repository)
+        assert outcome.error == (
+            f"repository attic: {dead.repository.location} has not answered for 2 s; is its share dead?"
+        )
+        repository = dead.repository
+        silent = f"{repository.location} has not answered for 1 s; is its share dead?"
+        assert repository_edits.Repositories().problems(repository, None) == {"location": silent}
+        assert repository_edits.Repositories().save(repository, {"name"}) == [
+            f"{repository.location} cannot be made: {repository.location} has not answered for 1 s; is its share dead?"
+        ]
+
+    def test_in_the_middle_is_too(self, kept: Policy, folder: Path) -> None:
+        location = Path(kept.repository.location)
+        (folder / "film").write_bytes(bytes(5_000_000))
+        Policy.objects.filter(pk=kept.pk).update(engine_options={"bwlimit": "100K"})
+        assignment = make_assignment(kept, make_source(path=str(folder)))
+        run = Run(claimed_for(assignment, queue=planning.BACKUPS))
+        with ThreadPoolExecutor() as pool:
+            dying = pool.submit(die_in_the_middle, location, over := Event())
+            outcome = copy_source(run)
+            over.set()
+            dying.result(timeout=PATIENCE)
+        assert isinstance(outcome, Failed)
+        assert outcome.fault_of == guarded_by(kept.repository)

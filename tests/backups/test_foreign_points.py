@@ -1,0 +1,236 @@
+# ruff: noqa: F811 - fixtures of other files
+"""What lies in a repository is not believed: points that no backup of ours has written so are foreign."""
+
+import ast
+import gzip
+import hashlib
+import json
+import shutil
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from backups import known_points
+from backups.restores import drills, handler, process, requests
+from backups.upkeep import checks, copies
+from external.processes import orders
+from jobs import settling
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.outcomes import Failed
+from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore
+from storage import layout
+from storage.points.known import FOREIGN, digest_of
+from storage.points.store import Store
+from tests.api.asking import Program, make_user
+from tests.backups.test_copies import assignment, at_work, backed_up, change, copied, done, points_in, policy  # noqa: F401
+from tests.backups.test_retention import add_backup
+from tests.commands import command
+from tests.engines.peers import tree
+from tests.product import modules
+from tests.sources.factories import claim, make_assignment, make_source
+from tests.sources.made_by_hand import take_over
+from tests.storage.played_runs import ASSIGNMENT, Played
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+FUTURE = [f"9999123{number}T235959Z" for number in range(2)]
+NEVER = "99991232T235959Z"
+"""A day that no calendar has."""
+
+
+def manifest_in(repository: Repository | None, assignment: Assignment, point: str) -> Path:
+    assert repository
+    return Path(repository.location, layout.manifest_path(assignment.directory, point))
+
+
+def forge(manifest: Path, **fields: Any) -> None:
+    """Change the first file of a manifest, with a trailer that is right."""
+    lines = gzip.decompress(manifest.read_bytes()).splitlines(keepends=True)[:-1]
+    rows = [json.loads(each) for each in lines]
+    number = next(number for number, row in enumerate(rows) if row.get("kind") == "file")
+    rows[number] |= fields
+    lines[number] = json.dumps(rows[number]).encode() + b"\n"
+    files = [row for row in rows[1:] if row["kind"] != "folder"]
+    trailer = {"files": len(files), "size": sum(row["size"] for row in files), "folders": len(rows) - 1 - len(files)}
+    trailer["sha256"] = hashlib.sha256(b"".join(lines)).hexdigest()
+    manifest.write_bytes(gzip.compress(b"".join([*lines, json.dumps(trailer).encode()])))
+
+
+def newest(assignment: Assignment) -> str:
+    return Backup.objects.filter(assignment=assignment).latest("started_at").snapshot
+
+
+def put_fakes(assignment: Assignment, repository: Repository | None) -> None:
+    """Points of the future in a repository, each the newest one by another name."""
+    true = manifest_in(repository, assignment, newest(assignment))
+    for name in (*FUTURE, NEVER):
+        shutil.copyfile(true, true.with_name(f"{name}{layout.MANIFEST_ENDING}"))
+
+
+def test_points_of_the_future_make_no_copy_lose_a_true_one(assignment: Assignment, folder: Path) -> None:
+    Policy.objects.update(keep={"last": 3})
+    for number in range(3):
+        change(folder, letter=f"{number}")
+        backed_up(assignment)
+        true = copied(assignment).points
+    put_fakes(assignment, assignment.policy.repository)
+    change(folder, letter="4")
+    backed_up(assignment)
+    assert newest(assignment) < FUTURE[0], "a run takes no name of the future from others"
+    row = copied(assignment)
+    assert row.points == [*true[1:], newest(assignment)]
+    assert points_in(row.repository, assignment) == row.points
+    put_fakes(assignment, row.repository)
+    change(folder, letter="5")
+    backed_up(assignment)
+    assert copied(assignment).points == [*row.points[1:], newest(assignment)], "nor from the copy itself"
+    assert {*FUTURE} <= {*points_in(assignment.policy.repository, assignment)}, "none is deleted in silence"
+    assert checks.check_now([assignment.pk]) == 1
+    done(at_work(checks.KIND))
+    found = {(each["point"], each["why"]) for each in CheckRound.objects.get().damage}
+    assert found == {(name, FOREIGN) for name in FUTURE}
+    assert set(Backup.objects.values_list("snapshot", flat=True)).isdisjoint([*FUTURE, NEVER]), "none is recorded"
+
+
+def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
+    assignment: Assignment,
+    folder: Path,
+    tmp_path: Path,
+    settings: Any,
+) -> None:
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
+    backed_up(assignment)
+    point, first = newest(assignment), assignment.policy.repository
+    forge(manifest_in(first, assignment, point), modified="2000-01-01T00:00:00Z")
+    with pytest.raises(Exception, match=FOREIGN), process.tree_of(first, assignment.directory, point):
+        pass
+    assert drills.drill_now([assignment.pk]) == 1
+    drilled = done(at_work(drills.KIND))
+    assert isinstance(drilled, Failed)
+    assert FOREIGN in drilled.error
+    assert copies.plan() == 1
+    brought = done(at_work())
+    assert isinstance(brought, Failed)
+    assert FOREIGN in brought.error
+    assert not list((tmp_path / "offsite").glob("*/*/manifests/*.gz"))
+    assert checks.check_now([assignment.pk]) == 1
+    done(at_work(checks.KIND))
+    assert FOREIGN in CheckRound.objects.get().damage[0]["why"]
+    with pytest.raises(CommandError, match=f"{FOREIGN}.*--foreign"):
+        call_command("restore", "anna", "--to", str(tmp_path / "back"))
+    assert not (tmp_path / "back").exists()
+    call_command("restore", "anna", "--foreign", "--to", str(tmp_path / "back"), stdout=StringIO())
+    assert tree(tmp_path / "back") == tree(folder)
+    change(folder, letter="new")
+    backed_up(assignment)
+    with process.tree_of(first, assignment.directory, newest(assignment)) as seen:
+        assert [each.digest_from for each in seen.below("") if each.path == "letter.txt"] == ["copy"], (
+            "what a foreign point says of a file goes into no later one"
+        )
+
+
+def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
+    assignment: Assignment,
+    folder: Path,
+    tmp_path: Path,
+    settings: Any,
+) -> None:
+    settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
+    backed_up(assignment)
+    ours, put = newest(assignment), put_fakes(assignment, assignment.policy.repository)
+    assert (put, requests.choose(assignment, None, database_clock())[0]) == (None, ours)
+    program = Program(make_user("restore_source", "view_restore"), scopes=("operate",))
+    sent = {"source": "anna", "at": FUTURE[0], "target": str(tmp_path / "back")}
+    refused = program.post("restores", sent)
+    assert refused.status_code == 422
+    assert FOREIGN in refused.content.decode()
+    assert program.post("restores", sent | {"foreign": True}).status_code == 201
+    record = claim(requests.QUEUE, database_clock())
+    settling.settle([(record, handler.run_restore(Run(record)))])
+    assert (Restore.objects.get().outcome, tree(tmp_path / "back")) == ("succeeded", tree(folder))
+    run, refused = command("foreign")
+    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE
+    assert "no foreign point" in refused("accept", "anna", "--at", ours, code=1)
+    assert "ours from now on" in run("accept", "anna", "--at", FUTURE[0])
+    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE[1:]
+    assert requests.choose(assignment, None, database_clock())[0] == FUTURE[0]
+
+
+def test_a_point_whose_result_was_lost_is_known_by_its_digest(assignment: Assignment) -> None:
+    backed_up(assignment)
+    point = newest(assignment)
+    Backup.objects.all().delete()
+    change(Path(assignment.source.path), letter="new")
+    backed_up(assignment)
+    assert checks.check_now([assignment.pk]) == 1
+    done(at_work(checks.KIND))
+    assert set(Backup.objects.values_list("snapshot", flat=True)) == {point, newest(assignment)}
+    assert CheckRound.objects.get().damage == []
+
+
+@pytest.fixture
+def unread(policy: Policy) -> Assignment:
+    """An assignment with a point whose files have no digests yet, as of a remote; a check reads them."""
+    played = Played(Path(policy.repository.location))
+    point = played.back_up({"a": "x"})
+    made = make_assignment(policy, make_source(name="anna"), directory=ASSIGNMENT)
+    add_backup(made, point, 1)
+    take_over(made, policy.repository)
+    return made
+
+
+def digests_of(made: Assignment) -> tuple[str, set[str]]:
+    """That of the manifest that lies there, and those that are known."""
+    [(point, kept)] = known_points.of(made, made.policy.repository).items()
+    return digest_of(manifest_in(made.policy.repository, made, point)), set(kept)
+
+
+def checked(made: Assignment) -> None:
+    assert checks.check_now([made.pk]) == 1
+    done(at_work(checks.KIND))
+
+
+def test_a_check_that_writes_a_manifest_again_leaves_its_point_known(
+    unread: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, _ = digests_of(unread)
+    with monkeypatch.context() as away:
+        away.setattr(known_points, "keep", lambda *row: 1 / 0)
+        checked(unread)
+    assert digests_of(unread) == (before, {before}), "where the database does not keep it, it is not written"
+    checked(unread)
+    after, kept = digests_of(unread)
+    assert after != before
+    assert kept == {after}
+    assert CheckRound.objects.get().damage == []
+
+
+@pytest.mark.usefixtures("orders_run_here")
+def test_a_check_that_is_killed_before_it_writes_a_manifest_again_leaves_its_point_known(
+    unread: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, _ = digests_of(unread)
+    keep = known_points.keeping(unread, unread.policy.repository)
+    monkeypatch.setattr(orders, "keep", lambda facts: keep(**facts) is None)
+    with monkeypatch.context() as killed:
+        killed.setattr(Store, "put_last", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            checked(unread)
+    there, kept = digests_of(unread)
+    assert there == before
+    assert len(kept) == 2
+    assert before in kept
+
+
+def test_nothing_but_a_store_reads_manifests_unseen() -> None:
+    """Each reader of a manifest goes by `Store.manifest`, which compares it. A new one that does not is found here."""
+    found = list[str]()
+    for path, module in modules():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fetch":
+                found += [path for each in node.args if "manifest_path" in ast.unparse(each)]
+    assert set(found) == {"storage/points/store.py", "storage/restic/store.py"}

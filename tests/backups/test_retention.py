@@ -1,0 +1,360 @@
+"""Points that a policy does not keep go, by records of their own on the backlog."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from backups import repositories
+from backups.upkeep import retention, retention_decisions
+from engines.base import EngineResult, Verdict
+from fleet.status import reasons_of
+from jobs.handlers import Run, registry
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.models import Assignment, Backup, CheckRound, Progress, Repository, Restore
+from sources.planning import AVAILABILITY, BACKUPS, names
+from storage import layout
+from storage.places import identity
+from storage.places.identity import Identity
+from storage.places.location import of_directory
+from storage.places.locks import locked
+from storage.points.checking import GONE, of_manifest
+from storage.points.store import Store
+from tests.factories import make_record
+from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
+from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
+
+NOW = BEGAN + timedelta(days=9)
+HERE = pytest.mark.usefixtures("orders_run_here")
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Played:
+    """Five points, of five days; each has another content."""
+    made = Played(tmp_path)
+    for number in range(5):
+        made.back_up({"a": f"{number}", "b": "the same", f"only/{number}": "x"})
+    return made
+
+
+@pytest.fixture
+def assignment(played: Played) -> Assignment:
+    repository = Repository.objects.create(name="office", location=str(played.root))
+    belongs_to(played.root, repositories.identity_of(repository))
+    made = make_assignment(make_policy(keep={"last": 2}, repository=repository), directory=ASSIGNMENT)
+    for number, point in enumerate(played.points()):
+        add_backup(made, point, number)
+    return made
+
+
+def belongs_to(root: Path, whose: Identity) -> None:
+    identity.write(Store(of_directory(root), threading.Event()), whose)
+
+
+def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
+    at = layout.instant_of(point)
+    return Backup.objects.create(
+        assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1, engine="rclone",
+        started_at=at, ended_at=at, size=1, files=1, snapshot=point,
+    )  # fmt: skip
+
+
+def at_work(now: datetime = NOW) -> Claimed:
+    """Its record, handed on through the gate and claimed for an execution unit."""
+    record = claim(AVAILABILITY, now)
+    settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
+    return claim(BACKUPS, now)
+
+
+def run(record: Claimed, now: datetime = NOW) -> Outcome:
+    outcome = registry.find(record.kind, BACKUPS)(Run(record))
+    assert not isinstance(outcome, Awaitable)
+    settle(record, outcome, now)
+    return outcome
+
+
+def logged(what: str) -> str:
+    return Decision.objects.get(kind=retention.KIND, what=what).text
+
+
+def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assignment, played: Played) -> None:
+    assert [retention.plan([assignment], NOW), retention.plan([assignment], NOW)] == [1, 0], "one record is enough"
+    assert isinstance(run(at_work()), Succeeded)
+    assert [each.snapshot for each in Backup.objects.order_by("started_at")] == played.points()
+    assert len(played.points()) == 2
+    for point in played.points():
+        assert played.restored(point) == played.expected[point]
+    assert "3 points removed" in logged("removed")
+    out = StringIO()
+    call_command("log", assignment.source.name, "--since", "2026-11-01", stdout=out)
+    assert "3 points removed" in out.getvalue()
+    assert not Progress.objects.exists()
+    assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
+
+
+@HERE
+def test_a_point_that_a_person_wants_back_stays_until_it_was_restored(assignment: Assignment, played: Played) -> None:
+    first, *_ = points = played.points()
+    wanted = make_record(Status.READY, kind=names.RESTORE, queue=names.RESTORES, subject="1")
+    facts = {"assignment": assignment, "to": "folder", "asked_by": "ann", "asked_at": NOW}
+    Restore.objects.create(point=first, repository=assignment.policy.repository, record_id=wanted.pk, **facts)
+    other = Repository.objects.create(name="other", location="/other")
+    Restore.objects.create(point=points[1], repository=other, record_id=wanted.pk, **facts)
+    Restore.objects.create(point=points[2], repository=assignment.policy.repository, record_id=0, **facts)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [first, *points[-2:]]
+    assert played.restored(first) == played.expected[first]
+    assert retention_decisions.decide(assignment)[-1].reasons == ("being restored",)
+    assert retention.plan([assignment], NOW) == 0
+    wanted.delete()
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == points[-2:]
+
+
+def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignment, played: Played) -> None:
+    newest = layout.name_of(BEGAN, played.points())
+    Backup.objects.filter(pk=add_backup(assignment, newest, 9).pk).update(started_at=BEGAN)
+    assert [each.point.name for each in retention_decisions.decide(assignment) if each.reasons] == [
+        newest,
+        played.points()[-1],
+    ]
+
+
+@HERE
+def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_stays_in_its_place(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    *there, lost = played.points()
+    Assignment.objects.update(last_backup_at=layout.instant_of(lost))
+    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    for present in (there, there[-2:]):
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        assert played.points() == present
+        assert [each.snapshot for each in Backup.objects.order_by("started_at")] == [*present, lost]
+        [damage] = CheckRound.objects.get().damage
+        assert (damage["point"], damage["why"], damage["repository"]) == (lost, GONE, assignment.policy.repository_id)
+    assert f"the manifest of point {lost} is missing" in logged("damaged"), "once"
+    assignment.refresh_from_db()
+    assert assignment.last_backup_at == layout.instant_of(there[-1]), "it is due"
+    page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
+    assert "last, missing" in page
+    source = assignment.source
+    assert f"though nothing here has removed it: {lost}" in reasons_of([source], NOW)[source.pk]
+    assert retention.plan([assignment], NOW) == 0, "as long as nothing else is to go"
+    for number in range(2):
+        add_backup(assignment, played.back_up({"a": f"new {number}"}), 10 + number)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert [each.snapshot for each in Backup.objects.order_by("started_at")] == played.points()
+    assert CheckRound.objects.get().damage == [], "its rules have let it go"
+
+
+@HERE
+def test_what_lies_behind_a_lost_manifest_stays_as_long_as_its_rules_keep_it(
+    assignment: Assignment, played: Played
+) -> None:
+    lost = played.points()[3]
+    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    (dump := played.folder / layout.POINTS / lost / "database.dump").parent.mkdir(parents=True)
+    dump.write_text("whole")
+    for _ in range(2):  # when it is found, and when it is known
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        assert dump.exists()
+    add_backup(assignment, played.back_up({"a": "new"}), 10)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert not dump.exists()
+
+
+@HERE
+def test_a_point_whose_row_was_lost_gets_one_and_goes_with_the_others(assignment: Assignment, played: Played) -> None:
+    lost = played.points()[0]
+    Backup.objects.filter(snapshot=lost).delete()
+    for kept in (3, 2):
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        rows = Backup.objects.order_by("started_at")
+        assert [each.snapshot for each in rows] == played.points()
+        assert len(rows) == kept
+        if kept == 3:
+            assert (rows[0].snapshot, rows[0].files, rows[0].record_id) == (lost, 3, None)
+
+
+@HERE
+def test_a_manifest_that_cannot_be_read_is_named_and_holds_up_its_neighbour_alone(
+    assignment: Assignment, played: Played
+) -> None:
+    points = played.points()
+    assignment.policy.keep = {"last": 1}
+    assignment.policy.save()
+    Backup.objects.filter(snapshot=points[0]).delete()  # nothing removes it yet
+    (played.root / layout.manifest_path(ASSIGNMENT, points[0])).write_bytes(b"damaged")
+    retention.plan([assignment], NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [points[0], points[1], points[4]]
+    assert points[0] in logged("damaged")
+    [damage] = CheckRound.objects.get().damage
+    assert (damage["point"], damage["place"]) == (points[0], layout.MANIFESTS)
+
+
+@HERE
+def test_a_newest_point_that_a_check_could_not_read_has_another_one_in_its_place_and_stays_named(
+    assignment: Assignment, played: Played
+) -> None:
+    assignment.policy.keep = {"last": 1}
+    assignment.policy.save()
+    *_, whole, newest = played.points()
+    manifest = played.root / layout.manifest_path(ASSIGNMENT, newest)
+    written = manifest.read_bytes()
+    manifest.write_bytes(b"damaged")
+    damage = [asdict(of_manifest(newest, "it is cut", assignment.policy.repository_id))]
+    CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=damage)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [whole, newest]
+    assert played.restored(whole) == played.expected[whole], "what else is there to restore?"
+    assert [each.reasons for each in retention_decisions.decide(assignment)] == [("last", "damaged"), ("last",)]
+    assert CheckRound.objects.get().damage == damage, "no removal reads it again"
+    manifest.write_bytes(written)
+    CheckRound.objects.update(damage=[])
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert played.points() == [newest]
+
+
+@HERE
+def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    earlier = assignment.policy.repository
+    (tmp_path / "new").mkdir()
+    later = Played(tmp_path / "new", runs=5)
+    policy = assignment.policy
+    policy.repository = Repository.objects.create(name="new", location=str(later.root))
+    policy.keep = {"last": 4}
+    policy.save()
+    for number in range(3):
+        add_backup(assignment, later.back_up({"a": f"{number}"}), 10 + number)
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert (len(played.points()), len(later.points())) == (1, 3)
+    assert [each.reasons for each in retention_decisions.decide(assignment)] == [("last",)] * 4
+    for number in range(3):
+        add_backup(assignment, later.back_up({"a": f"{number}"}), 20 + number)
+    earlier.location = str(tmp_path / "disconnected")
+    earlier.save()
+    assert retention.plan([assignment], NOW) == 1
+    assert isinstance(run(at_work()), Succeeded)
+    assert len(later.points()) == 4
+    assert retention_decisions.decide(assignment)[-1].reasons == ("newest of its repository",)
+    assert Backup.objects.filter(repository=earlier).count() == 1
+
+
+def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
+    assignment: Assignment,
+) -> None:
+    assignment.policy.window = NIGHTS
+    assignment.policy.save()
+    evening = NOW.replace(hour=23)
+    planning.emit_due(evening)
+    result = EngineResult(Verdict.SUCCEEDED, 1, 1, snapshot="20261130T065755Z")
+    settle(handed_on(assignment, evening), Succeeded(result), evening + timedelta(hours=8))
+    record = BacklogRecord.objects.unfinished().get(kind=retention.KIND)
+    assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+    assert (record.run_after.hour, record.closes_at and record.closes_at.hour) == (22, 6)
+    assert record.origin_id == assignment.policy.schedule_id
+    BacklogRecord.objects.filter(pk=record.pk).update(status=Status.READY, waiting_for=None, run_after=NOW)
+    planning.back_up_now([assignment], NOW)
+    settle(claim(AVAILABILITY, NOW), Handoff(BACKUPS, assignment.source.exclusive_key), NOW)
+    waiting = claim(AVAILABILITY, NOW)
+    settle(waiting, Handoff(BACKUPS, exclusive_key=waiting.payload["key"]), NOW)
+    assert BacklogRecord.objects.get(pk=waiting.id).waiting_for == WaitingFor.THROTTLE
+    assert record_of(assignment).status == Status.READY
+
+
+def test_nothing_goes_while_it_is_held_back_and_the_log_says_why(assignment: Assignment, played: Played) -> None:
+    retention.plan([assignment], NOW)
+    record = at_work()
+    Assignment.objects.update(held_back_since=NOW, held_back_why="9 of 10 files changed")
+    assert isinstance(run(record), Cancelled)
+    assert "9 of 10 files changed" in logged("cancelled")
+    assert len(played.points()) == 5
+    assert retention.plan(Assignment.objects.all(), NOW) == 0
+
+
+@pytest.mark.parametrize(("full", "emptied"), [({"files": 60}, {"files": 0}), ({"rows": 9}, {"rows": 0})])
+def test_an_emptied_source_that_was_accepted_does_not_cost_the_last_full_point(full: Any, emptied: Any) -> None:
+    assignment = make_assignment(make_policy(keep={"last": 3}))
+    for hour in range(6):
+        started_at = NOW + timedelta(hours=hour)
+        facts = {"files": 1, "size": 9, "repository": assignment.policy.repository} | (emptied if hour > 2 else full)
+        snapshot = layout.name_of(started_at)
+        Backup.objects.create(
+            assignment=assignment, attempt=1, started_at=started_at, ended_at=started_at, snapshot=snapshot, **facts
+        )
+    reasons = [each.reasons for each in retention_decisions.decide(assignment, NOW + timedelta(days=1))]
+    assert reasons == [("last",), ("last",), ("last",), ("newest complete",), (), ()]
+
+
+@pytest.mark.slow
+def test_a_repository_that_is_away_or_at_work_is_tried_again_and_then_healed(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    retention.plan([assignment], NOW)
+    with locked(of_directory(played.root), ASSIGNMENT):
+        assert isinstance(run(at_work()), Postponed)
+    away = tmp_path.with_name(f"{tmp_path.name}-away")
+    tmp_path.rename(away)
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
+    outcome = run(at_work())
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in logged("failed")
+    assert BacklogRecord.objects.get().waiting_for == WaitingFor.BACKOFF
+    away.rename(tmp_path)
+    (played.folder / layout.MANIFESTS / f"{played.points()[0]}{layout.MANIFEST_ENDING}").unlink()  # killed half way
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    assert Backup.objects.count() == len(played.points()) == 2, "also the row whose removal was never noted"
+
+
+def test_people_see_which_points_stay_and_why_before_anything_goes(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    out = StringIO()
+    call_command("retention", str(assignment.policy), "--dry-run", "--json", stdout=out)
+    [found] = json.loads(out.getvalue())
+    assert [each["because"] for each in found["points"]] == [["last"], ["last"], [], [], []]
+    out = StringIO()
+    call_command("retention", assignment.source.name, "--dry-run", stdout=out)
+    assert out.getvalue().count("goes") == 3
+    page = admin_client.get(f"/admin/sources/policy/{assignment.policy_id}/change/").content.decode()
+    assert "points that go" in page
+    assert "2026-11-04 06:57" in page
+    page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
+    assert "is removed after the next backup" in page
+    assert len(played.points()) == 5
+    out = StringIO()
+    call_command("retention", assignment.source.name, "--json", stdout=out)
+    assert json.loads(out.getvalue()) == {"enqueued": 1}
+    for name in (str(assignment.policy), assignment.source.name):
+        with pytest.raises(CommandError, match=f"there is no policy or source '{name}x'; did you mean .*'{name}'"):
+            call_command("retention", f"{name}x")

@@ -1,0 +1,165 @@
+"""A repository whose disk is away: its mount point is an empty directory, and nothing is to be written there."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+from django.utils import timezone
+
+from backups import repositories
+from backups.copying.handler import copy_source
+from fleet.repository_edits import Repositories
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.outcomes import Failed, Outcome, Succeeded
+from sealing import stored_secrets
+from sources import planning
+from sources.availability.repository_breaker import guarded_by
+from sources.models import Assignment, Repository
+from storage import layout
+from storage.places.location import RESTIC
+from tests.backups import test_copies
+from tests.backups.test_copies import assignment, policy  # noqa: F401
+from tests.engines.peers import PASSWORD
+from tests.engines.restic_keys import make_quick
+from tests.engines.test_probing import serving
+from tests.programs import needs_restic
+from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+
+
+def backed_up(row: Assignment) -> Outcome:
+    return copy_source(Run(claimed_for(row, queue="backups")))
+
+
+def unmount(place: Path) -> None:
+    place.rename(place.with_name("disk"))
+    place.mkdir()
+
+
+def mount(place: Path) -> None:
+    place.rmdir()
+    place.with_name("disk").rename(place)
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
+def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    if format == RESTIC:
+        make_quick(place / RESTIC, repositories.key_of(row) or "")
+    made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
+    assert isinstance(backed_up(made), Succeeded)
+    unmount(place)
+    Repositories().edit(row, {"name": "renamed"})
+    made = Assignment.objects.get()
+    outcome = backed_up(made)
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in outcome.error
+    assert outcome.fault_of == guarded_by(Repository.objects.get()), "it holds the other sources as well"
+    assert os.listdir(place) == []
+    assert "is it mounted?" in Repositories().test(Repository.objects.get())["problem"]
+    mount(place)
+    assert "problem" not in Repositories().test(Repository.objects.get())
+    assert isinstance(backed_up(made), Succeeded)
+    # another place is begun by the first backup there
+    Repositories().edit(Repository.objects.get(), {"location": str(tmp_path / "elsewhere")})
+    assert isinstance(backed_up(Assignment.objects.get()), Succeeded)
+
+
+@pytest.mark.slow
+def test_a_remote_that_says_no_longer_whose_it_is_is_told_by_its_test(tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    with serving("s3", tmp_path / "remote") as (remote, _, path):
+        stored_secrets.store("cloud", PASSWORD)
+        place = {"location": path, "remote": remote, "secrets": {"secret_access_key": "stored:cloud"}}
+        row = Repositories().edit(Repository(), {"name": "cloud"} | place).row
+        row.made_at = timezone.now()  # as its first backup notes
+        assert "is it mounted?" in Repositories().test(row)["problem"]
+
+
+def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: Path) -> None:
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(tmp_path / "repository")}).row
+    assert "problem" not in Repositories().test(Repository.objects.get())
+    settings.RESERVE_PERCENT = 100
+    assert "to stay free" in Repositories().test(row)["problem"]
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
+def test_one_without_room_is_told_when_it_is_made(format: str, settings: LazySettings, tmp_path: Path) -> None:
+    settings.RESERVE_PERCENT = 100
+    place = {"name": "office", "location": str(tmp_path / "not" / "yet"), "format": format}
+    [text] = Repositories().edit(Repository(), place).row.notices
+    assert text.startswith("no backup goes there until there is more room: ")
+    assert "to stay free" in text
+
+
+def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "disk" / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place)}).row
+    place.rmdir()
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith(f"{place} is no directory here; is it mounted? If its disk is, make the directory again")
+    place.parent.rmdir()
+    place.parent.touch()
+    assert str(place.parent) in (repositories.why("not_made", str(place)) or "")
+    assert "see that its disk is mounted" in (repositories.why("not_made", str(place)) or "")
+
+
+def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:
+    row = Repository.objects.create(name="office", location="/proc")
+    problem = Repositories().test(row)["problem"]
+    assert problem.startswith("/proc cannot be written (")
+    assert "see that its disk is mounted, has room, and" in problem
+
+
+def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    test_copies.copied(test_copies.backed_up(assignment))
+    unmount(tmp_path / "offsite")
+    (folder / "new").touch()
+    test_copies.backed_up(assignment)
+    test_copies.copies.plan()
+    outcome = test_copies.done(test_copies.at_work())
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in outcome.error
+    assert os.listdir(tmp_path / "offsite") == []
+
+
+@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
+@pytest.mark.parametrize("said", [None, "", "{}"], ids=["lost", "empty", "says nothing"])
+def test_whose_it_is_is_said_anew_where_our_points_lie(
+    said: str | None, format: str, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "repository"
+    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
+
+    def settled(row: Assignment) -> Outcome:
+        planning.back_up_now([row])
+        return test_copies.done(handed_on(row, database_clock()))
+
+    assert isinstance(settled(made), Succeeded)
+    file = place / layout.REPOSITORY
+    before = file.read_text()
+    file.unlink()
+    if said is not None:
+        file.write_text(said)
+    new = make_assignment(made.policy, make_source(path=str(folder)))
+    outcome = settled(new)
+    assert isinstance(outcome, Failed), "nothing there is known to be ours"
+    assert "is it mounted?" in outcome.error or "writes it anew: start one" in outcome.error
+    assert isinstance(settled(Assignment.objects.get(pk=made.pk)), Succeeded)
+    assert file.read_text() == before
+    assert "problem" not in Repositories().test(Repository.objects.get())
+
+
+def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    test_copies.copied(test_copies.backed_up(assignment))
+    file = tmp_path / "offsite" / layout.REPOSITORY
+    before = file.read_text()
+    file.write_text("")
+    (folder / "new").touch()
+    test_copies.copied(test_copies.backed_up(assignment))
+    assert file.read_text() == before

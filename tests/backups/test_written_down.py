@@ -1,0 +1,161 @@
+"""What a settled backup attempt means for its assignment, its progress and the next record."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from backups.progress import ProgressWriter
+from engines.base import EngineProgress, EngineResult, Verdict
+from jobs import tick
+from jobs.backlog import cancelling
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.settling import LeaseLost
+from jobs.states import Status, WaitingFor
+from schedules import emitter
+from schedules.models import Schedule
+from sources import planning
+from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    record_of,
+    settle,
+)
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+COUNTS = {"new": 1, "changed": 2, "unchanged": 4, "removed": 3, "read": 300, "added": 200}
+COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd \0",)))
+
+
+def test_progress_is_written_at_once_but_not_at_every_line_and_gone_when_the_attempt_is_settled() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    claimed = handed_on(assignment, NINE)
+    write = ProgressWriter(claimed)
+    for done in range(100):
+        write(EngineProgress(bytes_done=done, bytes_total=1000, files_done=1))
+    progress = Progress.objects.get()
+    assert (progress.record_id, progress.attempt, progress.bytes_total) == (claimed.id, claimed.attempt, 1000)
+    assert progress.bytes_done < 99
+    settle(claimed, Released(), NINE)
+    assert not Progress.objects.exists()
+
+
+class TestWritingDown:
+    def test_a_success_is_remembered_once_and_lies_where_it_went_whatever_repository_its_policy_has_since(self) -> None:
+        assignment = make_assignment(failures=4)
+        planning.emit_due(NINE)
+        claimed, before = handed_on(assignment, NINE + HOUR), assignment.policy.repository
+        Policy.objects.update(repository=Repository.objects.create(name="other", location="/srv/other"))
+        copied = Succeeded(replace(COPIED.result, repository=before.pk))
+        for hours in (3, 4):
+            settle(claimed, copied, NINE + hours * HOUR)
+        assignment.refresh_from_db()
+        assert (assignment.last_backup_at, assignment.last_backup_for) == (NINE + HOUR, 7200)
+        assert (assignment.last_backup_size, assignment.failures) == (500, 0)
+        assert (assignment.next_backup_at, assignment.last_contacted_at) == (NINE + DAY, NINE + 3 * HOUR)
+        backup = Backup.objects.get()
+        assert (backup.assignment, backup.record_id, backup.attempt) == (assignment, claimed.id, claimed.attempt)
+        assert (backup.started_at, backup.ended_at) == (NINE + HOUR, NINE + 3 * HOUR)
+        assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
+        assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
+        assert backup.repository == before
+
+    def test_the_next_date_follows_the_period_of_the_start_in_the_zone_of_the_policy(self) -> None:
+        assignment = make_assignment(make_policy(zone="Europe/Berlin"))
+        saturday = datetime(2026, 3, 28, 12, tzinfo=UTC)
+        planning.emit_due(saturday)
+        settle(handed_on(assignment, saturday), COPIED, saturday + HOUR)
+        assignment.refresh_from_db()
+        # the clocks change in that night: nine in Berlin is seven
+        assert assignment.next_backup_at == datetime(2026, 3, 29, 7, tzinfo=UTC)
+
+    @pytest.mark.parametrize("late", [0, 2], ids=["ends at the trigger", "ends two hours after it"])
+    def test_a_backup_that_ran_across_a_trigger_loses_no_period(self, late: int) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        claimed = handed_on(assignment, NINE + 23 * HOUR)
+        emitter.emit_triggers(NINE + DAY)  # finds it running
+        settle(claimed, COPIED, NINE + DAY + late * HOUR)
+        following = record_of(assignment)
+        assert (following.status, following.trigger_at) == (Status.READY, NINE + DAY)
+        assert (following.due_day, following.expected_seconds) == ((NINE + DAY).date(), (1 + late) * 3600)
+
+    def test_failures_are_counted_and_carried_to_the_next_period(self) -> None:
+        assignment = backed_up(make_policy(), NINE - DAY, failures=1)
+        planning.emit_due(NINE)
+        settle(handed_on(assignment, NINE), Failed("no"), NINE)
+        assert Assignment.objects.get().failures == 2
+        planning.pause([assignment.source], NINE)
+        planning.resume([assignment.source], NINE + HOUR)
+        assert record_of(assignment).failures == 2
+
+    @pytest.mark.parametrize("outcome", [Unavailable("it went away", 60), Released()])
+    def test_neither_absence_nor_a_shutdown_is_a_failure(self, outcome: Outcome) -> None:
+        assignment = make_assignment(failures=1)
+        planning.emit_due(NINE)
+        settle(handed_on(assignment, NINE), outcome, NINE)
+        assert Assignment.objects.get().failures == 1
+        assert (record_of(assignment).queue, record_of(assignment).failures) == ("availability", 1)
+
+    def test_a_record_that_a_person_cancelled_is_not_emitted_again_before_the_next_period(self) -> None:
+        make_assignment()
+        planning.emit_due(NINE)
+        record = claim("availability", NINE)
+        cancelling.cancel([record.id], now=NINE)
+        settle(record, Released(), NINE)
+        assert BacklogRecord.objects.get().status == Status.CANCELLED
+        assert planning.emit_due(NINE + HOUR) == 0
+        assert emitter.emit_triggers(NINE + DAY) == 1
+
+    def test_a_record_that_a_pause_cancelled_in_its_period_can_be_emitted_again(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        record = claim("availability", NINE)
+        planning.pause([assignment.source], NINE)
+        settle(record, Cancelled("its source is paused"), NINE)
+        Source.objects.update(paused_at=None)
+        assert planning.emit_due(NINE + HOUR) == 1
+        assert record_of(assignment).trigger_at == NINE
+
+    def test_a_lost_attempt_writes_nothing(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        lost = handed_on(assignment, NINE)
+        BacklogRecord.objects.update(lease_token=uuid4())  # as another claim of it
+        with pytest.raises(LeaseLost):
+            settle(lost, COPIED, NINE + HOUR)
+        assert not Backup.objects.exists()
+        assert Assignment.objects.get().last_backup_at is None
+
+
+class TestBackUpNow:
+    def test_its_retry_is_kept_to_the_window_again(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS, priority=3))
+        planning.emit_due(NINE)
+        planning.back_up_now([assignment], NINE + HOUR)
+        settle(handed_on(assignment, NINE + HOUR), Failed("no"), NINE + HOUR)
+        assert (record_of(assignment).priority, record_of(assignment).waiting_for) == (3, WaitingFor.BACKOFF)
+        tick.tick(NINE + 5 * HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
+
+    def test_a_success_out_of_its_period_moves_the_next_date_by_its_start(self) -> None:
+        assignment = backed_up(make_policy(), NINE - DAY)
+        Schedule.objects.update(next_trigger_at=NINE)
+        planning.back_up_now([assignment], NINE - HOUR)
+        settle(handed_on(assignment, NINE - HOUR), COPIED, NINE - HOUR)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == NINE
+        assert emitter.emit_triggers(NINE) == 1

@@ -1,0 +1,78 @@
+"""Which statements of a dump are made again with the source's account, and what a dump of another name becomes."""
+
+from io import BytesIO
+
+import pytest
+
+from engines.restores.maria.renamed import lines_of
+from engines.restores.maria.statements import statements_at
+
+BY = b"DEFINER=`root`@`localhost`"
+
+
+@pytest.mark.parametrize(
+    ("text", "definition"),
+    [
+        (b"CREATE " + BY + b" PROCEDURE `a`() SELECT 1", "procedure"),
+        (b"CREATE " + BY + b" FUNCTION `a``b`(x INT) RETURNS INT RETURN 1", "function"),
+        (
+            b"/*!50003 CREATE*/ /*!50017 "
+            + BY
+            + b"*/ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET @a = 1 */",
+            "trigger",
+        ),
+        (
+            b"/*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 "
+            + BY
+            + b" SQL SECURITY DEFINER */\n/*!50001 VIEW `v` AS select 1 */",
+            "view",
+        ),
+        (
+            b"/*!50106 CREATE*/ /*!50117 " + BY + b"*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 DAY DO SELECT 1 */",
+            "event",
+        ),
+        (b"CREATE DEFINER=keeper PACKAGE BODY tools AS END", "package body"),
+        (b"CREATE PROCEDURE `a`() SELECT 1", ""),
+        (b"CREATE " + BY + b" PROCEDURE other.`a`() SELECT 1", ""),
+        (b"CREATE " + BY + b" PROCEDURE `other` . `a`() SELECT 1", ""),
+        (b"CREATE " + BY + b" /* x */ PROCEDURE `a`() SELECT 1", ""),
+        (b"CREATE /*!999999 " + BY + b" PROCEDURE a() */ USER evil", ""),
+        (b"CREATE " + BY + b" FUNCTION `a` RETURNS INT SONAME 'x.so'", ""),
+        (b"CREATE " + BY + b" TABLE t (n INT)", ""),
+        (b"GRANT ALL ON *.* TO x", ""),
+    ],
+)
+def test_only_definitions_in_the_new_database_are_made_again(text: bytes, definition: str) -> None:
+    dump = b"-- a dump\nDELIMITER ;;\n" + text + b" ;;\nDELIMITER ;\n"
+    [found] = statements_at(BytesIO(dump), [3]).values()
+    assert (found.definition, found.text) == (definition, text)
+
+
+def test_rows_are_not_kept_and_settings_are_those_of_the_statement() -> None:
+    dump = b"SET sql_mode = 'ANSI';\nINSERT INTO `t` VALUES\n(1,'secret');\nCREATE TABLE `t``2` (\n  `n` int\n);\n"
+    rows, table = statements_at(BytesIO(dump), [2, 4]).values()
+    assert (rows.what, rows.text) == ("rows of table t", b"")
+    assert (table.what, table.settings, table.text) == (
+        "table t`2",
+        {"sql_mode": "ANSI"},
+        b"CREATE TABLE `t``2` (\n  `n` int\n)",
+    )
+
+
+def test_what_names_the_old_database_means_the_new_one_and_texts_of_people_stay() -> None:
+    old = b"-- Host: localhost    Database: a`b\n"
+    dump = old + (
+        b"CREATE TABLE `t` (\n  `n` int(11) DEFAULT nextval(`a``b`.`s`),\n"
+        b"  `c` text COMMENT 'nextval(`a``b`.`s`)'\n);\n"
+        b"LOCK TABLES `t` WRITE;\nINSERT INTO `t` VALUES\n(1,' DEFAULT nextval(`a``b`.`s`)');\n"
+        b"/*!50001 VIEW `v` AS select `a``b`.`t`.`n` AS `a``b`,"
+        b"'`a``b`.`t`.`n`' AS `x`,`a``b`.`f`() from (`t` `a``b`) */;\n"
+        b"CREATE PROCEDURE p() SELECT * FROM `a``b`.`t`;\n"
+    )
+    expected = (
+        dump.replace(b" int(11) DEFAULT nextval(`a``b`.", b" int(11) DEFAULT nextval(")
+        .replace(b"LOCK TABLES `t` WRITE;", b"")
+        .replace(b"select `a``b`.`t`.", b"select `t`.")
+        .replace(b",`a``b`.`f`()", b",`f`()")
+    )
+    assert b"".join(lines_of(BytesIO(dump))) == expected

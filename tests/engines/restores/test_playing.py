@@ -1,0 +1,32 @@
+"""SQL of a dump, before a server runs it and when it is shown."""
+
+from io import BytesIO
+
+import pytest
+
+from engines.restores import playing
+from engines.restores.pg.failures import Failure, is_harmless
+
+SETTING = b"SET transaction_timeout = 0;\n"
+VERSION = b"ALTER TABLE ONLY public.a ALTER COLUMN n SET (pg_attver=26498184);\n"
+KEPT = b"ALTER TABLE ONLY public.a ALTER COLUMN n SET (n_distinct=5);\n"
+ROWS = b"COPY public.a (n) FROM stdin;\n" + SETTING + VERSION + b"\\.\n"
+
+
+def test_settings_that_other_versions_do_not_know_are_left_out_and_no_row_is() -> None:
+    sql = SETTING + VERSION + KEPT + ROWS + VERSION
+    assert b"".join(playing.without_unknown(BytesIO(sql))) == KEPT + ROWS
+
+
+@pytest.mark.parametrize(("statement", "harmless"), [(SETTING, True), (VERSION, True), (KEPT, False)])
+def test_only_these_are_harmless(statement: bytes, harmless: bool) -> None:
+    assert is_harmless(Failure("the session", statement=statement.decode())) is harmless
+
+
+def test_what_failed_is_shown_without_its_literals() -> None:
+    mapping = "CREATE USER MAPPING FOR x SERVER y OPTIONS (password 'hun''ter', role 'z')"
+    assert str(Failure("USER MAPPING x", statement=mapping, state="42704")) == (
+        "USER MAPPING x: 42704 undefined object: CREATE USER MAPPING FOR x SERVER y OPTIONS (password '…', role '…')"
+    )
+    function = "CREATE FUNCTION f() RETURNS text LANGUAGE sql AS $_$SELECT 'hunter'$_$;"
+    assert "hunter" not in str(Failure("FUNCTION f()", statement=function))

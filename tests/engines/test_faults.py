@@ -1,0 +1,343 @@
+"""Faults with the real programs: what comes of each, and that the next run and a restore make good."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import psutil
+import pytest
+
+from engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from engines.rclone import engine
+from engines.rclone.earlier import Earlier
+from engines.rclone.verdicts import Judgement
+from engines.restores import drilling
+from engines.restores.drilling import Scratch
+from external.processes.programs import find_rclone
+from storage.places import remotes
+from storage.places.location import Location, of_directory
+from storage.points import merging
+from storage.points.places import Wish
+from storage.points.store import StorageFailed, Store
+from storage.restoring import restoring
+from tests.engines.peers import local_folder, run, sftp_host, small_disk, task_for, tree, write_files
+from tests.engines.test_probing import KEY, serving
+from tests.storage.building import picture
+from tests.storage.repositories import encrypted, webdav
+
+pytestmark = pytest.mark.slow
+
+SLOW = {"bwlimit": "200K", "transfers": 1}
+FOLDER = "nas-7/nightly"
+
+
+def back_up(
+    source: SourceSpec,
+    location: Location,
+    on_progress: Callable[[EngineProgress], object] = lambda _: None,
+    **fields: object,
+) -> EngineResult:
+    return run(task_for(source, Path(FOLDER), location=location, folder=FOLDER, **fields), on_progress)
+
+
+def restored(location: Location, point: str, scratch: Path) -> dict[str, str]:
+    target = scratch / f"restored-{point}"
+    report = restoring.restore(Wish(FOLDER, point, target), Store(location, Event()), scratch / "trees")
+    assert report.failed == []
+    return tree(target)
+
+
+@contextlib.contextmanager
+def repository(kind: str, directory: Path) -> Iterator[Location]:
+    directory.mkdir()
+    with webdav(directory) if "remote" in kind else contextlib.nullcontext(of_directory(directory)) as location:
+        yield encrypted(location) if "encrypted" in kind else location
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted remote"])
+def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> None:
+    long, fits = "n" * 250, "f" * 140
+    files = write_files(
+        tmp_path / "files",
+        **{"a\nb": "line", "q'\"\\": "quotes", "-rf": "dash", "empty": "", "#x": "hash", long: "long", fits: "fits"},
+    )
+    (files / "loop").mkdir()
+    (files / "loop/up").symlink_to("..")
+    with (files / "sparse").open("wb") as sparse:
+        sparse.truncate(5_000_000)
+    before = tree(files)
+    # in a folder: of a listing, rclone logs this right behind a row that it has not ended
+    (files / os.fsdecode(b"loop/bad\xff")).write_text("not UTF-8")
+    with repository(kind, tmp_path / "copies") as location:
+        result = back_up(local_folder(files), location)
+        assert result.verdict is Verdict.WARNINGS, result
+        assert any("loop/bad\ufffd: its name is not UTF-8" in each for each in result.warnings), result.warnings
+        kept_long = not any(long[:200] in warning for warning in result.warnings)
+        assert kept_long == (kind == "plain"), result.warnings
+        # a name that a restore would not find is no part of the point: no drill and no check calls that damage
+        kept = {name: text for name, text in before.items() if kept_long or name != long}
+        assert restored(location, result.snapshot, tmp_path) == kept
+        os.unlink(os.fsencode(files) + b"/loop/bad\xff")
+        if not kept_long:
+            (files / long).unlink()
+            del before[long]
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, result.new, result.changed, result.read) == (Verdict.SUCCEEDED, 0, 0, 0), result
+        assert restored(location, result.snapshot, tmp_path) == before
+        assert (tmp_path / f"restored-{result.snapshot}/loop/up").is_symlink()
+
+
+def kill(word: str) -> Callable[[EngineProgress], None]:
+    """Kill the programs below this process that have this word among their arguments, at the first bytes."""
+
+    def on_progress(progress: EngineProgress) -> None:
+        if progress.bytes_done:
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if "rclone" in process.name() and word in process.cmdline():
+                        process.kill()
+
+    return on_progress
+
+
+@pytest.mark.parametrize(
+    "fault", ["engine killed", "source killed", "repository killed", "repository full", "vanishes"]
+)
+def test_after_a_fault_in_mid_copy_the_next_run_is_whole(fault: str, tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", note="one", gone="soon", **{"a/deep": "deep"})
+    steps: dict[str, tuple[Verdict, str, Callable[[EngineProgress], None]]] = {
+        "engine killed": (Verdict.SOURCE_FAILED, "ended by signal 9", kill("sync")),
+        "source killed": (Verdict.UNAVAILABLE, "does not answer", kill("sftp")),
+        "repository killed": (Verdict.REPOSITORY_FAILED, "", kill("webdav")),
+        "repository full": (Verdict.REPOSITORY_FAILED, "no space left", lambda _: None),
+        "vanishes": (Verdict.WARNINGS, "", lambda seen: seen.bytes_done and (files / "zz").unlink(missing_ok=True)),
+    }
+    verdict, text, on_progress = steps[fault]
+    with contextlib.ExitStack() as stack:
+        copies = tmp_path / "copies"
+        if fault == "repository full":
+            stack.enter_context(small_disk(copies, 2**20))
+        else:
+            copies.mkdir()
+
+        def peers(open_in: contextlib.ExitStack) -> tuple[SourceSpec, Location]:
+            source = open_in.enter_context(sftp_host(files)) if fault == "source killed" else local_folder(files)
+            remote = fault == "repository killed"
+            return source, open_in.enter_context(webdav(copies)) if remote else of_directory(copies)
+
+        with contextlib.ExitStack() as first:
+            source, location = peers(first)
+            assert back_up(source, location).verdict is Verdict.SUCCEEDED
+            before = tree(files)
+            write_files(files, note="x" * (3_000_000 if "full" in fault else 600_000), zz="last" * 50_000, new="new")
+            (files / "gone").unlink()
+            result = back_up(source, location, on_progress, options={} if "full" in fault else SLOW)
+            assert result.verdict is verdict, result
+            assert text in result.error
+        source, location = peers(stack)
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        if "full" in fault:
+            write_files(files, note="small again")
+        result = back_up(source, location)
+        assert result.verdict is Verdict.SUCCEEDED, result
+        assert restored(location, result.snapshot, tmp_path) == tree(files)
+        shutil.rmtree(tmp_path / "restored-20261121T065755Z")
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        assert not [path for path in copies.rglob("*") if "partial" in path.name or "unfinished" in path.name]
+
+
+def test_a_remote_without_times_gets_what_changed_without_another_size(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", note="one", same="same")
+    (tmp_path / "copies").mkdir()
+    with webdav(tmp_path / "copies") as location:
+        timeless = {**location.environment, "RCLONE_CONFIG_BASE_VENDOR": "other"}
+        location = replace(location, environment=timeless, sees_changes=False)
+        assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+        before = tree(files)
+        write_files(files, note="two")
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, result.changed, result.unchanged, result.read) == (Verdict.SUCCEEDED, 1, 1, 3), result
+        assert restored(location, result.snapshot, tmp_path) == tree(files)
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["a folder, where a file is a folder now", "a remote without times"])
+def test_a_file_that_changes_again_between_two_passes_stays_as_the_point_before_has_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, copies = write_files(tmp_path / "files", log="one", clash="file"), tmp_path / "copies"
+    copies.mkdir()
+    with webdav(copies) if "remote" in kind else contextlib.nullcontext(of_directory(copies)) as location:
+        if "remote" in kind:
+            timeless = {**location.environment, "RCLONE_CONFIG_BASE_VENDOR": "other"}
+            location = replace(location, environment=timeless, sees_changes=False)
+        assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+        before, passes = tree(files), list[str]()
+        write_files(files, log="two")
+        if "remote" not in kind:
+            (files / "clash").unlink()
+            write_files(files, **{"clash/within": "folder"})
+        copy = engine._Run._copy
+
+        def growing(run: engine._Run, arguments: tuple[str, ...]) -> Judgement:
+            judgement = copy(run, arguments)
+            passes.append(arguments[0])
+            write_files(files, log="longer and longer"[: 4 + len(passes)])
+            return judgement
+
+        monkeypatch.setattr(engine._Run, "_copy", growing)
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, len(passes)) == (Verdict.SUCCEEDED, 2), result
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        assert restored(location, result.snapshot, tmp_path)["log"] in ("two", "longe", "longer")
+
+
+def test_a_folder_that_is_a_file_and_a_folder_again_during_a_backup_is_not_called_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, location = (
+        write_files(tmp_path / "files", **{"swap/inner": "one"}),
+        Location(f"{tmp_path}/to", f"{tmp_path}/to"),
+    )
+    (tmp_path / "to").mkdir()
+    assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+    before, passes, copy = tree(files), list[str](), engine._Run._copy
+
+    def swapping(run: engine._Run, arguments: tuple[str, ...]) -> Judgement:
+        """What it has listed is otherwise when it is copied."""
+        passes.append(arguments[0])
+        if len(passes) == 1:
+            shutil.rmtree(files / "swap")
+            write_files(files, swap="file")
+        else:
+            (files / "swap").unlink()
+            write_files(files, **{"swap/inner": "two"})
+        return copy(run, arguments)
+
+    monkeypatch.setattr(engine._Run, "_copy", swapping)
+    result = back_up(local_folder(files), location)
+    assert (result.verdict, passes) == (Verdict.SUCCEEDED, ["sync", "sync"]), result
+    assert restored(location, "20261121T065755Z", tmp_path) == before
+    assert restored(location, result.snapshot, tmp_path) == {"swap/inner": "two"}
+
+
+def test_a_file_that_changes_between_its_listing_and_its_copy_is_not_called_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_files(tmp_path / "files", note="one", same="same")
+    (tmp_path / "copies").mkdir()
+    with webdav(tmp_path / "copies") as location:
+        assert back_up(local_folder(files), location).verdict is Verdict.SUCCEEDED
+        align = engine._Run._align
+
+        def changing(run: engine._Run, before: Earlier) -> Judgement:
+            judgement = align(run, before)
+            write_files(files, note="two")
+            return judgement
+
+        monkeypatch.setattr(engine._Run, "_align", changing)
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3), result
+        assert restored(location, result.snapshot, tmp_path) == tree(files)
+
+
+NOBODY = 65_534
+
+
+def as_pictured(location: Location, point: str, target: Path) -> dict[str, tuple[object, ...]]:
+    report = restoring.restore(Wish(FOLDER, point, target), Store(location, Event()), target.parent / "cache")
+    assert report.failed == []
+    return picture(target)
+
+
+def test_a_point_in_an_sftp_repository_comes_back(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "source", **{"a/b": "first", "c": "", "line\nbreak": "x"})
+    (source / "link").symlink_to("a/b")
+    with serving("sftp", tmp_path / "served") as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        pictures = {}
+        for text in ("first", "second"):
+            (source / "a/b").write_text(text)
+            result = back_up(local_folder(source), location)
+            assert result.verdict is Verdict.SUCCEEDED, result
+            pictures[result.snapshot] = picture(source)
+        for point, expected in pictures.items():
+            assert as_pictured(location, point, tmp_path / point) == expected
+
+
+def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    source, pictures = write_files(tmp_path / "source", kept="k"), {}
+    with contextlib.ExitStack() as served:
+        settings, secrets, path = served.enter_context(serving("webdav", tmp_path / "served"))
+        location = remotes.location_of(path, settings, secrets, None)
+        for text in ("1", "22", "333"):
+            write_files(source, a=text, **{text: text})
+            pictures[back_up(local_folder(source), location).snapshot] = picture(source)
+        first, gone, last = pictures
+        with pytest.raises(StorageFailed):
+            merging.remove(Store(location, Event()), FOLDER, [gone], on_progress=lambda files, freed: served.close())
+    with serving("webdav", tmp_path / "served") as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        assert merging.remove(Store(location, Event()), FOLDER, [gone]).present == (first, last)
+        for point in (first, last):
+            assert as_pictured(location, point, tmp_path / point) == pictures[point]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Which any account may pass through."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another account")
+def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, scripts = open_folder / "rclone-itself", open_folder / "scripts"
+    shutil.copy(find_rclone(), program)
+    scripts.mkdir()
+    wrapper = scripts / "rclone"
+    drops = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
+    # it alone reads the source; lists of paths are for our own account
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" = sync ] && exec {drops} {program} "$@"\nexec {program} "$@"\n')
+    wrapper.chmod(0o755)
+    source = write_files(open_folder / "source", mine="readable", locked="unreadable", **{"closed/within": "x"})
+    (source / "locked").chmod(0o600)
+    (source / "closed").chmod(0o700)
+    repository = open_folder / "repository"
+    repository.mkdir()
+    os.chown(repository, NOBODY, NOBODY)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(scripts))
+    before = os.umask(0)
+    try:
+        result = back_up(local_folder(source), remotes.location_of(str(repository), {}, {}, None))
+    finally:
+        os.umask(before)
+    assert result.verdict is Verdict.WARNINGS, result
+    assert {"locked", "closed"} <= {each.partition(":")[0] for each in result.warnings}
+    assert result.files == 1
+
+
+def test_a_drill_in_an_encrypted_repository_proves_and_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "source", large="x" * 600_000, small="s")
+    (tmp_path / "repository").mkdir()
+    location = remotes.location_of(str(tmp_path / "repository"), {}, {}, KEY)
+    point = back_up(local_folder(source), location).snapshot
+    store = Store(location, Event())
+    done = drilling.drill(store, FOLDER, Scratch(str(tmp_path / "scratch"), 0.0))
+    assert (done.point, done.files, done.error) == (point, 2, "")
+    with small_disk(tmp_path / "full", 2**19) as disk:
+        (disk / "fills").write_bytes(b"x" * 2**18)
+        found = drilling.drill(store, FOLDER, Scratch(str(disk / "scratch"), 0.0))
+        assert (found.files, found.of_files, found.error) == (1, 2, ""), "what there is room for"
+        (disk / "rest").write_bytes(b"x" * (2**18 - 2**15))
+        with pytest.raises(StorageFailed, match="a drill needs room for 600,001 bytes"):
+            drilling.drill(store, FOLDER, Scratch(str(disk / "scratch"), 50.0))

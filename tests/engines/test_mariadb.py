@@ -1,0 +1,381 @@
+"""The mariadb_dump engine, its drills and restores, against a real server; and what can go wrong."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engines import questions
+from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
+from engines.limits import Space
+from engines.mariadb import engine, reading
+from engines.restores import drilling, mariadb
+from engines.restores.scratch import Scratch
+from external.processes.programs import find_mariadb_program
+from external.processes.runner import Ended, Ending
+from sources.availability.probes import ask_now
+from sources.models import Source
+from storage.places.location import Location, of_directory
+from storage.points import manifests
+from storage.points.places import Refused, Report, Wish
+from storage.points.store import StorageFailed, Store
+from tests.engines.mariadb_peer import MariadbServer, mariadb_server
+from tests.engines.peers import free_port, run, small_disk, task_for
+from tests.engines.test_pg_dump import dumps_in
+from tests.programs import needs_mariadb_client, needs_mariadb_server
+from tests.waiting import PATIENCE
+
+POINT = "20261121T065755Z"
+ROWS = {"`article`": 3, "`empty`": 0, "`odd ``(na) me`": 2, "`old`": 1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+    """One for all that leave it alive."""
+    with mariadb_server(tmp_path_factory.mktemp("certificate")) as found:
+        yield found
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Which an account without rights may pass through: the scratch server runs as one."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+ACCOUNT = (65_534, 65_534) if os.geteuid() == 0 else None
+
+
+def dump(source: SourceSpec, destination: Path, *how: Any, **fields: Any) -> EngineResult:
+    destination.parent.mkdir(exist_ok=True)
+    return run(task_for(source, destination, **fields), *how)
+
+
+def contents(server: MariadbServer, database: str) -> dict[str, str]:
+    """What a database holds, table by table, and its views, routines, triggers and events."""
+
+    def described(what: str, words: str, of: str) -> str:
+        return server.sql(f"SELECT {words} FROM information_schema.{what}S WHERE {of}_SCHEMA = '{database}'")
+
+    def table(name: str) -> str:
+        quoted = f"`{name.replace('`', '``')}`"
+        return server.sql(f"SELECT * FROM {quoted}; SHOW CREATE TABLE {quoted}", database)
+
+    names = server.sql("SHOW FULL TABLES", database).splitlines()
+    kinds = dict(line.split("\t") for line in names)
+    return {name: table(name) for name, kind in kinds.items() if kind == "BASE TABLE"} | {
+        "all": str(kinds),
+        "known": server.sql("SELECT * FROM known", database),
+        "triggers": described("TRIGGER", "TRIGGER_NAME, ACTION_STATEMENT, DEFINER", "TRIGGER"),
+        "routines": described("ROUTINE", "ROUTINE_NAME, ROUTINE_DEFINITION, DEFINER", "ROUTINE"),
+        "events": described("EVENT", "EVENT_NAME, EVENT_DEFINITION, DEFINER", "EVENT"),
+        "collation": server.sql("SELECT @@collation_database", database),
+    }
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
+    server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, copy = server.source(), tmp_path / "repository/copy"
+    found = questions.look(source, PATIENCE, threading.Event())
+    assert found.startswith("mariadb-dump may read the database shop; not of the same moment"), found
+    for address, port in ((server.address, server.port), (str(server.socket), None)):
+        asked = ask_now(Source(kind="mariadb", address=address, port=port, path="shop"), PATIENCE)
+        assert (asked.present, asked.text.endswith(" answered")) == (True, True), asked.text
+    result = dump(source, copy)
+    assert result.verdict is Verdict.WARNINGS, result.error
+    assert (result.tables, result.rows) == (len(ROWS), sum(ROWS.values()))
+    assert [each.partition(": ")[2][:12] for each in result.warnings] == ["old (MyISAM)", "the server l"]
+    files = copy / "points" / POINT
+    assert sorted(os.listdir(files)) == ["database.json", "database.sql", "globals.sql"]
+    assert "CREATE USER `backup`@`%` IDENTIFIED BY PASSWORD" in (files / "globals.sql").read_text()
+    header = manifests.read_header(copy / f"manifests/{POINT}.jsonl.gz")
+    assert (header.engine, "MariaDB" in header.engine_version) == ("mariadb_dump", True)
+    remote = dump(source, tmp_path / "remote/copy", location=Location(str(tmp_path / "remote"), "remote"))
+    assert (remote.verdict, remote.files) == (Verdict.WARNINGS, 3), remote.error
+    store = Store(of_directory(copy.parent), threading.Event())
+    where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
+    drilled = drilling.drill(store, "copy", where, source_kind="mariadb")
+    assert (drilled.error, drilled.notes, drilled.tables) == ("", [], ROWS)
+    assert list((scratch / "drills").iterdir()) == []
+
+    def restore(name: str) -> Report:
+        wish = Wish("copy", POINT, Path(name))
+        return mariadb.create(wish, store, source, tmp_path / "trees", lambda step: None)
+
+    back = restore("shop2")
+    assert (back.failed, back.not_set) == ([], [mariadb.NO_RIGHTS])
+    assert contents(server, "shop2") == contents(server, "shop")
+    assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
+    with pytest.raises(Refused, match="there is a database 'shop2'"):
+        restore("shop2")
+    server.sql(f"CREATE TABLE {mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
+    restore("shop2")
+    assert contents(server, "shop2") == contents(server, "shop"), "what an interrupted one left is made anew"
+    load = mariadb.AtSource.load
+
+    def overtaken(self: Any, *given: Any, **how: Any) -> Any:
+        monkeypatch.undo()
+        restore("shop3")
+        return load(self, *given, **how)
+
+    monkeypatch.setattr(mariadb.AtSource, "load", overtaken)
+    with pytest.raises(StorageFailed, match="another restore made the database 'shop3'"):
+        restore("shop3")
+    assert contents(server, "shop3") == contents(server, "shop")
+
+    def is_away_after_it(self: Any, *given: Any, **how: Any) -> Any:
+        try:
+            return load(self, *given, **how)
+        finally:
+            self.source = dataclasses.replace(source, port=free_port(source.address))
+
+    monkeypatch.setattr(mariadb.AtSource, "load", is_away_after_it)
+    with pytest.raises(StorageFailed, match="Can't connect"):
+        restore("shop4")
+    monkeypatch.undo()
+    assert restore("shop4").failed == [], "what that one left goes first, with its account"
+    assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, tmp_path: Path) -> None:
+    source, copy = server.source(), tmp_path / "repository/copy"
+
+    def failed(expected: Verdict, words: str, of: SourceSpec = source, *how: Any, **fields: Any) -> None:
+        result = dump(of, copy, *how, **fields)
+        assert (result.verdict, words in result.error) == (expected, True), (result.verdict, result.error)
+        assert PASSWORD_OF not in result.error
+        assert dumps_in(copy) == []
+
+    PASSWORD_OF = str(source.secret)
+    failed(Verdict.SOURCE_FAILED, "refused the credentials", dataclasses.replace(source, secret="wrong"))
+    failed(Verdict.SOURCE_FAILED, "there is no database 'none'", dataclasses.replace(source, path="none"))
+    nowhere = dataclasses.replace(source, port=free_port(source.address))
+    failed(Verdict.UNAVAILABLE, "does not answer", nowhere)
+    verified = dataclasses.replace(source, options=source.options | {"sslmode": "verify-full"})
+    failed(Verdict.SOURCE_FAILED, "no encrypted connection was made", verified)
+
+    def kill(_: EngineProgress) -> None:
+        for each in psutil.Process().children():
+            if each.name() == "mariadb-dump":
+                assert "--defaults-file=/dev/fd/" in each.cmdline()[1]
+                assert PASSWORD_OF not in " ".join([*each.cmdline(), *each.environ().values()])
+                each.send_signal(signal.SIGKILL)
+
+    stop = threading.Event()
+    with server.locked("shop.empty"):
+        failed(Verdict.SOURCE_FAILED, "nothing moved for 1 s", stall_timeout=1.0)
+        failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", source, kill)
+        failed(Verdict.STOPPED, "stopped", source, lambda _: stop.set(), stop)
+    server.sql("CREATE TABLE shop.backupsched_unfinished (n INT)")
+    failed(Verdict.NOT_FOR_NOW, "a restore makes this database")
+    server.sql("DROP TABLE shop.backupsched_unfinished")
+    server.sql("CREATE TABLE shop.large AS SELECT seq, REPEAT('x', 1000) FROM mysql.seq_1_to_20000")
+    try:
+        with small_disk(tmp_path / "disk", 2**22) as disk:
+            full = dump(source, disk / "copy")
+            assert (full.verdict, dumps_in(disk / "copy")) == (Verdict.REPOSITORY_FAILED, []), full.error
+    finally:
+        server.sql("DROP TABLE shop.large")
+    server.sql("CREATE USER plain@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.* TO plain@'%'")
+    plain = dump(dataclasses.replace(source, options={"user": "plain"}, secret=None), copy)
+    assert "procedures and functions that the account may not see are not kept" in plain.warnings[0]
+    assert "users, roles and grants of the server were not kept" in plain.warnings[2]
+    assert "SELECT command denied" in plain.warnings[2]
+    assert sorted(os.listdir(copy / "points" / POINT)) == ["database.json", "database.sql"]
+
+
+LAME = """
+CREATE DATABASE lame;
+USE lame;
+CREATE TABLE plain (n INT PRIMARY KEY, words TEXT);
+INSERT INTO plain VALUES (1, 'a'), (2, 'b');
+CREATE FUNCTION next_of(x INT) RETURNS INT DETERMINISTIC RETURN x + 1;
+CREATE VIEW over_function AS SELECT next_of(n) AS m FROM plain;
+CREATE TABLE gone (n INT);
+CREATE VIEW dead AS SELECT n FROM gone;
+DROP TABLE gone;
+CREATE
+ TRIGGER `numbered` BEFORE INSERT ON plain FOR EACH ROW SET NEW.words = 't';
+CREATE EVENT nightly ON SCHEDULE EVERY 1 DAY DO SELECT 1;
+CREATE SEQUENCE numbers START WITH 5;
+CREATE TABLE history (n INT PRIMARY KEY) WITH SYSTEM VERSIONING;
+INSERT INTO history VALUES (1);
+UPDATE history SET n = 2;
+UPDATE history SET n = 3;
+CREATE USER lame@'%';
+GRANT SELECT, SHOW VIEW ON lame.* TO lame@'%';
+"""
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_kept(
+    server: MariadbServer, tmp_path: Path, scratch: Path
+) -> None:
+    server.sql(LAME)
+    lame = server.source(path="lame", options={"user": "lame"}, secret=None)
+    first = dump(lame, tmp_path / "repository/first")
+    assert first.verdict is Verdict.WARNINGS, first.error
+    said = "\n".join(first.warnings)
+    for part in (
+        "so triggers, events are not kept: GRANT TRIGGER, EVENT ON `lame`.* TO 'lame'@'%'",
+        "View 'lame.dead'",
+        "denied to user 'lame'@'%' for routine 'lame.next_of'",
+        "not in the dump: view dead, view over_function",
+        "procedures and functions that the account may not see",
+    ):
+        assert part in said, said
+    with pytest.raises(RunEnded) as asked:
+        questions.look(lame, PATIENCE, threading.Event())
+    server.sql(str(asked.value).partition(" are not kept: ")[2])
+    server.sql("GRANT EXECUTE ON lame.* TO lame@'%'; GRANT SELECT ON mysql.* TO lame@'%'")
+    found = questions.look(lame, PATIENCE, threading.Event())
+    assert ("View 'lame.dead'" in found, "not kept" in found) == (True, False), found
+    second = dump(lame, tmp_path / "repository/copy")
+    assert [each for each in second.warnings if "'lame.dead'" not in each and "looks up no names" not in each] == []
+    text = (tmp_path / "repository/copy/points" / POINT / "database.sql").read_text()
+    assert "VIEW `dead` AS select `lame`.`gone`.`n`" in text, "also the text of what is dead is kept"
+    store = Store(of_directory(tmp_path / "repository"), threading.Event())
+    where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
+    drilled = drilling.drill(store, "copy", where, source_kind="mariadb")
+    assert (drilled.error, drilled.tables) == ("", {"`plain`": 2, "`history`": 3})
+
+
+HOSTILE = r"""
+\! touch {folder}/shell;
+system touch {folder}/system;
+CREATE TABLE `t` (
+  `n` int
+);
+INSERT INTO `t` VALUES
+(1),
+(2);
+LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE t;
+LOAD DATA INFILE '/etc/hostname' INTO TABLE t;
+SELECT 1 INTO OUTFILE '{folder}/outfile';
+SELECT LOAD_FILE('/etc/hostname') IS NULL;
+INSTALL SONAME 'ha_connect';
+CREATE FUNCTION sys_exec RETURNS INT SONAME 'lib_mysqludf_sys.so';
+SET GLOBAL event_scheduler = ON;
+SET GLOBAL general_log_file = '{folder}/log.php';
+CREATE DEFINER=`root`@`localhost` PROCEDURE `raise`() GRANT ALL ON *.* TO backupsched_drill@localhost;
+CALL `raise`();
+CREATE TABLE `elsewhere` (n INT) ENGINE=InnoDB DATA DIRECTORY='{folder}';
+-- Dump completed on 2026-11-23
+"""
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Path) -> None:
+    open_folder, files, work = scratch / "open", scratch / "files", scratch / "work"
+    for each in (open_folder, files, work):
+        each.mkdir()
+    open_folder.chmod(0o777)
+    work.chmod(0o711)
+    (files / "database.sql").write_text(HOSTILE.format(folder=open_folder))
+    store = Store(of_directory(tmp_path), threading.Event())
+    where = Scratch(str(work), 0, account=ACCOUNT)
+    found = mariadb.drill(files, work, where, Space(None, 0), store)
+    assert list(open_folder.iterdir()) == []
+    assert found.tables == {"`t`": 2}
+    messages = "\n".join([*found.notes, *found.wrong])
+    for number in (1045, 1227):
+        assert f"error {number}: " in messages, messages
+
+
+INSERTED = b"INSERT INTO `t` VALUES (1,'a;(\\'\n'),(2,_binary '\\\\');\n"
+
+
+@pytest.mark.parametrize(
+    ("dump", "rows", "is_whole"),
+    [
+        (b"", {}, False),
+        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n", {"`t`": 0}, True),
+        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n\n", {"`t`": 0}, True),
+        (b"CREATE TABLE `t` (\n-- Dump completed\n  `n` int\n", {"`t`": 0}, False),
+        (INSERTED, {"`t`": 2}, False),
+        (
+            b"DELIMITER ;;\nCREATE PROCEDURE p()\nINSERT INTO `t` VALUES (1);;\nDELIMITER ;\n" + INSERTED,
+            {"`t`": 2},
+            False,
+        ),
+        (b"INSERT INTO `t` VALUES\n(1,'x'),\n(2,NULL),\n(3,0xFF);\nINSERT INTO `t` VALUES\n(4);\n", {"`t`": 4}, False),
+        (b"INSERT INTO `a``(b` (`n`, `m)`) VALUES (1,2),(3,4);\n", {"`a``(b`": 2}, False),
+        (b"INSERT INTO `t` VALUES (1,'" + b"x(" * 40 + b"\\'" + b"'),(2,'');\n-- Dump completed", {"`t`": 2}, True),
+    ],
+)
+@pytest.mark.parametrize("piece", [64, reading.PIECE])
+def test_a_dump_is_counted_however_long_its_lines_are(
+    dump: bytes, rows: dict[str, int], is_whole: bool, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PIECE", piece)
+    found = reading.read(BytesIO(dump))
+    assert (found.rows, found.is_whole) == (rows, is_whole)
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_a_dump_that_is_cut_off_is_refused(
+    server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cutting = tmp_path / "mariadb-dump"
+    program = find_mariadb_program("mariadb-dump")
+    cutting.write_text(f"""#!/bin/bash
+{program} "$@" || exit
+for each in "$@"; do case "$each" in --result-file=*) truncate --size=-40 "${{each#*=}}" ;; esac; done
+""")
+    cutting.chmod(0o755)
+    for mode in ("require", "verify-full"):
+        options = {"user": "backup", "sslmode": mode, "sslrootcert": str(server.certificate)}
+        encrypted = dump(server.source(options=options), tmp_path / f"repository/{mode}")
+        assert encrypted.verdict is Verdict.WARNINGS, encrypted.error
+    with monkeypatch.context() as patch:
+        found_as = {"mariadb-dump": str(cutting), "mariadb": find_mariadb_program("mariadb")}
+        patch.setattr(engine, "find_mariadb_program", found_as.__getitem__)
+        cut = dump(server.source(), tmp_path / "repository/copy")
+    assert (cut.verdict, "the dump is cut off" in cut.error) == (Verdict.REPOSITORY_FAILED, True), cut.error
+    assert dumps_in(tmp_path / "repository/copy") == []
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) -> None:
+    """One of its own: another process of the tests may be given the others after this one."""
+    (tmp_path / "certificate").mkdir()
+    with mariadb_server(tmp_path / "certificate") as server, server.locked("shop.empty"):
+        found = dump(
+            server.source(), tmp_path / "repository/copy", lambda seen: seen.bytes_done and server.process.kill()
+        )
+    assert (found.verdict, "does not answer" in found.error) == (Verdict.UNAVAILABLE, True), found.error
+    assert dumps_in(tmp_path / "repository/copy") == []
+
+
+def test_a_connection_that_is_lost_without_a_word_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    task = task_for(SourceSpec("shop", "mariadb", "127.0.0.1", None, "shop", {"user": "backup"}, None, ""), tmp_path)
+    ended = Ended(Ending.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
+    with pytest.raises(RunEnded) as found:
+        engine.judge_dump(ended, task)
+    assert (found.value.verdict, "does not answer" in str(found.value)) == (Verdict.UNAVAILABLE, True)

@@ -1,0 +1,252 @@
+"""The pg_dump engine against the real PostgreSQL of the test session."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from engines import engine_for, limits
+from engines.base import EngineProgress, RunEnded, SourceSpec, Verdict
+from engines.postgresql import engine
+from engines.postgresql.engine import judge_dump
+from external.processes.programs import find_postgresql_program
+from external.processes.runner import Ended, Ending
+from storage.places.location import Location
+from storage.points import manifests, runs
+from storage.points.places import Wish
+from storage.points.store import Store
+from storage.points.trees import opened
+from storage.restoring import restoring
+from storage.stores import store_of
+from tests.engines import test_restic as restic
+from tests.engines.peers import back_up as dump
+from tests.engines.peers import free_port, loopback_address, run, specification, task_for, write_files
+from tests.engines.test_restic import FOLDER, location_at
+from tests.programs import needs_restic
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def database() -> SourceSpec:
+    settings = connection.settings_dict
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE engine_test AS SELECT n, repeat('x', 100) AS text FROM generate_series(1, 1000) n")
+    return specification(
+        "postgresql",
+        settings["HOST"] or "localhost",
+        port=int(settings["PORT"] or 5432),
+        path=settings["NAME"],
+        options={"user": settings["USER"]} if settings["USER"] else {},
+        secret=connection.connection.info.password or None,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_test_table(database: SourceSpec) -> Iterator[None]:
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE engine_test")
+
+
+def dumps_in(destination: Path) -> list[str]:
+    """Names of the points. Nothing else is left of the runs."""
+    if not (destination / "points").exists():
+        return []
+    points = sorted(os.listdir(destination / "points"))
+    if not points:
+        return []
+    assert set(os.listdir(destination / "manifests")) == {f"{name}.jsonl.gz" for name in points}
+    return points
+
+
+def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path: Path) -> None:
+    seen: list[EngineProgress] = []
+    result = run(task_for(database, tmp_path / "copy", policy="nightly"), seen.append)
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    names = ("database.dump", "database.json", "globals.sql")
+    file, about, roles = files = [tmp_path / "copy/points/20261121T065755Z" / name for name in names]
+    size = sum(each.stat().st_size for each in files)
+    assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 3, size, size)
+    assert json.loads(about.read_text())["encoding"] == "UTF8"
+    assert roles.stat().st_size <= seen[-1].bytes_done <= size
+    assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        counted = [cursor.execute(f'SELECT count(*) FROM "{each}"').fetchone()[0] for each in tables]
+    assert (result.tables, result.rows) == (len(tables), sum(counted))
+    pg_restore = find_postgresql_program("pg_restore")
+    sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
+    assert sql.stdout.count(b"x" * 100) == 1000
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+    manifest = tmp_path / "copy/manifests/20261121T065755Z.jsonl.gz"
+    assert [(each.path, each.size, each.digest) for each in manifests.read(manifest)] == [
+        (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
+    ]
+    header = manifests.read_header(manifest)
+    assert (header.engine, header.policy, header.complete) == ("pg_dump", "nightly", True)
+    assert header.engine_version.startswith("pg_dump (PostgreSQL) ")
+
+
+def test_a_dump_below_the_least_rate_is_ended_and_removed(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WINDOW_SECONDS", 1e-9)
+    result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
+    assert result.verdict is Verdict.SOURCE_FAILED, result.error
+    assert "the least rate of its policy is 2,147,483,647" in result.error
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_what_a_killed_run_left_is_removed_and_options_of_other_engines_are_passed_over(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    write_files(tmp_path / "copy/points", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
+    write_files(tmp_path / "copy/manifests", **{"20261120T065755Z.unfinished": ""})
+    for _ in range(2):
+        dump(database, tmp_path / "copy", options={"transfers": 4})
+    with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
+        engine_for("postgresql").check_options({"transfers": 4})
+    assert dumps_in(tmp_path / "copy") == ["20261121T065755Z", "20261121T065755Z-2"]
+
+
+def test_a_dump_whose_manifest_was_lost_stays(database: SourceSpec, tmp_path: Path) -> None:
+    first = dump(database, tmp_path / "copy").snapshot
+    (tmp_path / f"copy/manifests/{first}.jsonl.gz").unlink()
+    assert dump(database, tmp_path / "copy").snapshot == f"{first}-2"
+    assert (tmp_path / f"copy/points/{first}/database.dump").exists()
+
+
+def test_on_a_remote_a_dump_that_wakes_late_makes_no_point(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine was frozen for longer than its lease, before it sent what it had dumped."""
+    location = Location(str(tmp_path), str(tmp_path))
+    woken = Store.put
+
+    def freeze(store: Store, file: Path, path: str) -> None:
+        if path.endswith("database.dump"):
+            monkeypatch.setattr(Store, "put", woken)
+            assert dump(database, tmp_path / "copy", location=location).snapshot == "20261121T065755Z-2"
+        woken(store, file, path)
+
+    monkeypatch.setattr(Store, "put", freeze)
+    late = dump(database, tmp_path / "copy", location=location)
+    assert late.verdict is Verdict.REPOSITORY_FAILED
+    assert "another run has taken over" in late.error
+    assert dumps_in(tmp_path / "copy") == ["20261121T065755Z-2"]
+
+
+def test_a_name_that_looks_like_a_connection_string_is_a_name_and_no_refused_password_is_repeated(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    wrong, odd = {"secret": "wrong-password-entirely"}, ("nowhere", "dbname=postgres host=elsewhere", "--help")
+    for fields, text in (
+        *(({"path": name}, f"there is no database {name!r}") for name in odd),
+        *([(wrong, "refused the credentials")] if database.secret else []),  # this server may ask for none
+    ):
+        result = dump(dataclasses.replace(database, **fields), tmp_path / "copy")
+        assert (result.verdict, text in result.error) == (Verdict.SOURCE_FAILED, True), result
+        assert wrong["secret"] not in repr(result)
+        assert dumps_in(tmp_path / "copy") == []
+
+
+@pytest.mark.parametrize("address", ["absent", "/nonexistent", "no-such-host.invalid"])
+def test_a_silent_server_is_unavailable(address: str, database: SourceSpec, tmp_path: Path) -> None:
+    host = loopback_address() if address == "absent" else address
+    silent = dataclasses.replace(database, address=host, port=free_port(loopback_address()))
+    result = dump(silent, tmp_path / "copy")
+    assert result.verdict is Verdict.UNAVAILABLE, result.error
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_a_server_without_a_connection_left_is_unavailable(database: SourceSpec, tmp_path: Path) -> None:
+    role = f"crowd_of_{database.path}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0 PASSWORD 'pa55'")
+    try:
+        full = dataclasses.replace(database, options={"user": role}, secret="pa55")
+        result = dump(full, tmp_path / "copy")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP ROLE {role}")
+    assert (result.verdict, "too many connections" in result.error) == (Verdict.UNAVAILABLE, True), result.error
+
+
+def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
+    stop = threading.Event()
+    task = task_for(database, tmp_path / "copy")
+    with connection.cursor() as cursor:
+        # pg_dump waits for this lock until it is stopped
+        cursor.execute("BEGIN")
+        cursor.execute("LOCK TABLE engine_test IN ACCESS EXCLUSIVE MODE")
+        result = run(task, lambda progress: stop.set(), stop)
+        cursor.execute("ROLLBACK")
+    assert result.verdict is Verdict.STOPPED
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_a_table_that_stays_locked_is_let_go_and_an_application_waits_no_longer_than_that(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for pg_dump through a change of a table that pg_dump has locked already."""
+    monkeypatch.setattr(engine, "LOCK_WAIT", "100ms")
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("LOCK TABLE engine_test IN ACCESS EXCLUSIVE MODE")
+        result = dump(database, tmp_path / "copy")
+        cursor.execute("ROLLBACK")
+    assert (result.verdict, "stayed locked" in result.error) == (Verdict.NOT_FOR_NOW, True), result
+    assert dumps_in(tmp_path / "copy") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict"),
+    [
+        (
+            'pg_dump: error: Dumping the contents of table "t" failed: PQgetResult() failed.\n'
+            "pg_dump: detail: Error message from server: ERROR:  canceling statement due to conflict with recovery",
+            Verdict.NOT_FOR_NOW,
+        ),
+        ("pg_dump: error: FATAL:  terminating connection due to conflict with recovery", Verdict.NOT_FOR_NOW),
+        ("pg_dump: error: FATAL:  terminating connection due to administrator command", Verdict.UNAVAILABLE),
+        ("pg_dump: error: could not write to file: No space left on device", Verdict.REPOSITORY_FAILED),
+        (
+            'pg_dump: error: Dumping the contents of table "t" failed: PQgetResult() failed.\n'
+            'pg_dump: detail: Error message from server: ERROR:  could not write to file "base/1": '
+            "No space left on device",
+            Verdict.SOURCE_FAILED,
+        ),
+    ],
+)
+def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, verdict: Verdict, tmp_path: Path) -> None:
+    task = task_for(specification("postgresql", "127.0.0.1", path="shop"), tmp_path)
+    with pytest.raises(RunEnded) as ended:
+        judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
+    assert ended.value.verdict is verdict
+
+
+@needs_restic
+@pytest.mark.slow
+def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_nothing_stays(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    location = location_at(tmp_path / "repository")
+    result = restic.back_up(restic.restic_task(database, location, staging=str(tmp_path / "staging")))
+    assert result.verdict is Verdict.SUCCEEDED, result
+    assert not [each for each in (tmp_path / "staging").rglob("*") if each.suffix in (".dump", ".sql", ".gz")]
+    store = store_of(location, threading.Event())
+    [name] = runs.points(store, FOLDER)
+    with opened(store, FOLDER, name, tmp_path / "cache") as tree:
+        assert (tree.header.engine, tree.header.source_kind) == ("pg_dump", "postgresql")
+    report = restoring.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
+    assert (report.files, report.failed) == (3, [])
+    restore = (find_postgresql_program("pg_restore"), "--list", str(tmp_path / "back/database.dump"))
+    assert "engine_test" in subprocess.run(restore, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,113 @@
+"""Whether a repository can be used, tried at real servers, plain and encrypted."""
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines import probing
+from external.processes.programs import find_rclone
+from storage import layout
+from storage.places import identity, remotes
+from storage.places.identity import Identity
+from storage.places.location import RESTIC, Location
+from storage.points.store import Store
+from tests.engines.peers import ACCESS_KEY, PASSWORD, USER, new_host_key, s3_bucket, sftp_host, webdav_share
+
+KEY = "5f" * 32
+OURS = Identity("11111111-1111-1111-1111-111111111111", "vault")
+
+
+@contextlib.contextmanager
+def serving(kind: str, directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
+    """A real server of `directory`. Yields settings, secrets and a path for a repository."""
+    directory.mkdir(exist_ok=True)
+    if kind == "s3":
+        with s3_bucket(directory) as found:
+            own = {"provider": "Rclone", "endpoint": found.address, "access_key_id": ACCESS_KEY}
+            yield {"type": "s3", **own}, {"secret_access_key": PASSWORD}, "vault/backups"
+    elif kind == "sftp":
+        with sftp_host(directory) as found:
+            own = {"host": found.address, "port": found.port, "user": USER, "host_keys": found.host_key}
+            yield {"type": "sftp", **own}, {"pass": PASSWORD}, "/vault/backups"
+    else:
+        with webdav_share(directory) as found:
+            vendor = kind.partition("-")[2] or "rclone"
+            own = {"url": found.address, "user": USER, "vendor": vendor}
+            yield {"type": "webdav", **own}, {"pass": PASSWORD}, "vault/backups"
+
+
+def tried(location: Location, key: str | None = None, **fields: Any) -> dict[str, Any]:
+    ours = replace(OURS, encrypted=key is not None, key_digest=identity.digest_of(key))
+    return probing.probe(location, ours, threading.Event(), **fields)
+
+
+def test_a_password_is_hidden_as_rclone_reads_it() -> None:
+    password = "p\"w'# \\ü"
+    # what is hidden begins with random bytes: now and then with a dash
+    reveal = (find_rclone(), "reveal", "--", remotes.obscure(password))
+    assert subprocess.run(reveal, capture_output=True, check=True).stdout.decode() == f"{password}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "key"), [("s3", KEY), ("sftp", None), ("webdav", KEY), ("webdav-other", None)])
+def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path) -> None:
+    with serving(kind, tmp_path / "served") as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, key)
+        found = tried(location, key)
+        assert found["id"] == OURS.id
+        assert found["sees_changes"] is (kind != "webdav-other")
+        assert [each for each in tmp_path.glob("served/**/*") if each.is_file()] == []
+        assert PASSWORD not in repr(location)
+
+
+def test_what_restic_is_to_write_is_tried_by_it_in_a_directory_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = tried(remotes.location_of(str(tmp_path / "new"), {}, {}, KEY, format=RESTIC), KEY)
+    assert (found["field"], "the program restic is not installed here" in found["problem"]) == ("format", True), found
+    assert not (tmp_path / "new").exists()
+
+
+def refusal(settings: dict[str, Any], secrets: dict[str, str], path: str) -> tuple[str, str]:
+    found = tried(remotes.location_of(path, settings, secrets, None))
+    return found["field"], found["problem"]
+
+
+def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with serving("s3", tmp_path / "s3") as (settings, secrets, path):
+        assert "refuses the credentials" in dict([refusal(settings, {"secret_access_key": "wrong"}, path)])["secrets"]
+    assert "does not answer" in dict([refusal(settings, secrets, path)])["remote"]
+    with serving("sftp", tmp_path / "sftp") as (settings, secrets, path):
+        assert "refuses the credentials" in dict([refusal(settings, {"pass": "wrong"}, path)])["secrets"]
+        other = settings | {"host_keys": new_host_key(tmp_path / "other-key")}
+        assert "HOST KEY" in dict([refusal(other, secrets, path)])["remote"]
+    assert not any(each.is_file() for each in (tmp_path / "sftp").rglob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["s3", "directory"])
+def test_a_repository_that_is_not_ours_is_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    with contextlib.ExitStack() as serving_it:
+        settings, secrets, path = {}, {}, str(tmp_path / "served")
+        if kind == "s3":
+            settings, secrets, path = serving_it.enter_context(serving(kind, tmp_path / "served"))
+        plain = remotes.location_of(path, settings, secrets, None)
+        crypt = remotes.location_of(path, settings, secrets, KEY)
+        outside = Store(plain, threading.Event())
+        theirs = Identity("2" * 36, "attic", encrypted=True, key_digest=identity.digest_of(KEY))
+        identity.write(outside, theirs)
+        assert "the repository attic of another installation" in tried(crypt, KEY)["problem"]
+        assert tried(crypt, KEY, take_over=True)["id"] == theirs.id
+        assert "is encrypted" in tried(plain, take_over=True)["problem"]
+        lost = tried(crypt, "a" * 64, take_over=True)
+        assert (lost["field"], "the key is not the one" in lost["problem"]) == ("key", True)
+        identity.write(outside, replace(theirs, layout=layout.VERSION + 1))
+        assert "layout version 2, and 1 is read here" in tried(crypt, KEY, take_over=True)["problem"]

@@ -1,0 +1,121 @@
+"""The rclone engine's process: ended by a stop, ended with its worker, and the secret nowhere to be seen."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engines import questions
+from engines.base import EngineProgress, EngineResult, Verdict
+from external.processes import orders
+from storage.places.identity import Identity
+from storage.places.location import of_directory
+from tests.engines.peers import PASSWORD, is_gone, loopback_address, run, sftp_host, task_for, tree, write_files
+from tests.waiting import eventually
+
+SLOW = {"bwlimit": "100K", "transfers": 1}
+
+
+def syncs_below(pid: int) -> list[psutil.Process]:
+    """The running `rclone sync` processes below a process."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            if "sync" in child.cmdline():
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.promise
+@pytest.mark.slow
+def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_path: Path) -> None:
+    files, first = write_files(tmp_path / "files", big="old"), {"big": "old"}
+    seen: list[psutil.Process] = []
+    stop = threading.Event()
+
+    def stop_when_under_way(progress: EngineProgress) -> None:
+        if progress.bytes_done and not stop.is_set():
+            seen.extend(syncs_below(os.getpid()))
+            stop.set()
+
+    with sftp_host(files) as source:
+        assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.SUCCEEDED
+        write_files(files, big="x" * 3_000_000)
+        task = task_for(source, tmp_path / "copy", options=SLOW)
+        result = run(task, stop_when_under_way, stop)
+    assert result == EngineResult(Verdict.STOPPED, error="stopped on request")
+    assert len(seen) == 1
+    assert is_gone(seen[0].pid)
+    assert (tree(tmp_path / "copy/current"), tree(tmp_path / "copy/versions")) == (first, {}), (
+        "the earlier copy is whole"
+    )
+    assert len(os.listdir(tmp_path / "copy/manifests")) == 1
+
+
+@pytest.mark.promise
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tmp_path: Path) -> None:
+    worker = """
+import django, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+django.setup()
+from backups import repositories
+from tests.engines.peers import *
+
+address, port, host_key, copy = sys.argv[1:]
+source = specification("sftp", address, port=int(port), options={"user": USER}, host_key=host_key)
+task = task_for(source, Path(copy), options={"bwlimit": "100K"})
+with ThreadPoolExecutor() as pool:
+    tell = lambda progress: print(progress.bytes_done, flush=True)
+    pool.submit(repositories.back_up, task, on_progress=tell, stop=threading.Event()).result()
+"""
+    files = write_files(tmp_path / "files", big="old")
+    copy = tmp_path / "copy"
+    with sftp_host(files) as source:
+        run(task_for(source, copy))
+        write_files(files, big="x" * 3_000_000)
+        arguments = [sys.executable, "-c", worker, source.address, str(source.port), source.host_key, str(copy)]
+        root = Path(__file__).parents[2]
+        with subprocess.Popen(arguments, cwd=root, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while int(process.stdout.readline()) == 0:
+                pass
+            (rclone,) = syncs_below(process.pid)
+            assert "--config=" in rclone.cmdline()
+            assert PASSWORD not in " ".join(rclone.cmdline())
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            eventually(lambda: is_gone(rclone.pid))
+        result = run(task_for(source, copy))
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert tree(copy / "current") == {"big": "x" * 3_000_000}
+    assert [text for name, text in tree(copy / "versions").items()] == ["old"]
+
+
+def test_an_order_leaves_the_signals_of_a_process_that_is_not_its_own_alone(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    location = of_directory(tmp_path).as_json()
+    assert questions.make_repository(location, asdict(Identity("1f8a", "office"))) == {"made": False, "unlike": ""}
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert len({loopback_address(process) for process in range(32_768, 33_800)}) == 1_032, "no other process has ours"
+
+
+def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
+    """asyncio alone costs 60 ms of a processor, and only what speaks HTTP needs it; other orders 30 ms."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import engines.apart, engines.rclone.engine;"
+        "print([each for each in sys.argv[2:] if each in sys.modules])"
+    )
+    others = ("engines.keeping", "engines.questions", "storage.restic", "engines.imap")
+    argv = (sys.executable, "-I", "-c", program, str(orders.ROOT), "asyncio", *others)
+    assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -1,0 +1,381 @@
+"""restic and its repository when something goes wrong: what is reported, what is left, and the next run succeeds."""
+
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engines import keeping, probing
+from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from engines.restores import apart
+from external.processes.programs import find_restic
+from storage import layout
+from storage.places import remotes
+from storage.places.location import RESTIC, Location
+from storage.points import runs
+from storage.points.places import Wish
+from storage.recover import showing
+from storage.restic import program
+from storage.restic.program import TRIES, Patience, Restic
+from storage.restic.snapshots import snapshots
+from storage.restic.store import INCOMING
+from storage.restic.verdicts import Trouble
+from storage.restoring import restoring
+from storage.stores import store_of
+from tests.engines.peers import STARTED_AT, local_folder, run, small_disk
+from tests.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
+from tests.engines.test_space import free
+from tests.programs import needs_restic
+from tests.storage.test_recovering import recover
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, needs_restic]
+MIB = 2**20
+
+
+def fill(folder: Path, files: int, size: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    for number in range(files):
+        (folder / f"{number}").write_bytes(os.urandom(size))
+    return folder
+
+
+def children(text: str) -> list[int]:
+    """Our own processes whose command line holds `text` and restic's name: a test beside has such, too."""
+    found = []
+    for each in psutil.Process().children():
+        with suppress(psutil.Error):
+            if each.cmdline()[:1] == [find_restic()] and any(text in part for part in each.cmdline()[1:]):
+                found.append(each.pid)
+    return found
+
+
+@contextmanager
+def killing(text: str, when: Callable[[], bool]) -> Iterator[None]:
+    """Kill the restic that has `text` in its command line, as soon as `when` says so, while the block lasts."""
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.003):
+            with suppress(OSError):  # a folder that `when` looks into, or the process, has gone
+                if when() and (found := children(text)):
+                    os.kill(found[0], signal.SIGKILL)
+                    return
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def restores(location: Any, source: Path, scratch: Path) -> None:
+    """The newest point is the source, byte for byte."""
+    store = store_of(location, threading.Event())
+    point = runs.points(store, FOLDER)[-1]
+    report = restoring.restore(Wish(FOLDER, point, scratch), store, scratch.parent / "cache")
+    assert report.failed == []
+    assert contents(scratch) == contents(source)
+
+
+@contextmanager
+def frozen_prune(location: Location, locks: Path) -> Iterator[None]:
+    """A prune that holds its lock for as long as the block lasts."""
+    environment = {**os.environ, **location.environment}
+    is_held = False
+
+    def is_locked() -> bool:  # a lock is a file without an ending; restic writes it under another name
+        return any(each.name.isalnum() for each in locks.iterdir())
+
+    while not is_held:
+        held = subprocess.Popen((find_restic(), "prune", "--no-cache"), env=environment, stdout=subprocess.DEVNULL)
+        eventually(lambda held=held: is_locked() or held.poll() is not None)  # type: ignore[misc]
+        os.kill(held.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, held.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it runs on for a moment
+        is_held = held.poll() is None and is_locked()
+        try:
+            if is_held:
+                yield
+        finally:
+            os.kill(held.pid, signal.SIGCONT)
+            held.wait()
+
+
+def test_one_that_is_killed_in_mid_backup_leaves_no_point_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    source, location = fill(tmp_path / "source", 20, 4 * MIB), location_at(tmp_path / "repository")
+    small = fill(tmp_path / "small", 2, 10)
+    assert back_up(restic_task(local_folder(small), location)).verdict is Verdict.SUCCEEDED
+    data = tmp_path / "repository/restic"
+    slowly = {"bwlimit": "20M"}  # else it may be done before it is killed
+    for number in (1, 2):  # at its lock, and among its data
+        wanted = sum(1 for _ in data.rglob("*")) + (1 if number == 1 else 3)
+        with killing("--json", lambda wanted=wanted: sum(1 for _ in data.rglob("*")) >= wanted):  # type: ignore[misc]
+            at = STARTED_AT.replace(day=22)
+            result = back_up(restic_task(local_folder(source), location, started_at=at, options=slowly))
+        assert result.verdict is Verdict.REPOSITORY_FAILED, result
+        assert len(runs.points(store_of(location, threading.Event()), FOLDER)) == 1
+    assert list((data / "locks").iterdir()), "a killed restic leaves its lock"
+    task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=23))
+    assert back_up(task).verdict is Verdict.SUCCEEDED
+    restores(location, source, tmp_path / "back")
+    order = {"location": location.as_json(), "folder": FOLDER}
+    removed = keeping.remove_points(points=["20261121T065755Z"], stay=["20261123T065755Z"], **order)
+    assert removed["present"] == ("20261123T065755Z",), "a stale lock is no obstacle"
+    # restic reads over the file of a lock that was killed while it was written
+    assert [each.name for each in (data / "locks").iterdir() if "-tmp-" not in each.name] == []
+
+
+def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) -> None:
+    source, location = fill(tmp_path / "source", 20, 4 * MIB), location_at(tmp_path / "repository")
+    small = fill(tmp_path / "small", 2, 10)
+    assert back_up(restic_task(local_folder(small), location)).verdict is Verdict.SUCCEEDED
+    stop, busy = threading.Event(), list[Any]()
+    order = {"location": location.as_json(), "folder": FOLDER}
+
+    def look(progress: EngineProgress) -> None:
+        if not busy:
+            busy.append(keeping.prune(**order))
+            stop.set()
+
+    task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22))
+    slowly = dataclasses.replace(task, options={"bwlimit": "10M"})
+    result = run(slowly, look, stop)
+    assert result.verdict is Verdict.STOPPED
+    assert "another restic works in" in busy[0]["busy"], busy
+    assert list((tmp_path / "repository/restic/locks").iterdir()) == []
+    with frozen_prune(location, tmp_path / "repository/restic/locks"):
+        assert back_up(task).verdict is Verdict.BUSY
+        found = apart.answer(
+            {"do": "points", "location": location.as_json(), "folder": FOLDER, "made": True, "known": None}
+        )
+        assert "another restic works in" in found["failed"]
+        (tmp_path / "key").write_text(KEY)
+        said = recover(tmp_path / "repository", "--key-file", tmp_path / "key", "--list", code=1)
+        assert "Repeat it when that has ended" in said
+        assert "Traceback" not in said
+    assert back_up(task).verdict is Verdict.SUCCEEDED
+
+
+def test_a_prune_that_is_killed_at_each_step_loses_no_point(tmp_path: Path) -> None:
+    source, location = tmp_path / "source", location_at(tmp_path / "repository")
+    days = (21, 22, 23, 24)
+    for day in days:
+        fill(source, 3, MIB)
+        assert back_up(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=day))).snapshot
+    restic, data = Restic(location, threading.Event()), tmp_path / "repository/restic"
+    order = {"location": location.as_json(), "folder": FOLDER}
+    restic.run("forget", *(each.id for each in snapshots(restic, FOLDER)[:-1]))
+    stay = [f"202611{days[-1]}T065755Z"]
+    for at in ("locks", "index", "data"):
+        before = set((data / at).rglob("*"))
+        with killing("prune", lambda at=at, before=before: set((data / at).rglob("*")) != before):  # type: ignore[misc]
+            answer = keeping.prune(**order)
+        assert "failed" in answer or at != "locks"
+        assert [each.point for each in snapshots(restic, FOLDER)] == stay
+    assert list(keeping.prune(**order)) == ["freed"]
+    restic.run("check", "--read-data")
+    restores(location, source, tmp_path / "back")
+
+
+def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no_point(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64 * MIB) as disk:
+        location = location_at(disk / "repository")
+        source = fill(tmp_path / "source", 8, 4 * MIB)
+        assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+        before = contents(source)
+        fill(tmp_path / "more", 20, 4 * MIB)
+        task = restic_task(local_folder(tmp_path / "more"), location, started_at=STARTED_AT.replace(day=22))
+        full = back_up(task)
+        assert full.verdict is Verdict.REPOSITORY_FAILED, full
+        assert "no space is left" in full.error
+        (disk / "other").write_bytes(b"x" * max(0, free(disk) - 2 * MIB))
+        ended = back_up(dataclasses.replace(task, reserve=1.0))
+        assert ended.verdict in (Verdict.REPOSITORY_FAILED, Verdict.FILLED)
+        assert "have to stay free" in ended.error
+        (disk / "other").unlink()
+        store, target = store_of(location, threading.Event()), tmp_path / "back"
+        wish = Wish(FOLDER, "20261121T065755Z", target)
+        with killing("restore", lambda: any(target.rglob(f"{INCOMING}*"))):
+            report = restoring.restore(wish, store, tmp_path / "cache")
+        assert report.failed == [], "it goes on by itself"
+        (target / "3").unlink()
+        assert restoring.restore(wish, store, tmp_path / "cache").files == 1
+        assert contents(target) == before == contents(source)
+
+
+@pytest.mark.parametrize(
+    ("state", "why"), [("full", "no space is left"), ("read-only", "the repository cannot be written")]
+)
+def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str, why: str) -> None:
+    """Where it is read-only, the lock of a prune that was killed stays, too."""
+    with small_disk(tmp_path / "disk", 16 * MIB) as disk:
+        source, location = fill(tmp_path / "source", 3, 100), location_at(disk / "repository")
+        assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+        if state == "full":
+            with suppress(OSError), (disk / "other").open("wb", buffering=0) as other:
+                while other.write(b"x" * 4096):
+                    pass
+        else:
+            with frozen_prune(location, locks := disk / "repository/restic/locks"):
+                [lock] = locks.iterdir()
+                written = lock.read_bytes()
+            lock.write_bytes(written)
+            subprocess.run(("mount", "-o", "remount,ro", str(disk)), check=True)
+        restores(location, source, tmp_path / "back")
+        failed = back_up(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22)))
+        assert (failed.verdict, why in failed.error) == (Verdict.REPOSITORY_FAILED, True), failed
+
+
+def test_a_file_of_data_that_is_lost_costs_no_more_than_what_it_held(tmp_path: Path) -> None:
+    source, location = fill(tmp_path / "source", 12, 4 * MIB), location_at(tmp_path / "repository")
+    assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+    largest = max((tmp_path / "repository/restic").glob("data/*/*"), key=lambda each: each.stat().st_size)
+    largest.unlink()
+    store, target = store_of(location, threading.Event()), tmp_path / "back"
+    report = restoring.restore(Wish(FOLDER, "20261121T065755Z", target), store, tmp_path / "cache")
+    assert 0 < report.failed_files < 9, report
+    assert report.files == 12 - report.failed_files == len(contents(target))
+    assert contents(target).items() <= contents(source).items()
+
+
+def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path: Path) -> None:
+    repository, data = tmp_path / "repository", tmp_path / "repository/restic/data"
+    source, other = fill(tmp_path / "source", 3, 100), fill(tmp_path / "other", 3, 100)
+    assert back_up(restic_task(local_folder(source), location_at(repository))).verdict is Verdict.SUCCEEDED
+    lost = "a lost one/nightly"
+    for day in (21, 22):
+        whole = set(data.rglob("*"))
+        fill(other, 3, 100)
+        at = STARTED_AT.replace(day=day)
+        task = restic_task(local_folder(other), location_at(repository), folder=lost, started_at=at)
+        assert back_up(task).verdict is Verdict.SUCCEEDED
+    for each in set(data.rglob("*")) - whole:
+        each.unlink() if each.is_file() else None
+    found = runs.unrecorded(store_of(location_at(repository), threading.Event()), lost, [])
+    assert [each["name"] for each in found] == ["20261121T065755Z"], "neither a check nor retention fails for good"
+    (tmp_path / "key").write_text(KEY)
+    named = (repository, "--key-file", tmp_path / "key")
+    (repository / layout.REPOSITORY).unlink()
+    assert all(each in recover(*named, "--list") for each in (f"{lost}: ", f"{FOLDER}: "))
+    said = recover(*named, "--to", tmp_path / "back", code=1)
+    assert f"{lost}: of point 20261122T065755Z, what lies in the repository is damaged (Load(<data/" in said
+    assert f"the point before it: --source {lost} --at 20261121T065755Z" in said
+    assert contents(tmp_path / "back" / FOLDER) == contents(source)
+
+
+def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
+    source, location = fill(tmp_path / "source", 3, 100), location_at(tmp_path / "repository")
+    assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
+    (source / "secret").write_text("x")
+    (source / "secret").chmod(0)
+    (source / "closed").mkdir(mode=0)
+    result = without_capabilities(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22)))
+    assert result.verdict is Verdict.WARNINGS, result
+    assert result.warnings[0] == "2 files were not read whole"
+    assert any("secret: Permission denied" in each for each in result.warnings), result.warnings
+    store = store_of(location, threading.Event())
+    assert [each["complete"] for each in runs.unrecorded(store, FOLDER, [])] == [True, False]
+    report = restoring.restore(Wish(FOLDER, "20261122T065755Z", tmp_path / "back"), store, tmp_path / "cache")
+    assert "the backup was incomplete" in showing.describe(report, dry_run=False)[1]
+    wrong = location_at(tmp_path / "repository", key="f" * 64)
+    failed = run(restic_task(local_folder(source), wrong))
+    assert failed.verdict is Verdict.REPOSITORY_FAILED
+    assert "the key is not that of the repository" in failed.error
+    gone = dataclasses.replace(local_folder(source), path=str(tmp_path / "nothing"))
+    assert back_up(restic_task(gone, location)).verdict is Verdict.SOURCE_FAILED
+    os.rename(tmp_path / "repository/restic/config", tmp_path / "config")
+    lost = run(restic_task(local_folder(source), location))
+    assert lost.verdict is Verdict.REPOSITORY_FAILED
+    assert "there is no restic repository" in lost.error
+
+
+def without_capabilities(task: BackupTask) -> EngineResult:
+    """Run the engine in a process whose programs read only what its account may, though it be root."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            for number in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+                ctypes.CDLL(None).prctl(24, number, 0, 0, 0)
+            result = run(task)
+            os.write(write, json.dumps(dataclasses.asdict(result) | {"verdict": result.verdict.name}).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        facts = json.loads(answer.read())
+    os.waitpid(child, 0)
+    return EngineResult(**facts | {"verdict": Verdict[facts["verdict"]], "warnings": tuple(facts["warnings"])})
+
+
+def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "STEP_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = {"type": "rest", "url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        location = remotes.location_of("x", remote, {}, "5f" * 32, format=RESTIC)
+        end = threading.Event()
+        late = threading.Timer(20, end.set)
+        late.start()
+        assert "the repository does not answer (restic cat made no progress" in str(probing.not_writable(location, end))
+        late.cancel()
+
+
+def test_tries_end_a_run_only_when_nothing_gets_done_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
+    of_rclone = "rclone: 2026/11/23 06:10:32 ERROR : data/bd/bd6d: Post request put error: dial tcp: connection refused"
+    retry = "Save(<data/bd6d>) returned error, retrying after 720ms: server response unexpected: 500"
+    done = [0]
+    moving, stuck = Patience(threading.Event(), lambda: done[0]), Patience(threading.Event(), lambda: 1)
+    for number in range(TRIES * 2):
+        done[0] = number
+        for each in (moving, stuck):
+            each.take(lambda line: None, of_rclone)
+            each.take(lambda line: None, retry)
+    assert (moving.is_set(), stuck.is_set(), stuck.trouble) == (False, True, Trouble.UNREACHABLE)
+    assert stuck.text.endswith("connection refused")
+    full = Patience(threading.Event(), None)
+    for _ in range(TRIES):
+        full.take(lambda line: None, f"{retry}: no space left on device")
+    assert (full.is_set(), full.trouble) == (True, Trouble.NO_SPACE)
+
+
+@pytest.mark.parametrize(
+    ("verb", "why", "goes_on", "ends_at_once", "trouble"),
+    [
+        ("Save(<lock/29>)", "open /x/restic/locks/29-tmp-17: read-only file system", False, True, Trouble.NOT_WRITABLE),
+        ("Remove(<lock/29>)", "chmod /x/locks/29: read-only file system", False, True, Trouble.NOT_WRITABLE),
+        ("Save(<lock/29>)", "locks/29: PUT request: AccessDenied: Access Denied", False, True, Trouble.NOT_WRITABLE),
+        ("Save(<lock/29>)", "write /x/locks/29-tmp-1: no space left on device", False, True, Trouble.NO_SPACE),
+        ("Save(<lock/29>)", "dial tcp: connection refused", False, False, Trouble.UNREACHABLE),
+        ("Load(<data/e3>, 17, 0)", "open /x/data/e3/e39a: no such file or directory", False, True, Trouble.DAMAGED),
+        ("Load(<data/e3>, 17, 0)", "open /x/data/e3/e39a: no such file or directory", True, False, Trouble.DAMAGED),
+        ("Load(<data/e3>, 17, 0)", "read /x/data/e3/e39a: input/output error", True, False, Trouble.DAMAGED),
+    ],
+)
+def test_what_no_waiting_heals_is_not_waited_for_but_where_restic_goes_on_with_the_rest(
+    verb: str, why: str, goes_on: bool, ends_at_once: bool, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts as restic 0.14 and rclone print them."""
+    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
+    patience = Patience(threading.Event(), None, goes_on=goes_on)
+    again = f"{verb} returned error, retrying after 552.330144ms: {why}"
+    patience.take(lambda line: None, again)
+    assert (patience.is_set(), patience.trouble) == (ends_at_once, trouble)
+    for _ in range(TRIES):
+        patience.take(lambda line: None, again)
+    assert patience.is_set() is not goes_on
+    monkeypatch.setattr(program, "DAMAGE_SECONDS", 0.0)
+    patience.take(lambda line: None, again)
+    assert patience.is_set()

@@ -1,0 +1,307 @@
+"""The form of a policy in the admin: its fields, its buttons, its preview, and what a change of it moves."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from itertools import cycle
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from fleet.admin.policies import PERIODS, WINDOWS, PolicyForm
+from fleet.edits import PLANNED_FROM, Policies
+from jobs.models import Throttle
+from schedules.models import Schedule
+from sources import planning
+from sources.domain.retention import usual
+from sources.models import Assignment, Policy, Repository
+from tests.factories import make_throttle
+from tests.people import staff
+from tests.sources.factories import backed_up, make_assignment, make_policy
+
+pytestmark = pytest.mark.django_db
+
+POLICIES = "/admin/sources/policy/"
+
+
+def add_policy(name: str, **fields: Any) -> Policy:
+    policy = make_policy(**fields)
+    Schedule.objects.filter(pk=policy.schedule_id).update(name=name)
+    return Policy.objects.select_related("schedule").get(pk=policy.pk)
+
+
+@pytest.fixture(autouse=True)
+def daily() -> Policy:
+    """Of two policies the one whose source was backed up a minute ago. The other, `weekly`, is of weekends."""
+    daily = add_policy("daily", repository=Repository.objects.create(name="office", location="/srv/backups"))
+    backed_up(daily, timezone.now() - timedelta(minutes=1))
+    window = [{"days": "sat-sun", "start": "08:00", "end": "20:00"}]
+    make_assignment(add_policy("weekly", cron="0 9 * * 6", repository=daily.repository, window=window))
+    return daily
+
+
+def policy_form(**changes: str) -> dict[str, str]:
+    return {
+        "name": "nightly",
+        "cron": "0 22 * * *",
+        "zone": "Europe/Berlin",
+        "enabled": "on",
+        "priority": "0",
+        "repository": str(Repository.objects.get().pk),
+        "window": "[]",
+        "excluded_dates": "[]",
+        "at_close": "finish",
+        "on_battery": "on",
+        "on_metered": "on",
+        "engine_options": "{}",
+        "keep": '{"daily": 7}',
+        "max_running_for": "86400",
+        "connect_timeout": "60",
+        "recheck_after": "900",
+        "vanish_grace": "120",
+        "wake_every": "14400",
+        "wake_wait": "180",
+        "copy_within": "86400",
+        "copy_window": "[]",
+        "drill_from": "repository",
+        **changes,
+    }
+
+
+class TestPolicies:
+    def test_a_policy_and_its_schedule_are_created_in_one_form(self, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form(recheck_after="15m", alert_after="2d"))
+        assert response.status_code == 302, response.context["errors"]
+        policy = Policy.objects.get(schedule__name="nightly")
+        assert (policy.recheck_after, policy.alert_after) == (900, 172_800)
+        shown = admin_client.get(f"{POLICIES}{policy.pk}/change/").context["adminform"].form
+        assert [shown[name].value() for name in ("recheck_after", "alert_after", "ping_url")] == ["15m", "2d", ""]
+        schedule = policy.schedule
+        assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("cron", "61 * * * *"),
+            ("window", "22:00"),
+            ("excluded_dates", '["01-01..12-31"]'),
+            ("least_rate", "0"),
+            ("alert_after", "2 days"),
+        ],
+    )
+    def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form(**{field: value}))
+        assert response.status_code == 200
+        assert field in response.context["adminform"].errors
+        assert Schedule.objects.count() == 2
+
+    def test_the_list_takes_few_queries_and_tells_the_window(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        with django_assert_max_num_queries(11):
+            page = admin_client.get(POLICIES).content.decode()
+        assert "sat-sun 08:00–20:00" in page
+
+    def test_a_policy_with_sources_cannot_be_deleted_and_one_without_takes_its_schedule_along(
+        self, admin_client: Client
+    ) -> None:
+        daily, weekly = Policy.objects.order_by("schedule__name")
+        admin_client.post(f"{POLICIES}{daily.pk}/delete/", {"post": "yes"})
+        Assignment.objects.filter(policy=weekly).delete()
+        admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
+        assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
+
+
+def form_of(policy: Policy, **changes: Any) -> dict[str, Any]:
+    """What the browser would send for an untouched page of the policy, with `changes`; None takes a field away."""
+    form = PolicyForm(instance=policy)
+    shown = {name: form[name].value() for name in form.fields} | changes
+    return {name: value for name, value in shown.items() if value is not None and value is not False}
+
+
+def save(client: Client, policy: Policy, **changes: Any) -> list[str]:
+    """Change the policy by its page. The messages that it answers with."""
+    response = client.post(f"{POLICIES}{policy.pk}/change/", form_of(policy, **changes))
+    assert response.status_code == 302, response.context["errors"]
+    followed = client.get(response.headers["Location"])
+    return [str(message) for message in followed.context["messages"]]
+
+
+class TestFields:
+    def test_every_field_of_policy_and_schedule_is_saved(self, admin_client: Client) -> None:
+        throttle = make_throttle(3)
+        changes = {
+            "excluded_dates": '["12-25"]', "at_close": "stop", "only_if_it_fits": "on", "seeding_limit": "2",
+            "vanish_grace": "30", "address_follows": "on", "alert_after": "86400", "wake_allowed": "on",
+            "throttle": str(throttle.pk), "priority": "5", "connect_timeout": "10", "recheck_after": "20",
+            "wake_every": "30", "wake_wait": "40", "keep": '{"within": "2d"}',
+            "max_running_for": "7200", "least_rate": "4096", "copy_within": "2h", "copy_bandwidth": "512K",
+            "copy_window": '[{"start": "20:00", "end": "06:00"}]', "drill_from": "copy",
+        }  # fmt: skip
+        form = policy_form(**changes)
+        del form["on_battery"], form["on_metered"]
+        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302
+        expected = {
+            "excluded_dates": ["12-25"], "at_close": "stop", "only_if_it_fits": True, "seeding_limit": 2,
+            "vanish_grace": 30, "address_follows": True, "alert_after": 86400, "wake_allowed": True,
+            "throttle": throttle.name, "priority": 5, "connect_timeout": 10, "recheck_after": 20,
+            "wake_every": 30, "wake_wait": 40, "keep": {"within": "2d"},
+            "max_running_for": 7200, "least_rate": 4096, "copy_within": 7200, "copy_bandwidth": "512K",
+            "copy_window": [{"start": "20:00", "end": "06:00"}], "drill_from": "copy",
+            "on_battery": False, "on_metered": False,
+        }  # fmt: skip
+        found = Policies().values(Policy.objects.get(schedule__name="nightly"))
+        assert {name: found[name] for name in expected} == expected
+
+    def test_who_may_only_look_is_shown_what_the_schedule_says(self, daily: Policy) -> None:
+        page = unescape(
+            re.sub(r"<[^>]*>", " ", staff("view_policy").get(f"{POLICIES}{daily.pk}/change/").content.decode())
+        )
+        for label, value in (("Name", "daily"), ("Cron", "0 9"), ("Priority", "0"), ("Zone", "UTC")):
+            assert re.search(rf"{label}\s+{value}", page), label
+        assert "The next ten periods" in page
+
+
+class TestWhatAChangeMoves:
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("cron", "0 10 * * *"), ("zone", "Europe/Berlin"), ("window", '[{"start": "08:00", "end": "20:00"}]'),
+            ("excluded_dates", '["12-25"]'), ("only_if_it_fits", "on"), ("enabled", None), ("priority", "3"),
+            ("throttle", ""), ("seeding_limit", "4"), ("repository", ""), ("copy_to", ""),
+        ],
+    )  # fmt: skip
+    def test_what_records_follow_from_is_computed_anew(
+        self, field: str, value: str | None, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        value = str(make_throttle(2).pk) if field == "throttle" else value
+        value = str(make_policy().repository_id) if field in ("repository", "copy_to") else value
+        save(admin_client, daily, **{field: value})
+        assert asked == [daily]
+
+    def test_each_of_these_fields_is_tried(self) -> None:
+        [mark] = TestWhatAChangeMoves.test_what_records_follow_from_is_computed_anew.pytestmark  # type: ignore[attr-defined]
+        assert {field for field, _ in mark.args[1]} == set(PLANNED_FROM)
+
+    def test_what_moves_no_record_plans_nothing(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        save(admin_client, daily, keep="{}", at_close="stop", alert_after="60", on_battery=None)
+        assert asked == []
+
+    def test_a_page_that_was_open_during_another_save_is_planned_as_well(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = form_of(daily)
+        Policy.objects.filter(pk=daily.pk).update(window=json.loads(NEVER_MEETS))
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        save(admin_client, daily, **opened, **{"initial-window": opened["window"]})
+        assert asked == [daily]
+
+    def test_an_edit_whose_planning_fails_is_not_saved_at_all(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(policy: Policy) -> None:
+            raise RuntimeError("the database went away")
+
+        monkeypatch.setattr(planning, "replan", fail)
+        with pytest.raises(RuntimeError):
+            save(admin_client, daily, cron="0 10 * * *", keep="{}")
+        daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
+        assert (daily.schedule.cron, daily.keep) == ("0 9 * * *", usual())
+
+    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit_which_is_renamed_with_it(
+        self, admin_client: Client
+    ) -> None:
+        admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))
+        policy = Policy.objects.select_related("schedule").get(schedule__name="nightly")
+        throttle = policy.seeding_throttle
+        assert throttle
+        assert (throttle.name, throttle.max_in_flight) == (f"first backups of nightly (policy {policy.pk})", 2)
+        save(admin_client, policy, name="every day")
+        assert Throttle.objects.get().name.startswith("first backups of every day (policy ")
+
+
+NEVER_MEETS = json.dumps([{"days": "mon", "start": "08:00", "end": "09:00"}])
+
+
+def test_periods_without_an_opening_are_warned_of_and_it_is_saved(admin_client: Client, daily: Policy) -> None:
+    messages = save(admin_client, daily, window=NEVER_MEETS)
+    [warning] = [text for text in messages if "no opening" in text]
+    assert warning.startswith("daily: ")
+    assert warning.endswith("backups will be rarer than the cron says.")
+    daily.refresh_from_db()
+    assert daily.window == json.loads(NEVER_MEETS)
+
+
+def test_what_the_buttons_fill_in_is_valid(admin_client: Client) -> None:
+    for number, ((_, _, cron), (_, _, window)) in enumerate(zip(PERIODS, cycle(WINDOWS), strict=False)):
+        form = policy_form(name=f"{number}", cron=cron, window=window)
+        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
+    assert len(PERIODS) >= len(WINDOWS)
+
+
+class TestPreview:
+    def answer(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
+        path = f"{POLICIES}{policy.pk}/preview/" if policy else f"{POLICIES}preview/"
+        form = form_of(policy, **changes) if policy else policy_form(**changes)
+        response = client.post(path, form)
+        assert response.status_code == 200
+        return str(response.content.decode())
+
+    def ask(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", self.answer(client, policy, **changes))))
+
+    @pytest.fixture
+    def _in_march(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two days before the clocks go forward in Berlin, in the night of 28 to 29 March."""
+        now = datetime(2026, 3, 27, tzinfo=UTC)
+        monkeypatch.setattr("sources.planning.previews.database_clock", lambda: now)
+
+    @pytest.mark.usefixtures("_in_march")
+    def test_it_tells_local_time_utc_and_the_length_also_in_the_night_of_the_change(self, admin_client: Client) -> None:
+        nights = '[{"start": "22:00", "end": "06:00"}]'
+        page = self.ask(admin_client, cron="0 12 * * *", zone="Europe/Berlin", window=nights)
+        usual = (
+            "Fri 2026-03-27 12:00 03-27 11:00 1 d Fri 03-27 22:00 – Sat 03-28 06:00 Fri 03-27 21:00 – Sat 03-28 05:00"
+        )
+        assert f"{usual} 8 h" in page
+        assert "Sat 03-28 22:00 – Sun 03-29 06:00 Sat 03-28 21:00 – Sun 03-29 04:00 7 h" in page
+        assert "Sat 2026-03-28 12:00 03-28 11:00 23 h" in page
+        assert page.count(" 8 h") == 9
+
+    @pytest.mark.usefixtures("_in_march")
+    def test_holidays_of_a_country_are_named_below_it(self, admin_client: Client) -> None:
+        page = self.ask(admin_client, cron="0 12 * * *", excluded_dates='[{"holidays": "DE"}]')
+        assert "no range begins: Fri 2026-04-03 Good Friday, Mon 2026-04-06 Easter Monday, " in page
+        wrong = self.ask(admin_client, cron="0 12 * * *", excluded_dates='[{"holidays": "Italia"}]')
+        assert "is not the code of a country; did you mean IT (Italy)" in wrong
+
+    def test_what_is_wrong_is_told_in_its_place(self, admin_client: Client) -> None:
+        page = self.ask(admin_client, cron="0 0 30 2 *", zone="Europe/Berln", excluded_dates="12-25")
+        for start in ("cron: ", "zone: unknown time zone 'Europe/Berln'", "excluded dates: Enter a valid JSON"):
+            assert start in page
+        assert "period begins" not in page.lower()
+        assert "window:" in self.ask(admin_client, window="1e999")
+        assert "<script>" not in self.answer(admin_client, zone="<script>alert(1)</script>")
+
+    def test_nothing_is_saved_and_nothing_planned(self, admin_client: Client, daily: Policy) -> None:
+        assert "10:00" in self.ask(admin_client, daily, cron="0 10 * * *")
+        assert Policy.objects.get(pk=daily.pk).schedule.cron == "0 9 * * *"
+        assert (Policy.objects.count(), Schedule.objects.count()) == (2, 2)
+
+    def test_a_row_that_was_written_past_the_form_can_be_opened_and_put_right(
+        self, admin_client: Client, daily: Policy
+    ) -> None:
+        Policy.objects.filter(pk=daily.pk).update(window=[{"start": "25:00", "end": "06:00"}])
+        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
+        assert "is not a time of day" in page

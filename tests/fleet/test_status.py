@@ -1,0 +1,210 @@
+"""One word for how a source is protected, counted and with its reason."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from fleet.status import reasons_of, summary, with_assignment_status, with_status
+from jobs import conf
+from jobs.backlog import hold
+from jobs.breakers import describe
+from jobs.models import BacklogRecord, Breaker
+from jobs.states import Status as RecordStatus
+from jobs.states import WaitingFor
+from operations.backlog.facts import record_facts
+from operations.doctor import examine
+from schedules.capacity import check
+from schedules.capacity_report import messages
+from schedules.models import Schedule
+from sources.domain.status import Status
+from sources.models import Assignment, CheckRound, Source
+from sources.planning import standings_of, subject_of
+from tests.commands import command
+from tests.factories import make_record, make_worker
+from tests.sources.factories import make_assignment, make_policy, make_source
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
+
+NOW = timezone.now()
+AHEAD, AGO = NOW + timedelta(hours=5), NOW - timedelta(hours=5)
+PROTECTED = {"last_backup_at": AGO, "next_backup_at": AHEAD}
+DUE = {"last_backup_at": AGO, "next_backup_at": AGO}
+
+
+DAMAGE = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "it is missing", "repository": None}
+
+
+def waits_for(what: WaitingFor, **fields: Any) -> dict[str, Any]:
+    return {"status": RecordStatus.WAITING, "waiting_for": what, "run_after": AHEAD, **fields}
+
+
+RUNNING = {"status": RecordStatus.RUNNING, "queue": "backups"}
+
+CASES: list[tuple[Status, dict[str, Any], dict[str, Any] | None]] = [
+    (Status.FAILING, DUE | {"failures": 2}, RUNNING),
+    (Status.OVERDUE, DUE | {"overdue_since": AGO}, waits_for(WaitingFor.RECHECK)),
+    (Status.NEVER, {"overdue_since": AGO}, None),
+    (Status.NEVER, {}, RUNNING),
+    (Status.DOUBTFUL, PROTECTED | {"damage": [DAMAGE]}, None),
+    (Status.DOUBTFUL, PROTECTED | {"drill_error": "it is empty"}, RUNNING),
+    (Status.DOUBTFUL, DUE | {"held_back_since": AGO, "damage": []}, waits_for(WaitingFor.WINDOW)),
+    (Status.PROTECTED, PROTECTED | {"damage": []}, None),
+    (Status.ABSENT, DUE, waits_for(WaitingFor.RECHECK)),
+    (Status.WAITING, DUE, waits_for(WaitingFor.WINDOW)),
+    (Status.DUE, DUE, None),
+    (Status.DUE, DUE, {"status": RecordStatus.RUNNING, "queue": "availability"}),
+    (Status.DUE, PROTECTED, {"status": RecordStatus.READY}),
+    (Status.RUNNING, DUE, RUNNING),
+    (Status.PROTECTED, PROTECTED, {"status": RecordStatus.SUCCEEDED}),
+]
+
+
+def made(fields: dict[str, Any], record: dict[str, Any] | None = None, **of_source: Any) -> Assignment:
+    damage = (fields := dict(fields)).pop("damage", None)
+    assignment = make_assignment(source=make_source(**of_source), **fields)
+    if damage is not None:
+        damage = [each | {"repository": assignment.policy.repository_id} for each in damage]
+        CheckRound.objects.create(assignment=assignment, planned_at=AGO, checked_at=AGO, damage=damage)
+    if record:
+        make_record(**{"kind": "backup", "queue": "availability", "subject": subject_of(assignment.pk)} | record)
+    return assignment
+
+
+@pytest.mark.parametrize(("expected", "fields", "record"), CASES)
+def test_sources_assignments_and_agents_agree(
+    expected: Status, fields: dict[str, Any], record: dict[str, Any] | None
+) -> None:
+    assignment = made(fields, record)
+    [source] = with_status(Source.objects.all(), NOW)
+    [row] = with_assignment_status(Assignment.objects.all(), NOW)
+    [standing] = standings_of(assignment.source_id)
+    assert (source.status, row.status, standing.protection(NOW)) == (expected, expected, expected)
+
+
+def test_what_a_person_chose_comes_before_what_is_wrong_and_the_worst_assignment_stands_for_all() -> None:
+    made({"failures": 1}, paused_at=AGO, name="paused")
+    made({"failures": 1}, paused_at=AGO, retired_at=AGO, name="retired")
+    assert summary(NOW).sentence == "0 of 1 protected · 1 paused"
+    Schedule.objects.filter(policy__assignments__source=made({"failures": 1}, name="disabled").source).update(
+        enabled=False
+    )
+    both = made(PROTECTED, name="both")
+    make_assignment(make_policy(), both.source, **DUE, overdue_since=AGO)
+    make_source(name="alone")
+    found = with_status(Source.objects.all(), NOW).order_by("status_rank", "name").values_list("name", "status")
+    assert list(found) == [
+        ("both", Status.OVERDUE), ("alone", Status.UNPROTECTED), ("disabled", Status.UNPROTECTED),
+        ("paused", Status.PAUSED), ("retired", Status.RETIRED),
+    ]  # fmt: skip
+    assert [each.name for each in with_status(Source.objects.all(), NOW).filter(status="overdue")] == ["both"]
+    make_record(RecordStatus.FAILED)
+    make_assignment(make_policy(), **PROTECTED)
+    now = summary(NOW)
+    assert (now.total, now.protected, now.in_need, now.dead_letters, now.is_well) == (5, 1, 3, 1, False)
+    assert now.sentence == "1 of 5 protected · 3 need you · 1 paused · 1 dead letter"
+
+
+def reason(assignment: Assignment) -> str:
+    return reasons_of([assignment.source], NOW)[assignment.source_id]
+
+
+def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
+    make_worker(queues={"availability": 4, "backups": 4}, heartbeat_at=NOW)
+    failing = {**DUE, "failures": 3, "first_failure_at": AGO}
+    error = {"failures": 3, "last_error": "login refused\nby host", "last_failure_at": AGO, "first_failure_at": AGO}
+    tried = reason(made(failing, waits_for(WaitingFor.BACKOFF, **error)))
+    assert tried.startswith(
+        f"3 failures in a row since {AGO:%Y-%m-%d %H:%M:%S} UTC: login refused; it is tried again at"
+    )
+    gave_up = reason(made(failing, {"status": RecordStatus.FAILED, **error}))
+    record = BacklogRecord.objects.get(status=RecordStatus.FAILED)
+    assert gave_up.endswith(f"login refused; it gave up: mend that, then `manage.py backlog retry {record.pk}`")
+    absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
+    assert absent.startswith("its first backup is missing; its source did not answer; it is asked again at")
+    assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py resume x` ends it")
+    held = made({**PROTECTED, "held_back_since": AGO, "held_back_why": "half is gone", "drill_error": "no room"})
+    assert reason(held).startswith(
+        "its last backup looked wrong (half is gone), so nothing old is removed; its last drill failed: no room; its "
+        "next backup is due"
+    )
+    damaged = made(PROTECTED | {"damage": [DAMAGE]})
+    assert reason(damaged).startswith(
+        f"a check found damage in repository {damaged.policy.repository}: 1 file: 'a' of 20260301T090000Z in current: "
+        f"it is missing; the last check was at {AGO:%Y-%m-%d %H:%M:%S} UTC; its next backup is due"
+    )
+    assert summary(NOW).needs.endswith("2 doubtful")
+    alone = make_source()
+    assert reasons_of([alone], NOW) == {alone.pk: "it is in no policy"}
+
+
+def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_is_the_trial(admin_client) -> None:
+    make_worker(queues={"availability": 4, "backups": 4}, heartbeat_at=NOW)
+    fields = {"opened_at": AGO, "failures": 3, "probe_at": AHEAD, "last_error": "it is full"}
+    breaker = Breaker.objects.create(key="repository:1", title="repository attic", **fields)
+    waits = waits_for(WaitingFor.BREAKER, breaker=breaker, last_error="it is full")
+    failing = made({**DUE, "failures": 3}, {**waits, "run_after": AHEAD + timedelta(days=1)})
+    wanted = "3 failures in a row: it is full; the breaker of repository attic is open; 1 record waits for it; the next"
+    assert reason(failing).startswith(wanted)
+    # a record that was kept from trying has the breaker itself for its error
+    BacklogRecord.objects.update(last_error=f"{describe(breaker)}; nothing else is tried")
+    assert reason(failing).count("the breaker of repository attic is open") == reason(failing).count("it is full") == 1
+    BacklogRecord.objects.update(last_error="it is full")
+    page = f"/admin/sources/source/{failing.source_id}/change/"
+    assert admin_client.get(page).context["next_attempt"] == ("at", AHEAD)
+    hold("the store burns", by="anna")
+    assert reason(failing).endswith("it is full; everything is on hold (the store burns): `manage.py release` ends it")
+    assert admin_client.get(page).context["next_attempt"] == ("none while everything is on hold", None)
+
+
+def test_the_reasons_of_many_cost_as_many_statements_as_those_of_few() -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as seen:
+            assert len(reasons_of(list(Source.objects.all()), NOW)) == Source.objects.count()
+        return len(seen)
+
+    for _, fields, record in CASES:
+        made(fields, record)
+    few = statements()
+    for _, fields, record in CASES * 3:
+        made(fields, record)
+    assert statements() == few
+
+
+def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_nothing_gave_up() -> None:
+    make_worker(queues=dict.fromkeys(conf.queue_rules(), 1), heartbeat_at=timezone.now())
+
+    backlog, _ = command("backlog")
+    assert "Nothing is protected yet" in backlog()
+    made(PROTECTED)
+    assert "All is well." in backlog()
+    made(DUE | {"failures": 1})
+    make_source()
+    assert "! 1 of 3 protected · 2 need you: 1 failing, 1 unprotected. `manage.py status`" in backlog()
+    findings = {each.name: each for each in examine()}
+    assert findings["protection"].what == "1 of 3 protected · 2 need you: 1 failing, 1 unprotected"
+    Source.objects.exclude(pk=Assignment.objects.earliest("pk").source_id).delete()
+    make_record(RecordStatus.FAILED)
+    assert "! 1 record has given up" in backlog()
+    assert {each.name: each for each in examine()}["dead_letters"].what == "records have given up: test (1)"
+
+
+def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:
+    policy = make_policy(cron="0 9 * * *", window=[{"days": "mon-fri", "start": "22:00", "end": "22:01"}])
+    for _ in range(3):
+        make_assignment(policy)
+    found = check(policy.schedule, NOW)
+    assert (found.demand.events, found.pace) == (3, 16 / found.demand.seconds_each)
+    assert "it completes in its window of 1 min" in messages(found)[0].text
+    Assignment.objects.bulk_create(Assignment(policy=policy, source=make_source()) for _ in range(1000))
+    assert messages(check(policy.schedule, NOW))[0].text.startswith("Cannot complete: up to 1,003 events in 1 min need")
+
+
+def test_what_succeeded_shows_no_error_of_before() -> None:
+    record = make_record(RecordStatus.SUCCEEDED, last_error="disk full")
+    assert record_facts([record])[0]["last_error"] == ""

@@ -1,0 +1,19 @@
+"""The packages and modules of the product, as pyproject.toml lists them: what must be nowhere is looked for in all."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BESIDE = {"bench", "chaos"}
+
+_listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["root_packages"]
+PACKAGES = tuple(name for name in _listed if name not in BESIDE)
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Path below the root and syntax tree of each module."""
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            yield str(file.relative_to(ROOT)), ast.parse(file.read_text(encoding="utf-8"))

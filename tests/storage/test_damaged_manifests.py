@@ -1,0 +1,114 @@
+"""A manifest that is cut, flipped, foreign or gone: it is named, and every other point restores and stays."""
+
+import gzip
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage import layout
+from storage.places.location import of_directory
+from storage.points import manifests, merging
+from storage.points.manifests import ManifestDamaged
+from storage.points.store import StorageFailed, Store
+from storage.points.trees import opened, versions_of
+from tests.storage.played_runs import ASSIGNMENT, Played
+from tests.storage.test_merging import FolderStore, points_of
+
+Damage = Callable[[bytes], bytes | None]
+
+FOREIGN = (
+    b"", b"[1]", b"null", b"\xff\xfe", b"[" * 5000, b'{"path":5}', b'{"path":"a"', b'{"path":"c","size":"1"}',
+    b'{"path":"c","size":1e400}', b'{"path":"c","size":' + b"9" * 30 + b"}", b'{"path":"c","size":true}',
+    b'{"path":"c","kind":["file"]}', b'{"path":"c","kind":"door"}', b'{"path":"c","mode":"x"}', b'{"path":"c","x":1}',
+    b'{"path":"../../c"}', b'{"path":"c/../.."}', b'{"path":"/c"}', b'{"path":"c//d"}', b'{"path":"c\\u0000"}',
+    b'{"path":"c","digest":7}', b'{"path":"c","target":{}}', b'{"path":"!"}', b'{"format":1}', b'{"sha256":"x"}',
+)  # fmt: skip
+
+
+def resealed(data: bytes, line: bytes, at: int) -> bytes:
+    """With one line more, and a digest that is right."""
+    *lines, trailer = gzip.decompress(data).splitlines()
+    lines.insert(1 + at % len(lines), line)
+    body = b"".join(each + b"\n" for each in lines)
+    facts = json.loads(trailer)
+    facts |= {"files": facts["files"] + 1, "sha256": hashlib.sha256(body).hexdigest()}
+    return gzip.compress(body + json.dumps(facts).encode() + b"\n")
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    place = at % (len(data) * 8)
+    return data[: place // 8] + bytes([data[place // 8] ^ 1 << place % 8]) + data[place // 8 + 1 :]
+
+
+damages: st.SearchStrategy[Damage] = st.one_of(
+    st.just(lambda data: None),
+    st.integers(0, 999).map(lambda at: lambda data: data[: at % len(data)]),
+    st.integers(0, 9999).map(lambda at: lambda data: flipped(data, at)),
+    st.binary(max_size=99).map(lambda other: lambda data: other),
+    st.tuples(st.sampled_from(FOREIGN), st.integers(0, 9)).map(lambda how: lambda data: resealed(data, *how)),
+    st.sampled_from(FOREIGN).map(lambda line: lambda data: gzip.compress(line + b"\n" + gzip.decompress(data))),
+)
+trees = st.dictionaries(st.sampled_from("abdef"), st.sampled_from("xyz"), min_size=1)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(st.lists(trees, min_size=3, max_size=6), damages, st.integers(0, 5), st.sets(st.integers(0, 5)))
+def test_one_is_named_and_all_other_points_restore_and_stay(
+    story: list[dict[str, str]], damage: Damage, which: int, goes: set[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        played = Played(Path(folder))
+        names = [played.back_up(tree) for tree in story]
+        damaged = names[which % len(names)]
+        file = played.root / layout.manifest_path(ASSIGNMENT, damaged)
+        whole = [*manifests.read(file)]
+        if (data := damage(file.read_bytes())) is None:
+            file.unlink()
+        else:
+            file.write_bytes(data)
+        is_damaged = data is not None and is_named(played, file, damaged, whole)
+        chosen = points_of(played, goes)
+        stay = [name for name in names if name not in chosen]
+        others = {name: played.restored(name) for name in names if name != damaged}
+        store: Any = FolderStore(played.root)
+        try:
+            found = merging.remove(store, ASSIGNMENT, chosen, stay=stay)
+        except StorageFailed:
+            assert data is None
+            assert len(played.points()) == len(names) - 1
+        else:
+            assert {*found.present} >= {*stay} - ({damaged} if data is None else set())
+            assert {*found.damaged} <= ({damaged} if is_damaged else set())
+            if data is None and damaged in stay:
+                assert found.points == ()
+        for name in played.points():
+            if name != damaged:
+                assert played.restored(name) == others[name] == played.expected[name]
+
+
+def is_named(played: Played, file: Path, point: str, whole: list[manifests.Entry]) -> bool:
+    """Whether its reader says that it is damaged; else it is what it was. The others look at it as they may."""
+    store = Store(of_directory(played.root), Event())
+    cache = played.root / "cache"
+    for path in ("a", "c"):
+        with suppress(ManifestDamaged):
+            versions_of(store, ASSIGNMENT, [point], path, cache)
+    try:
+        assert [*manifests.read(file)] == whole
+    except ManifestDamaged:
+        with pytest.raises(ManifestDamaged), opened(store, ASSIGNMENT, point, cache):
+            pass
+        return True
+    with opened(store, ASSIGNMENT, point, cache) as tree:
+        assert [*tree.below("")] == whole
+    return False

@@ -1,0 +1,84 @@
+"""What a directory holds, listed here and by rclone: the same, so that manifests of either can be compared."""
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from storage.places.location import Location, of_directory
+from storage.points.digests import TOGETHER, digests_of_copy
+from storage.points.files import path_in
+from storage.points.store import Stopped, StorageFailed, Store
+
+NAMES = [
+    *(f"{code:x}{chr(code)}x" for code in (*range(1, 0x20), 0x7F, 0x85, 0xA0, 0x2028, *range(0x2400, 0x2427), 0xFF0F)),
+    "\u2405", "\uff0e", "a\u201bb", "\u201b", "ü e\u0301 名", "-n 'q' \\ $", os.fsdecode(b"gro\xdf"),
+]  # fmt: skip
+
+
+def test_a_directory_is_listed_as_rclone_lists_it(tmp_path: Path) -> None:
+    for number, name in enumerate(NAMES):
+        # folders with a ‛ in their names rclone lists, and then does not find
+        folder = tmp_path / "in" / (str(number) if {"\u201b", "\udcdf"} & set(name) else f"{number}{name}")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name, errors="surrogateescape")
+        os.utime(folder / name, ns=(0, (number - 9) * 10**17 + number * 37))
+    (tmp_path / "in/link").symlink_to("/etc")
+    os.mkfifo(tmp_path / "in/pipe")
+    store = Store(of_directory(tmp_path), Event())
+    ours: dict[str, tuple[object, ...]] = {}
+    store.walk("", lambda row: ours.update({row["Path"]: (row["Size"], row["ModTime"], row["IsDir"])}), among=["in"])
+    rows: list[dict[str, Any]] = []
+    store._list("", rows.append, "--recursive")
+    rclones = {row["Path"]: (row["Size"], row["ModTime"], row["IsDir"]) for row in rows if row["Path"] != "in"}
+    assert ours == rclones
+    assert len(store.sizes("in")) == len(NAMES)
+
+
+def test_what_cannot_be_listed_is_said_where_rclone_says_it_behind_a_row(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/file").touch()
+    (tmp_path / "7/nowhere").symlink_to(tmp_path / "gone")
+    found: list[str] = []
+    store = Store(Location(str(tmp_path), str(tmp_path), {"RCLONE_COPY_LINKS": "true"}), Event())
+    with pytest.raises(StorageFailed, match="no such file"):
+        store.walk("", lambda row: found.append(row["Path"]), files_only=True)
+    assert sorted(found) == sorted(f"{number}/file" for number in range(20))
+
+
+def test_digests_of_a_copy_are_those_of_its_files(tmp_path: Path) -> None:
+    paths = [f"{number}␤" for number in range(2 * TOGETHER + 1)]
+    for number, path in enumerate(paths):
+        Path(os.fsdecode(path_in(tmp_path, path))).write_bytes(b"%d" % number)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    (tmp_path / "folder").mkdir()
+    found, unread = digests_of_copy(tmp_path, [*paths, "gone", "pipe", "link", "folder"], Event())
+    assert found.pop("pipe") == hashlib.sha256().hexdigest()
+    assert found == {path: hashlib.sha256(b"%d" % number).hexdigest() for number, path in enumerate(paths)}
+    assert [path for path, _ in unread] == ["link", "folder"]
+    (stop := Event()).set()
+    with pytest.raises(Stopped):
+        digests_of_copy(tmp_path, paths, stop)
+
+
+def test_files_that_are_put_in_one_place_at_the_same_time_are_each_whole(tmp_path: Path) -> None:
+    store = Store(of_directory(tmp_path), Event())
+    texts = [letter * 200_000 for letter in (b"a", b"b")]  # more than a pipe holds: both copies are under way
+    with ThreadPoolExecutor() as pool:
+        puts, writers = [], []
+        for number, text in enumerate(texts):
+            os.mkfifo(pipe := tmp_path / f"pipe {number}")
+            puts.append(pool.submit(store.put, pipe, "RECOVER.txt"))
+            writers.append(pipe.open("wb", buffering=0))
+            writers[-1].write(text)
+        for writer in writers:
+            writer.close()
+    assert [put.result() for put in puts] == [None, None]
+    assert (tmp_path / "RECOVER.txt").read_bytes() in texts
+    assert sorted(os.listdir(tmp_path)) == ["RECOVER.txt", "pipe 0", "pipe 1"]

@@ -1,0 +1,181 @@
+"""`backupsched recover`: the scheduler is gone, and the repository is all that is left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from storage import layout
+from storage.places import remotes
+from storage.recover import program as recovering
+from tests.engines import peers
+from tests.storage.building import ASSIGNMENT, Built, picture
+from tests.waiting import PATIENCE, eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    built = Built(tmp_path / "built")
+    built.write("docs/a", "first", 0o600)
+    built.back_up()
+    built.write("docs/a", "second")
+    (built.source / "link").symlink_to("docs/a")
+    built.back_up()
+    return built
+
+
+def recover(*arguments: object, code: int = 0, **environment: str) -> str:
+    """Run it as a program that has neither database nor settings, and where it writes Django is not imported."""
+    return ended(started(*arguments, **environment), code)
+
+
+def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
+    program = "import sys; from backupsched.command_line import main; code = main(); assert 'django' not in sys.modules"
+    return subprocess.Popen(
+        (sys.executable, "-c", f"{program}; sys.exit(code)", "recover", *map(str, arguments)),
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ended(process: "subprocess.Popen[str]", code: int) -> str:
+    """What it said."""
+    with process:
+        try:
+            out, errors = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == code, errors
+    return out + errors
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What it says, in this process, when it ends with code 2."""
+    assert recovering.main([*map(str, arguments)]) == 2
+    return "".join(capsys.readouterr())
+
+
+def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path) -> None:
+    out = recover(built.folder / "repository", "--to", tmp_path / "to")
+    recover(built.folder / "repository", "--source", "nas", "--at", "2026-11-20T07:30", "--to", tmp_path / "first")
+
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert (tmp_path / "first/docs/a").read_text() == "first"
+    assert "nas under nightly as of 2026-11-20 08:00:00 +0100 (point 20261120T070000Z)" in out
+
+
+def test_a_manifest_that_is_damaged_keeps_nothing_else_back(built: Built, tmp_path: Path) -> None:
+    repository, (first, last) = built.folder / "repository", built.points
+    shutil.copytree(repository / ASSIGNMENT, repository / "anna-2/nightly")
+    (repository / layout.manifest_path(ASSIGNMENT, last)).write_bytes(b"damaged")
+    assert f"{ASSIGNMENT}: nas under nightly" in recover(repository, "--list")
+    said = recover(repository, "--to", tmp_path / "to", code=1)
+    assert f"{ASSIGNMENT}: manifest {last}.jsonl.gz is damaged" in said
+    assert f"--at {first}" in said
+    assert picture(tmp_path / "to/anna-2/nightly") == picture(built.source)
+    recover(repository, "--source", ASSIGNMENT, "--at", first, "--to", tmp_path / "first")
+    assert (tmp_path / "first/docs/a").read_text() == "first"
+    (repository / layout.manifest_path(ASSIGNMENT, first)).write_bytes(b"")
+    assert f"{ASSIGNMENT}: {ASSIGNMENT}\n{last}" in recover(repository, "--list"), "nothing says whose it is"
+
+
+@pytest.mark.parametrize("said", [None, b"", b"{}"], ids=["lost", "empty", "says nothing"])
+def test_what_a_repository_says_of_itself_may_be_lost(built: Built, tmp_path: Path, said: bytes | None) -> None:
+    repository = built.folder / "repository"
+    (repository / layout.REPOSITORY).unlink()
+    if said is not None:
+        (repository / layout.REPOSITORY).write_bytes(said)
+    out = recover(repository, "--to", tmp_path / "to")
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert ("its repository.json cannot be read; this goes on without it" in out) is (said is not None)
+
+
+def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built) -> None:
+    assert "name a folder: this is empty" in recover(built.folder / "repository", "--to", "", code=2)
+
+
+def test_it_lists_points_and_folders(built: Built) -> None:
+    rows = json.loads(recover(built.folder / "repository", "--list", "--json"))
+    assert [(row["assignment"], row["point"]) for row in rows] == [(ASSIGNMENT, each) for each in built.points[::-1]]
+    assert "docs/a" in recover(built.folder / "repository", "--list", "--path", "docs")
+
+
+def test_what_cannot_be_is_a_sentence_and_writes_nothing(
+    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository, to = built.folder / "repository", ("--to", tmp_path / "to")
+    assert "is no folder here; name the one that holds RECOVER.txt" in recover(tmp_path / "none", "--list", code=2)
+    assert "holds no point; is it the folder that holds RECOVER.txt?" in refused(capsys, tmp_path, "--list")
+    assert "no source 'nsa'; there is nas-1/nightly" in refused(capsys, repository, "--source", "nsa", *to)
+    assert "the first one is 20261120T060000Z, of 2026" in refused(capsys, repository, "--at", "2026-11-19", *to)
+    assert "there is no 'dosc' in this point; it has 'docs'" in refused(capsys, repository, "--path", "dosc", *to)
+    assert "lies in the repository" in refused(capsys, repository, "--to", repository / "to")
+    (repository / layout.REPOSITORY).write_text(json.dumps({"layout": 2, "id": "x", "name": "disk"}))
+    assert "layout version 2" in refused(capsys, repository, *to)
+    assert not (tmp_path / "to").exists()
+    assert not (repository / "to").exists()
+
+
+def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = Built(tmp_path / "built", key="correct horse", digests=False)
+    built.write("docs/a", "secret")
+    built.back_up()
+    repository, to = built.folder / "repository", tmp_path / "to"
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("correct horse\n")
+    wrong.write_text("battery staple\n")
+
+    assert "name the file that holds its key with --key-file" in refused(capsys, repository, "--to", to)
+    assert "is not that of the repository disk" in refused(capsys, repository, "--key-file", wrong, "--to", to)
+    gone = tmp_path / "gone"
+    assert f"the key file {gone} cannot be read: No such" in refused(capsys, repository, "--key-file", gone, "--list")
+    wrong.write_text("\n")
+    assert f"{wrong} holds no key: it is empty" in refused(capsys, repository, "--key-file", wrong, "--to", to)
+    assert not to.exists()
+    recover(repository, "--key-file", right, "--to", to)
+    assert picture(to) == picture(built.source)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = Built(tmp_path / "built", key="correct horse", digests=False)
+    built.back_up()
+    os.mkfifo(key := tmp_path / "key")
+    process = started(built.folder / "repository", "--key-file", key, "--to", tmp_path / "to")
+
+    def has_ended() -> bool:
+        with suppress(OSError), os.fdopen(os.open(key, os.O_WRONLY | os.O_NONBLOCK), "w") as pipe:
+            process.send_signal(number)  # it waits for its key, which it reads several times
+            pipe.write("correct horse")
+        return process.poll() is not None
+
+    eventually(has_ended)
+    assert "stopped; the same command goes on where it was" in ended(process, 1)
+    assert not (tmp_path / "to").exists()
+    before = signal.getsignal(number)
+    refused(capsys, tmp_path, "--list")
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.slow
+def test_a_repository_on_a_remote_is_named_as_rclone_calls_it(built: Built, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(peers.PASSWORD)
+    with peers.sftp_host(built.folder / "repository") as host:
+        remote = {"type": "sftp", "host": host.address, "port": host.port, "user": peers.USER,
+                  "host_keys": host.host_key, "pass": f"@{tmp_path / 'password'}"}  # fmt: skip
+        options = (f"--remote={name}={value}" for name, value in remote.items())
+        recover("/", *options, "--to", tmp_path / "to")
+        given = remote | {"pass": remotes.obscure(peers.PASSWORD)}
+        environment = {f"RCLONE_CONFIG_BASE_{name.upper()}": str(value) for name, value in given.items()}
+        recover("base:/", "--to", tmp_path / "too", **environment)
+    assert picture(tmp_path / "to") == picture(tmp_path / "too") == picture(built.source)

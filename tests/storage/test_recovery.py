@@ -1,0 +1,123 @@
+"""`RECOVER.txt`, followed to the letter with nothing but rclone and a shell."""
+
+import os
+import re
+import subprocess
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from backups import repositories
+from engines.base import EngineResult, Verdict
+from external.processes.programs import find_rclone
+from storage import layout
+from storage.places import remotes
+from storage.places.location import Location, of_directory
+from storage.recover import instructions
+from tests.engines.peers import PASSWORD, STARTED_AT, local_folder, task_for, tree, write_files
+from tests.storage.repositories import KEY, encrypted, webdav
+
+FIRST = {
+    "note": "one",
+    "was a file": "file",
+    "was a folder/x": "folder",
+    'q\'"u\\o\nte\\"': "odd",
+    " #träume": "umlaut",
+    "-rf": "dash",
+    "sub/gone": "soon",
+}
+
+
+def back_up(files: Path, location: Location, days: int) -> EngineResult:
+    started_at = STARTED_AT + timedelta(days=days)
+    task = task_for(local_folder(files), Path("nas-7/nightly"), location=location, folder="nas-7/nightly")
+    task = replace(task, started_at=started_at)
+    return repositories.back_up(task, on_progress=lambda progress: None, stop=Event())
+
+
+def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str) -> None:
+    """Run what `RECOVER.txt` says, after the choices that it leaves to its reader."""
+    script = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+    for name, value in choices.items():
+        script, number = re.subn(rf"(?m)^( +(export )?{name}=).*$", lambda found: found[1] + f"'{value}'", script)  # noqa: B023
+        assert number == 1, name
+    path = f"{Path(find_rclone()).parent}:{os.environ['PATH']}"
+    subprocess.run(
+        ("sh", "-eu", "-c", script), cwd=scratch, check=True, env={"PATH": path, "HOME": str(scratch)} | environment
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("is_remote", "is_encrypted"),
+    [
+        pytest.param(False, False, id="directory-plain"),
+        pytest.param(False, True, id="directory-encrypted", marks=pytest.mark.promise),
+        pytest.param(True, True, id="remote-encrypted"),
+    ],
+)
+def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_encrypted: bool, tmp_path: Path) -> None:
+    files, copies = write_files(tmp_path / "files", **FIRST), tmp_path / "it's copies"
+    (files / "link").symlink_to("note")
+    copies.mkdir()
+    with webdav(copies) if is_remote else nullcontext(of_directory(copies)) as location:
+        if is_encrypted:
+            location = encrypted(location)
+        results, states = [back_up(files, location, days=0)], [tree(files)]
+        for name in ("was a file", "was a folder/x", "sub/gone"):
+            (files / name).unlink()
+        (files / "was a folder").rmdir()
+        write_files(files, note="two!", **{"was a folder": "now a file", "was a file/y": "now a folder"})
+        (files / "link").unlink()
+        (files / "link").symlink_to("was a folder")
+        results, states = [*results, back_up(files, location, days=1)], [*states, tree(files)]
+        write_files(files, note="three", later="later")
+        results, states = [*results, back_up(files, location, days=1)], [*states, tree(files)]
+        assert {result.verdict for result in results} == {Verdict.SUCCEEDED}, results
+        (recover,) = copies.rglob(layout.RECOVER)
+        text = recover.read_text()
+        followed = list(zip(results, states, strict=True))
+        # a second for each step with a key, or to a server
+        for result, state in followed[: 1 if is_remote else None : 2 if is_encrypted else 1]:
+            target = tmp_path / f"restored-{result.snapshot}"
+            (tmp_path / "key").write_text(KEY + "\n")
+            choices = {"SOURCE": "nas-7/nightly", "POINT": result.snapshot, "TO": str(target)}
+            follow(
+                text,
+                tmp_path,
+                {name: value for name, value in location.environment.items() if "_BASE_" in name},
+                **choices,
+                **({"KEY_FILE": str(tmp_path / "key")} if is_encrypted else {}),
+                **({n: v for n, v in location.environment.items() if "_BASE_" in n}),
+            )
+            assert tree(target) == state
+            assert (target / "link").is_symlink()
+        assert tree(Path(f"{target}-newest")) == states[-1]
+        names = {path.name for path in copies.rglob("*")}
+        assert ("note" in names, "nas-7" in names) == (not is_encrypted, not is_encrypted)
+        assert PASSWORD not in text
+        assert KEY not in text
+
+
+@pytest.mark.parametrize("format", ["rclone", "restic"])
+def test_it_says_how_each_kind_of_dump_becomes_a_database(format: str, tmp_path: Path) -> None:
+    text = instructions.text_of(remotes.location_of(str(tmp_path), {}, {}, "5e" * 32, format=format))
+    for name in (
+        "database.dump, pg_restore of at least",
+        "database.sql, the client mariadb",
+        "database.sqlite, sqlite3 or",
+    ):
+        assert re.search(name, text), name
+
+
+def test_a_repository_of_another_layout_is_left_as_it_is(tmp_path: Path) -> None:
+    files, copies = write_files(tmp_path / "files", a="a"), write_files(tmp_path / "copies")
+    (copies / layout.REPOSITORY).write_text('{"layout": 2}')
+    result = back_up(files, of_directory(copies), days=0)
+    assert result.verdict is Verdict.REPOSITORY_FAILED
+    assert "layout version 2" in result.error
+    assert tree(copies) == {layout.REPOSITORY: '{"layout": 2}'}

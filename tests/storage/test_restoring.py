@@ -1,0 +1,334 @@
+"""Restoring a point into a folder."""
+
+import errno
+import gzip
+import os
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage import layout
+from storage.points.manifests import ManifestDamaged
+from storage.points.places import Refused, Report, Step, Wish
+from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.trees import NotThere
+from storage.restoring import restoring
+from tests.storage.building import ASSIGNMENT, Built, picture
+from tests.waiting import PATIENCE, eventually
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    return Built(tmp_path / "built")
+
+
+def restore(built: Built, point: str, target: Path, *paths: str, **wish: Any) -> Report:
+    return restoring.restore(Wish(ASSIGNMENT, point, target, paths, **wish), built.store, built.folder / "cache")
+
+
+ODD = ("new\nline", '"quoted"', "-dash", "#hash", "; semicolon", " space ", "tab\t", "ünï", "日本", "x" * 250, "sym␊")
+
+
+def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_path: Path) -> None:
+    for number, name in enumerate(ODD):
+        built.write(f"odd/{name}", f"{number}")
+    built.write("docs/a", "first", 0o600)
+    built.write("docs/b", "stays", 0o640)
+    (built.source / "empty").mkdir()
+    (built.source / "link").symlink_to("docs/a")
+    (built.source / "loop").symlink_to("loop")
+    points = [(built.back_up(), picture(built.source))]
+    built.write("docs/a", "second")
+    (built.source / "docs/b").unlink()
+    built.write("later", "")
+    points.append((built.back_up(), picture(built.source)))
+    (built.source / "docs/a").unlink()
+    built.back_up(fails=True)  # what it deleted lies in its own folder of versions
+    built.write("docs/a", "third")
+    points.append((built.back_up(), picture(built.source)))
+
+    for point, expected in points:
+        report = restore(built, point, tmp_path / point)
+        assert picture(tmp_path / point) == expected
+        assert (report.failed, report.not_set) == ([], [])
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_is_restored_to_stay_is_on_the_disk_or_said_to_have_failed(
+    takes: bool, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built.write("a", "x")
+    target, seen = tmp_path / "to", list[bool]()
+    wish = Wish(ASSIGNMENT, built.back_up(), target, dry_run=True)
+
+    def flushed(folder: Path, stop: object) -> None:
+        assert folder == target
+        seen.append((target / "a").exists())
+        if not takes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(restoring, "flush", flushed)
+    restoring.restore_to_stay(wish, built.store, built.folder / "cache")
+    assert seen == []
+    report = restoring.restore_to_stay(replace(wish, dry_run=False), built.store, built.folder / "cache")
+    assert (seen, report.files) == ([True], 1)
+    why = f"{target}: its disk did not take all of it (Input/output error): {restoring.ELSEWHERE}"
+    assert (report.failed, report.failed_files) == (([], 0) if takes else ([why], 1))
+
+
+def test_a_folder_that_is_closed_to_others_is_so_from_the_first(built: Built, tmp_path: Path) -> None:
+    built.write("closed/within/a", "x")
+    (built.source / "closed").chmod(0o500)
+    wish, seen = Wish(ASSIGNMENT, built.back_up(), tmp_path / "to"), set[int]()
+
+    def look(step: Step) -> None:
+        made = (path for path in (tmp_path / "to/closed", tmp_path / "to/closed/within") if path.exists())
+        seen.update(path.stat().st_mode & 0o777 for path in made)
+
+    restoring.restore(wish, built.store, built.folder / "cache", look)
+    assert seen == {0o700, 0o755}
+    assert (tmp_path / "to/closed").stat().st_mode & 0o777 == 0o500
+
+
+def test_a_restore_that_was_stopped_goes_on(built: Built, tmp_path: Path) -> None:
+    for number in range(5):
+        built.write(f"{number}", f"{number}" * 1000)
+    point, stop = built.back_up(), threading.Event()
+    wish, cache = Wish(ASSIGNMENT, point, tmp_path / "to"), built.folder / "cache"
+
+    with pytest.raises(Stopped):
+        restoring.restore(wish, Store(built.location, stop), cache, lambda step: stop.set())
+    report = restoring.restore(wish, built.store, cache)
+
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert report.files + report.present == 5
+
+
+def test_what_is_there_is_not_written_over_unless_asked_for(built: Built, tmp_path: Path) -> None:
+    built.write("docs/a", "from the backup")
+    point, to = built.back_up(), tmp_path / "to"
+    (to / "docs").mkdir(parents=True)
+    (to / "docs/a").write_text("mine, and newer")
+    (to / "other").write_text("mine")
+    before = picture(to)
+
+    with pytest.raises(Refused, match=r"holds 1 file that differs from this point \(docs/a\)"):
+        restore(built, point, to)
+    report = restore(built, point, to, dry_run=True)
+    assert (report.files, report.collisions, picture(to)) == (1, ["docs/a"], before)
+
+    assert restore(built, point, to, overwrite=True).replaced == 1
+    assert ((to / "docs/a").read_text(), (to / "other").read_text()) == ("from the backup", "mine")
+
+
+def test_nothing_is_written_through_a_link(built: Built, tmp_path: Path) -> None:
+    built.write("docs/a", "from the backup")
+    point, to, elsewhere = built.back_up(), tmp_path / "to", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    to.mkdir()
+    (to / "docs").symlink_to(elsewhere)
+
+    restore(built, point, to, overwrite=True)
+
+    assert (list(elsewhere.iterdir()), (to / "docs/a").read_text()) == ([], "from the backup")
+
+
+def test_paths_are_chosen(built: Built, tmp_path: Path) -> None:
+    for path in ("docs/a", "docs/b", "docs-2/c", "top"):
+        built.write(path, path)
+    point = built.back_up()
+
+    restore(built, point, tmp_path / "to", "docs", "docs/a", "top")
+
+    assert {path for path in picture(tmp_path / "to") if "/" in path or path == "top"} == {"docs/a", "docs/b", "top"}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("docs/anual.txt", r"no 'docs/anual.txt' in this point; folder 'docs' has 'docs/annual.txt'"),
+        ("dosc/annual.txt", r"it has 'docs'"),
+        ("../etc/passwd", "leads out of the source"),
+        ("/etc/passwd", "leads out of the source"),
+    ],
+)
+def test_a_path_that_never_was(built: Built, tmp_path: Path, path: str, message: str) -> None:
+    built.write("docs/annual.txt", "")
+    point = built.back_up()
+
+    with pytest.raises((NotThere, Refused), match=message):
+        restore(built, point, tmp_path / "to", path)
+    assert not (tmp_path / "to").exists()
+
+
+def test_a_target_that_cannot_be_one_is_refused(built: Built, tmp_path: Path) -> None:
+    built.write("a", "")
+    point, repository = built.back_up(), built.folder / "repository"
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(repository)
+
+    for target, message in (
+        (repository / "new", "lies in the repository"),
+        (tmp_path / "link" / "new", "link is a link"),
+        (tmp_path / "to" / ".." / "link", "link is a link"),
+        (tmp_path / "file", "is not a directory"),
+        (Path("/proc/new"), "cannot be written"),
+    ):
+        with pytest.raises(Refused, match=message):
+            restore(built, point, target)
+
+
+def test_a_file_that_a_run_moves_in_mid_restore_is_looked_for_again(built: Built, tmp_path: Path) -> None:
+    built.write("a", "before")
+    point = built.back_up()
+
+    class Moving(Store):
+        """A run replaces the file between the look at the repository and the copy."""
+
+        def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
+            if path.endswith(layout.CURRENT):
+                built.write("a", "behind")
+                built.back_up()
+            super().copy_out(path, *arguments, **more)
+
+    moving = Moving(built.location, threading.Event())
+    restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), moving, built.folder / "cache")
+
+    assert (tmp_path / "to/a").read_text() == "before"
+
+
+def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Path) -> None:
+    built.write("large", "x" * 30_000_000)
+    point, killed = built.back_up(), list[int]()
+
+    class Killing(Store):
+        def copy_out(self, *arguments: Any, **more: Any) -> None:
+            if killed:
+                super().copy_out(*arguments, **more)
+                return
+            (thread := threading.Thread(target=self._kill)).start()
+            try:  # so slowly that it is still at work when it is killed
+                super().copy_out(*arguments, "--bwlimit=1M", **more)
+            finally:
+                thread.join(PATIENCE)
+
+        def _kill(self) -> None:
+            def copies() -> list[psutil.Process]:
+                found = []
+                for each in psutil.Process().children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                        if each.name() == "rclone" and "copy" in each.cmdline():
+                            found.append(each)
+                return found
+
+            for each in eventually(copies):
+                killed.append(each.pid)
+                each.kill()
+
+    killing = Killing(built.location, threading.Event())
+    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), killing, built.folder / "cache")
+
+    assert (len(killed), report.failed) == (1, [])
+    assert picture(tmp_path / "to") == picture(built.source)
+
+
+def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built, tmp_path: Path) -> None:
+    """Retention takes the manifest first, then what only that point needed; the new file has the same size."""
+    built.digests = False
+    built.write("a", "before")
+    point = built.back_up()
+    built.write("a", "behind")
+    run = built.back_up()
+    assignment = built.folder / "repository" / ASSIGNMENT
+
+    class Removing(Store):
+        def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
+            (assignment / f"manifests/{point}.jsonl.gz").unlink(missing_ok=True)
+            (assignment / f"versions/{run}/a").unlink(missing_ok=True)
+            super().copy_out(path, *arguments, **more)
+
+    removing = Removing(built.location, threading.Event())
+    with pytest.raises(StorageFailed, match="was removed by retention while it was restored"):
+        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), removing, built.folder / "cache")
+    assert not (tmp_path / "to/a").exists()
+
+
+def test_a_flipped_bit_is_named_and_the_file_left_out(built: Built, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(restoring, "WAIT_SECONDS", 0)
+    built.write("good", "good")
+    built.write("bad", "bad")
+    point = built.back_up()
+    damaged = built.folder / "repository" / ASSIGNMENT / "current/bad"
+    facts = damaged.stat()
+    damaged.write_text("bat")
+    os.utime(damaged, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    report = restore(built, point, tmp_path / "to")
+
+    assert report.failed == ["bad: the repository holds no file that is as the manifest of this point says"]
+    assert (tmp_path / "to/good").exists()
+    assert not (tmp_path / "to/bad").exists()
+
+
+def test_a_repository_without_times_and_digests_is_believed_by_size(built: Built, tmp_path: Path) -> None:
+    built.digests = False
+    built.write("a", "content")
+    point = built.back_up()
+    os.utime(built.folder / "repository" / ASSIGNMENT / "current/a", (0, 0))
+
+    restore(built, point, tmp_path / "to")
+
+    assert picture(tmp_path / "to") == picture(built.source)
+
+
+def test_a_truncated_manifest_is_a_sentence(built: Built, tmp_path: Path) -> None:
+    built.write("a", "content")
+    point = built.back_up()
+    file = built.folder / "repository" / layout.manifest_path(ASSIGNMENT, point)
+    file.write_bytes(gzip.compress(b"\n".join(gzip.decompress(file.read_bytes()).splitlines()[:-1])))
+
+    with pytest.raises(ManifestDamaged, match="ends too early"):
+        restore(built, point, tmp_path / "to")
+
+
+def test_points_of_other_engines_have_files_of_their_own(built: Built, tmp_path: Path) -> None:
+    built.write("shop.dump", "dump")
+    point = "20261120T060000Z"
+    entries = built.entries()
+    built.store.put(built.source / "shop.dump", f"{ASSIGNMENT}/points/{point}/shop.dump")
+    built.point(point, entries, engine="pg_dump")
+
+    restore(built, point, tmp_path / "to")
+
+    assert picture(tmp_path / "to") == picture(built.source)
+
+
+PATHS = st.sampled_from(["a", "b", "folder/a", "folder/b", "deep/er/a"])
+CHANGES = st.lists(st.tuples(PATHS, st.none() | st.sampled_from(["", "1", "2", "33"])), max_size=5)
+
+
+@pytest.mark.slow
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=st.lists(st.tuples(CHANGES, st.booleans()), min_size=1, max_size=5))
+def test_any_earlier_point_restores_byte_for_byte(tmp_path_factory: Any, runs: list[Any]) -> None:
+    folder = tmp_path_factory.mktemp("property")
+    built, pictures = Built(folder / "built"), {}
+    for changes, fails in runs:
+        for path, content in changes:
+            if content is None:
+                (built.source / path).unlink(missing_ok=True)
+            else:
+                built.write(path, content)
+        point = built.back_up(fails=fails)
+        if not fails:
+            pictures[point] = picture(built.source)
+    for point, expected in pictures.items():
+        restore(built, point, folder / point)
+        assert picture(folder / point) == expected

@@ -1,0 +1,227 @@
+"""What a run finds and leaves in the folder of its assignment."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engines import keeping
+from engines.base import Verdict
+from storage import layout
+from storage.folders import flushing
+from storage.places import location, remotes
+from storage.places.identity import Identity, digest_of
+from storage.places.location import Location
+from storage.places.locks import locked
+from storage.points import manifests, merging, runs
+from storage.points.places import Wish
+from storage.points.store import Stopped, StorageFailed, Store
+from storage.restoring import restoring
+from tests.engines.peers import local_folder, run, small_disk, task_for, write_files
+from tests.programs import needed
+from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
+from tests.storage.repositories import KEY, encrypted
+from tests.waiting import PATIENCE
+
+SEALED = 48
+"""Bytes by which a small file is longer when it is encrypted."""
+
+
+def test_a_file_that_changed_while_it_came_takes_over_no_digest_though_its_size_stayed() -> None:
+    doubtful = manifests.Entry("a", size=3)
+    read_later = doubtful.with_digest("d" * 64, "check")
+    [entry], changes = runs.with_digests([doubtful], [read_later], lambda paths: {}, "")
+    assert (entry.digest, changes.changed) == (None, 1)
+
+
+def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    played, store = Played(tmp_path), Store(location.of_directory(tmp_path), Event())
+    played.back_up({"a": "1", "deleted": "x"})
+    killed = played.back_up({"a": "1"})
+    mark = played.folder / layout.MANIFESTS / f"{killed}{runs.UNFINISHED}"
+    mark.touch()
+    begun = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
+    runs.end(store, ASSIGNMENT, begun.name)
+    assert not mark.exists()
+    removed = played.back_up({"a": "2"})
+    played.back_up({"a": "3"})
+    merging.remove(store, ASSIGNMENT, [removed])
+    for point in played.points():
+        assert played.restored(point) == played.expected[point]
+
+
+def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    store = Store(location.of_directory(tmp_path), Event())
+    (file := tmp_path / "file").touch()
+    names = [".a.0123abcd.new", ".b.0123abcd.new", ".other.new"]
+    for name in names:
+        (tmp_path / name).touch()
+    os.utime(tmp_path / names[0], (0, 0))
+    os.utime(tmp_path / names[2], (0, 0))
+    store.put(file, "b")
+    assert sorted(os.listdir(tmp_path)) == [*names[1:], "b", "file"]
+
+
+def test_on_a_remote_an_engine_that_wakes_late_takes_no_old_content_and_makes_no_point(tmp_path: Path) -> None:
+    """Its machine was frozen for longer than its lease, and another run has begun meanwhile."""
+    played, store = Played(tmp_path), Store(Location(str(tmp_path), str(tmp_path)), Event())
+    first = played.back_up({"a": "old"})
+    frozen = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=2), runs.heal)
+    store.move(f"{ASSIGNMENT}/{layout.CURRENT}", f"{ASSIGNMENT}/{layout.VERSIONS}/{frozen.name}")
+    runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
+    assert (played.current / "a").read_text() == "old"
+    (played.current / "a").write_text("late")
+    with pytest.raises(StorageFailed, match="another run has taken over"):
+        runs.check_it_goes_on(store, ASSIGNMENT, frozen.name)
+    assert played.restored(first) == {"a": "old"}
+
+
+def test_a_file_of_the_source_that_is_called_like_a_piece_stays(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    for name in ("mine.rclone-partial", "piece.12ab34cd.rclone-partial"):
+        (played.current / name).touch()
+    runs.remove_pieces(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT)
+    assert [each.name for each in played.current.iterdir()] == ["mine.rclone-partial"]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_point_is_made_when_the_disk_has_taken_its_files(
+    takes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played, seen = Played(tmp_path), list[bool]()
+    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
+    name = layout.name_of(BEGAN, ())
+    manifest = tmp_path / layout.manifest_path(ASSIGNMENT, name)
+
+    def flushed(folder: Path, stop: object, since: object) -> None:
+        assert folder == tmp_path
+        seen.append(manifest.exists())
+        if not takes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("storage.points.store.flush", flushed)
+    with nullcontext() if takes else pytest.raises(OSError, match="Input/output"):
+        runs.write_point(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT, name, header, [])
+    assert (seen, played.points()) == (([False, True], [name]) if takes else ([False], []))
+
+
+def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("written")
+    flushing.flush(tmp_path, Event())
+    with pytest.raises(FileNotFoundError):
+        flushing.flush(tmp_path / "gone", Event())
+    stopped, done = Event(), Event()
+    stopped.set()
+    monkeypatch.setattr(flushing, "_flush", lambda folder, since: done.wait(PATIENCE))
+    with pytest.raises(Stopped):
+        flushing.flush(tmp_path, stopped)
+    done.set()
+
+
+REFUSED = "Input/output error|No space left"
+"""What the disk said that lies below; its kernel passes on either."""
+
+
+@pytest.fixture
+def thin_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 60 MB that says it has room, on a disk that takes a fifth of it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(tmp_path / "below", 12 * 2**20) as below:
+        with (below / "image").open("wb") as image:
+            image.truncate(60 * 2**20)
+        for command in (
+            (needed("mkfs.ext4", "e2fsprogs"), "-q", "-O", "^has_journal", str(below / "image")),
+            ("mount", "-o", "loop", str(below / "image"), str(disk)),
+        ):
+            if subprocess.run(command, check=False, capture_output=True).returncode:
+                pytest.skip("this account may not mount a file system here")
+        try:
+            yield disk
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Path) -> None:
+    """Another one, which ends at the same time, asks first."""
+    place = location.of_directory(thin_disk)
+    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
+    with locked(place, ASSIGNMENT) as lock:
+        store = Store(place, Event(), inherited=lock)
+        begun = runs.begin(store, ASSIGNMENT, BEGAN, runs.heal)
+        (thin_disk / "fetched").write_bytes(os.urandom(30 * 2**20))
+        with pytest.raises(OSError, match=REFUSED):
+            flushing.flush(thin_disk, Event())
+        flushing.flush(thin_disk, Event())
+        with pytest.raises(OSError, match=REFUSED):
+            runs.write_point(store, ASSIGNMENT, begun.name, header, [])
+    assert runs.points(store, ASSIGNMENT) == []
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_the_disk_did_not_take_is_fetched_again(
+    is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has it in memory as it should be, and says nothing of it any more."""
+    files, home = write_files(tmp_path / "files", a="a", b="bb"), write_files(tmp_path / "repository")
+    place = encrypted(location.of_directory(home)) if is_encrypted else location.of_directory(home)
+    task = task_for(local_folder(files), home / ASSIGNMENT, location=place, folder=ASSIGNMENT)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("storage.points.store.flush", refused)
+        assert run(task).verdict is Verdict.REPOSITORY_FAILED
+    spoil(home, "bb")
+    result = run(task)
+    assert (result.verdict, bool(result.read)) == (Verdict.SUCCEEDED, True)
+    report = restoring.restore(Wish(ASSIGNMENT, result.snapshot, tmp_path / "back"), Store(place, Event()), tmp_path)
+    assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")
+
+
+def spoil(home: Path, text: str) -> None:
+    """Make of all files that hold this text, or where they are encrypted, so many bytes, what a disk has of them."""
+    sizes = (len(text), SEALED + len(text))
+    for file in (each for each in home.rglob("*") if each.is_file() and each.stat().st_size in sizes):
+        times = file.stat()
+        file.write_bytes(b"\0" * times.st_size)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
+    is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, first, second = (write_files(tmp_path / each) for each in ("files", "first", "second"))
+    write_files(files, a="a", b="bb")
+    place = location.of_directory(first)
+    point = run(task_for(local_folder(files), first / ASSIGNMENT, location=place, folder=ASSIGNMENT)).snapshot
+    target = remotes.location_of(str(second), {}, {}, KEY if is_encrypted else None)
+    order = {"location": place.as_json(), "folder": ASSIGNMENT, "target": target.as_json(), "newest": point}
+    ours = asdict(Identity("1f8a", "office", is_encrypted, digest_of(KEY if is_encrypted else None)))
+    order |= {"ours": ours, "made": False, "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0}
+    flushes = []
+
+    def refused(*_: object) -> None:
+        flushes.append(_)
+        if len(flushes) == 3:  # two are for the mark
+            raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("storage.points.store.flush", refused)
+        assert "Input/output" in keeping.copy_points(**order)["problem"]
+    spoil(second, "bb")
+    copied = keeping.copy_points(**order)
+    assert (copied["new"], copied["wrong"]) == ([point], [])
+    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "back"), Store(target, Event()), tmp_path / "trees")
+    assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")
