@@ -25,7 +25,7 @@ from storage.stores import store_of
 
 def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False, newest: str = "") -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
-    `Identity` that the repository has to have; None: any. `made`, `newest`: see `recovery.keep_true`."""
+    `Identity` that the repository has to have; None: any. `made`, `newest`: see `instructions.keep_true`."""
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))

@@ -198,7 +198,7 @@ def _note_away(row: Repository, found: Looked, record: Claimed, now: datetime) -
 
 def note(repository: Repository, missing: dict[int, list[str]], there: dict[int, list[str]], now: datetime) -> None:
     """Write down which points of assignments a repository has not, unless something here has removed them meanwhile,
-    and which it has. Assignments are locked first, then rounds, in one order (`snapshots.lock_rounds`)."""
+    and which it has. Assignments are locked first, then rounds, in one order (`restic_turns.lock_rounds`)."""
     known = CheckRound.objects.filter(damage__contains=[{"why": GONE, "repository": repository.pk}])
     ids = {*missing, *known.filter(pk__in=there).values_list("pk", flat=True)}
     if not ids:

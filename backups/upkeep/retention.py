@@ -3,11 +3,10 @@
 A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
 repository was busy at its end. It is not held by the repository's breaker: a full repository is what it makes room in.
 What the repository says is there counts, so a removal whose result was lost is noted by the next one; until then no
-check misses what it was to remove (`deciding.going`). A backup's row goes with its point. A point that was to stay and
-is not there keeps its row and is named among what is damaged, as by a check; from then on another one stays in its
-place.
-Where a policy was given another repository, its rules go on for what lies in the earlier ones; one of those that fails
-is named, and holds nothing up.
+check misses what it was to remove (`retention_decisions.going`). A backup's row goes with its point. A point that was
+to stay and is not there keeps its row and is named among what is damaged, as by a check; from then on another one stays
+in its place. Where a policy was given another repository, its rules go on for what lies in the earlier ones; one of
+those that fails is named, and holds nothing up.
 """
 
 from collections import defaultdict
