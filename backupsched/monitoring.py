@@ -59,6 +59,11 @@ class Kept:
             result = self._result
         return result.result(self._patience)
 
+    def forget(self) -> None:
+        """Let the next one who asks have a new result."""
+        with self._lock:
+            self._began = float("-inf")
+
     def _closing(self) -> bytes:
         try:
             return self._compute()

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -36,10 +37,23 @@ QUICK = Options(
     batches=2,
     outage_jobs=40,
     files=500,
+    sources=2_000,
     hardest_only=True,
     slow_share=0.1,
 )
-NUMBERS = ("repeats", "jobs", "others", "assignments", "events", "absent", "poison", "files", "minutes")
+NUMBERS = (
+    "repeats",
+    "jobs",
+    "others",
+    "assignments",
+    "events",
+    "absent",
+    "poison",
+    "files",
+    "minutes",
+    "sources",
+    "kept",
+)
 FULL_CAPPED_JOBS = 100_000
 WIDTH_OF_A_FILE = 110
 
@@ -58,6 +72,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
     parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
     parser.add_argument("--files", type=positive, help="in a backup (default 10,000 of 100 kB)")
+    parser.add_argument("--sources", type=positive, help="of the largest fleet whose pages are opened (100,000)")
+    parser.add_argument("--surfaces", metavar="WORD,…", help="of the pages and commands: whose names have one of these")
+    parser.add_argument(
+        "--kept", type=Path, metavar="DIRECTORY", help="where the server and its fleets stay for the next time"
+    )
     parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")
     parser.add_argument("--only", metavar="NAME,…", help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument(
@@ -94,7 +113,8 @@ def options_of(parsed: argparse.Namespace) -> Options:
     given = {name: value for name in NUMBERS if (value := getattr(parsed, name)) is not None}
     if parsed.full:
         given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True, all_shapes=True)
-    return replace(options, only=parsed.only, **given)
+    surfaces = tuple(filter(None, (parsed.surfaces or "").split(",")))
+    return replace(options, only=parsed.only, surfaces=surfaces, **given)
 
 
 def main(arguments: list[str]) -> int:
@@ -109,7 +129,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.flush()
 
     try:
-        with running_server() as server:
+        with running_server(parsed.kept) as server:
             stage = Stage(server, options_of(parsed), results, say)
             found = facts(server)
             for part in parsed.parts or PARTS:

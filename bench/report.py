@@ -21,6 +21,7 @@ def as_json(facts: dict[str, object], results: Results) -> dict[str, Any]:
         ],
         "ratios": [{**asdict(ratio), "median": ratio.median} for ratio in results.ratios],
         "failures": results.failures,
+        "remarks": results.remarks,
     }
 
 
@@ -54,6 +55,8 @@ def show(console: Console, facts: dict[str, Any], results: Results) -> None:
         console.print(table)
         if any(len(ratio.values) < FEWEST_FOR_A_SPREAD for ratio in results.ratios):
             console.print(f"fewer than {FEWEST_FOR_A_SPREAD} repeats: the spread says little")
+    for remark in results.remarks:
+        console.print(remark, markup=False, highlight=False)
     for failure in results.failures:
         console.print(f"FAILED: {failure}", style="bold red", markup=False)
 

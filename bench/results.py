@@ -51,6 +51,8 @@ class Results:
         self.series: dict[Key, Series] = {}
         self.ratios: list[Ratio] = []
         self.failures: list[str] = []
+        self.remarks: list[str] = []
+        """What the tables have no place for, a paragraph each."""
 
     def add(self, key: Key, value: float, unit: str, note: str = "") -> None:
         """Take in the value of one more repeat."""

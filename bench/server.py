@@ -47,6 +47,12 @@ class BenchServer:
         with self.connect() as connection:
             return bool(connection.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchone())
 
+    def names(self, start: str) -> list[str]:
+        """Of the databases whose names begin so."""
+        with self.connect() as connection:
+            found = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [start])
+            return [name for (name,) in found.fetchall()]
+
     def create(self, database: str, template: str = "template0") -> None:
         """Create `database` as a copy of `template`, in place of an older one."""
         self.drop(database)
@@ -56,6 +62,10 @@ class BenchServer:
     def drop(self, database: str) -> None:
         with self.connect() as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
+
+    def rename(self, database: str, name: str) -> None:
+        with self.connect() as connection:
+            connection.execute(f'ALTER DATABASE "{database}" RENAME TO "{name}"')
 
     @contextmanager
     def copy_of(self, template: str, name: str = "run") -> Iterator[str]:
@@ -82,9 +92,14 @@ class BenchServer:
 
 
 @contextmanager
-def running_server() -> Iterator[BenchServer]:
-    """Yields the server; it and its files are gone afterwards. Raises: EmbeddedDatabaseError."""
-    directory = Path(tempfile.mkdtemp(prefix="backlog-bench-"))
+def running_server(kept: Path | None = None) -> Iterator[BenchServer]:
+    """Yields the server; it and its files are gone afterwards, unless they are `kept` there for the next time.
+
+    Raises: EmbeddedDatabaseError.
+    """
+    if kept:
+        kept.mkdir(parents=True, exist_ok=True)
+    directory = kept or Path(tempfile.mkdtemp(prefix="backlog-bench-"))
     # the server may run as another user
     directory.chmod(0o711)
     server = Server(directory / "var", settings={**DURABLE, **ROOM})
@@ -92,5 +107,8 @@ def running_server() -> Iterator[BenchServer]:
         server.ensure_running()
         yield BenchServer(server)
     finally:
-        server.destroy()
-        shutil.rmtree(directory, ignore_errors=True)
+        if kept:
+            server.stop()
+        else:
+            server.destroy()
+            shutil.rmtree(directory, ignore_errors=True)

@@ -1,19 +1,24 @@
 """Where the parts play: the server, the options, the databases made so far, and the results."""
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bench.contestant import Contestant
 from bench.contestants import CONTESTANTS
 from bench.gate import GateTimeout
-from bench.processes import ContestantFailed, call
+from bench.processes import ContestantFailed, call, call_within
 from bench.results import Results, Say
 from bench.server import BenchServer
 
 BEHIND, BESIDE = "behind", "beside"
+LONGEST_MAKING = 3600.0
+MAKERS = ("aged", "month", "inserting")
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,12 @@ class Options:
     """That need a service which is away."""
     files: int = 10_000
     """Of 100 kB each, in one backup."""
+    sources: int = 100_000
+    """Of the largest fleet whose pages are opened."""
+    surfaces: tuple[str, ...] = ()
+    """What of those has one of these words in its name; none: all."""
+    kept: Path | None = None
+    """Where the server stays from one run to the next, with its fleets."""
     all_shapes: bool = False
     """Copies also of many small files, and of few large ones."""
     hardest_only: bool = False
@@ -68,6 +79,8 @@ class Stage:
     results: Results
     say: Say
     began: float = field(default_factory=time.monotonic)
+    rows: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Name of a page, and number of sources → rows that were read for it."""
     _tables: set[str] = field(default_factory=set)
     _templates: set[str] = field(default_factory=set)
     _out: set[str] = field(default_factory=set)
@@ -116,6 +129,24 @@ class Stage:
                 call(contestant, command, url=url, **options)
         return name
 
+    def fleet(self, contestant: Contestant, sources: int, directory: Path) -> str:
+        """A database with a fleet of that size after thirty days. One that was kept is taken, and migrated."""
+        name = f"aged-{sources}-{_made_by()}"
+        if self.server.exists(name):
+            call_within(LONGEST_MAKING, contestant, "prepare", url=self.server.url(name))
+            return name
+        began, draft = time.monotonic(), f"{name}-draft"
+        for made_otherwise in self.server.names(f"aged-{sources}-"):
+            self.server.drop(made_otherwise)
+        self.server.create(draft)
+        url = self.server.url(draft)
+        call(contestant, "prepare", url=url)
+        call_within(LONGEST_MAKING, contestant, "make_aged", url=url, sources=sources, directory=str(directory))
+        self.server.settle_down(draft)
+        self.server.rename(draft, name)
+        self.say(f"made a fleet of {sources:,} sources in {time.monotonic() - began:.0f} s")
+        return name
+
     def tables_of(self, contestant: Contestant) -> str:
         """A database with its empty tables. Made once."""
         name = f"tables-{contestant.family}"
@@ -150,3 +181,9 @@ class Stage:
             self.results.failures.append(str(error))
             self.say(f"FAILED: {error}")
             self._out.add(contestant.name)
+
+
+def _made_by() -> str:
+    """What tells fleets that were made in different ways apart."""
+    texts = [(ROOT / "bench" / "fleets" / f"{name}.py").read_text() for name in MAKERS]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]

@@ -83,6 +83,34 @@ class Backups(Ours):
 
         return copies.read_progress(Path(home), lines)
 
+    def make_aged(self, url: str, sources: int, directory: str) -> None:
+        """A fleet after thirty days: see `bench/fleets/aged.py`."""
+        set_up(url)
+        from bench.fleets import aged
+
+        aged.make(sources, directory)
+
+    def open_pages(self, url: str, directory: str, wanted: list[str], repeats: int) -> dict[str, Any]:
+        """Returns what each page took: see `bench/fleets/surfaces.py`."""
+        _look(url, directory)
+        from bench.fleets import surfaces
+
+        return surfaces.open_pages(wanted, repeats)
+
+    def run_command(self, url: str, directory: str, name: str) -> dict[str, Any]:
+        """Returns what one command took."""
+        _look(url, directory)
+        from bench.fleets import surfaces
+
+        return surfaces.run_command(name, directory)
+
+    def run_minute(self, url: str, directory: str) -> dict[str, Any]:
+        """Returns what the minute's round took."""
+        _look(url, directory)
+        from bench.fleets import surfaces
+
+        return surfaces.run_minute()
+
     def become(self, url: str, arguments: list[str], variables: dict[str, str]) -> None:
         """Turn this process into `python ARGUMENTS…` of the project. Never returns.
 
@@ -90,6 +118,12 @@ class Backups(Ours):
         """
         environment = {**os.environ, **SETTINGS, **variables, "DATABASE_URL": url}
         os.execve(sys.executable, [sys.executable, *arguments], environment)  # noqa: S606 - our own
+
+
+def _look(url: str, directory: str) -> None:
+    """As `set_up`, for what looks at a fleet from this host."""
+    os.environ.update(BACKUPSCHED_VAR=f"{directory}/var", BACKUPSCHED_METRICS_NETWORKS="127.0.0.0/8")
+    set_up(url)
 
 
 class BackupsByCopy(Backups):

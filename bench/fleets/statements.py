@@ -1,5 +1,6 @@
 """Counts the statements that this process sends, whichever way they go: Django's cursors and the lease protocol's."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,4 +20,22 @@ def counted() -> Iterator[list[str]]:
         return execute(self, query, *arguments, **options)
 
     with patch.object(psycopg.Cursor, "execute", counting):
+        yield sent
+
+
+@contextmanager
+def timed() -> Iterator[list[tuple[str, float]]]:
+    """Yields a list that grows by the text and the seconds of each statement, also of those that set a bound or begin
+    and end a transaction by themselves."""
+    sent: list[tuple[str, float]] = []
+    execute = psycopg.Cursor.execute
+
+    def timing(self: "psycopg.Cursor[Any]", query: Any, *arguments: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return execute(self, query, *arguments, **options)
+        finally:
+            sent.append((str(query), time.perf_counter() - began))
+
+    with patch.object(psycopg.Cursor, "execute", timing):
         yield sent

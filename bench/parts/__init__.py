@@ -17,6 +17,7 @@ from bench.parts import (
     latency,
     memory,
     outage,
+    pages,
     pinned,
     poison,
     sweep,
@@ -41,4 +42,5 @@ PARTS: dict[str, Callable[[Stage], None]] = {
     "poison": poison.run,
     "outage": outage.run,
     "copies": copies.run,
+    "pages": pages.run,
 }

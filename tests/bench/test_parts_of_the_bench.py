@@ -3,6 +3,7 @@
 import pytest
 
 from bench.__main__ import main
+from bench.parts import pages
 from bench.processes import ContestantFailed
 from bench.race import check_exactly_once
 from bench.results import Key, Results
@@ -49,3 +50,14 @@ def test_what_the_command_does_not_know_ends_with_code_2(arguments, capsys):
         main(arguments)
     assert ended.value.code == 2
     assert arguments[-1] in capsys.readouterr().err
+
+
+class TestPages:
+    def test_fleets_are_ten_times_each_other_and_none_is_a_toy(self):
+        assert pages.sizes_up_to(100_000) == [1_000, 10_000, 100_000]
+        assert pages.sizes_up_to(10_000) == [1_000, 10_000]
+        assert pages.sizes_up_to(300) == [300]
+
+    @pytest.mark.parametrize(("few", "many", "grows"), [(100, 1_500, False), (100, 10_000, True), (0, 12, False)])
+    def test_what_grows_faster_than_n_log_n_is_told_from_what_does_not(self, few, many, grows):
+        assert pages.grows_too_fast(few, many, 1_000, 10_000) is grows
