@@ -39,10 +39,15 @@ def run_restore(run: Run) -> Outcome:
     def on_step(step: Step) -> None:
         writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
 
-    decisions.doing("began", f"restoring {row} to {requests.describe_target(row)}", record=run.record)
+    decisions.doing(
+        "began",
+        f"{'looking at' if row.dry_run else 'restoring'} {row} to {requests.describe_target(row)}",
+        record=run.record,
+    )
     place = run.record.payload.get("place", "")
     target = Path(place if place and row.to == To.FOLDER else row.target)
-    wish = Wish(row.assignment.directory, row.point, target, tuple(row.paths), overwrite=row.overwrite)
+    how = {"overwrite": row.overwrite, "dry_run": row.dry_run}
+    wish = Wish(row.assignment.directory, row.point, target, tuple(row.paths), **how)
     source, repository = row.assignment.source, row.repository
     if repository is None:
         why = f"{REFUSED}the repository that held point {row.point} was deleted"
@@ -53,8 +58,9 @@ def run_restore(run: Run) -> Outcome:
             name = Path(source.path).name if row.to == To.DATABASE else ""
             specification = replace(specification, path=str(Path(place) / name))
         loader = process.scratch_for(source.kind, needs_server=False) if row.to == To.DATABASE else None
-        how: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader, "foreign": row.foreign}
-        return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **how))
+        what: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader, "foreign": row.foreign}
+        what |= {"terms": row.terms} if row.to == To.DATABASE else {}
+        return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **what))
     except Refused as error:
         return Cancelled(f"{REFUSED}{error}")
     except Stopped:
@@ -75,6 +81,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             found["error"] = report.elsewhere
             lost = several(report.failed_files, report.what)
             text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
+            text = f"nothing was written; it would be {text}" if title.startswith(requests.LOOK) else text
             text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
             decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)

@@ -120,15 +120,17 @@ def restore(
     do: str = "restore",
     source: SourceSpec | None = None,
     loader: Scratch | None = None,
+    terms: dict[str, bool] | None = None,
     foreign: bool = False,
 ) -> Report:
     """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: as whom a dump
-    is loaded. `foreign`: a person has confirmed that the point may be foreign.
+    is loaded; `terms`: on which (`engines.restores.terms`). `foreign`: a person has confirmed that the point may be
+    foreign.
 
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
-    facts |= {"loader": asdict(loader)} if loader else {}
+    facts |= ({"loader": asdict(loader)} if loader else {}) | ({"terms": terms} if terms else {})
     with _naming_others(repository, wish.assignment, wish.point):
         location = repositories.location_of(repository)
         ours = None if foreign else known_points.of_folder(wish.assignment, repository)

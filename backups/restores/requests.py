@@ -36,6 +36,10 @@ NONE_THERE = (
     "none of the {} points that repository {} has by our records is in {}: was it moved, or is another disk mounted "
     "there?"
 )
+ALLOWED = ("overwrite", "foreign", "dry_run", "roles_with_rights")
+"""What a person says yes to, of one restore."""
+LOOK = "(only a look) "
+"""Begins the title of one in which nothing is written."""
 MAY_RESTORE = "sources.restore_source"
 
 
@@ -54,7 +58,7 @@ class Restores(Service[Restore]):
         return {
             "source": row.assignment.source.name, "policy": row.assignment.policy.schedule.name, "at": row.point,
             "repository": row.repository and row.repository.name, "paths": row.paths, "to": row.to,
-            "target": row.target, "overwrite": row.overwrite, "foreign": row.foreign,
+            "target": row.target, **{name: getattr(row, name) for name in ALLOWED},
         }  # fmt: skip
 
     def ids(self, row: Restore) -> dict[str, int | None]:
@@ -67,7 +71,7 @@ class Restores(Service[Restore]):
             row.assignment = assignment_of(self._source(wish["source"]), wish["policy"])
         except ValueError as error:
             raise ValidationError({"source": str(error)}) from None
-        for name in ("paths", "to", "target", "overwrite", "foreign"):
+        for name in ("paths", "to", "target", *ALLOWED):
             setattr(row, name, wish[name])
         self.place = self._check_target(row)
         row.asked_at, row.asked_by = database_clock(), self.by
@@ -85,7 +89,7 @@ class Restores(Service[Restore]):
 
     def write(self, row: Restore, changed: set[str] | None) -> list[str]:
         row.save()
-        title = f"{row} to {describe_target(row)}"
+        title = f"{LOOK if row.dry_run else ''}{row} to {describe_target(row)}"
         facts = {"restore": row.pk, "source": row.assignment.source_id, "title": title, "place": self.place}
         backlog.enqueue(KIND, [(str(row.pk), facts)], now=row.asked_at)
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)

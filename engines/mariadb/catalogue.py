@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from engines.mariadb.reading import Contents
 
@@ -16,6 +17,7 @@ FACT = "fact "
 """Begins what a query finds, beside what a program warns of."""
 MOST_LINES = 200_000
 SHOWN = 20
+MOST_NEEDS = 100
 QUERIES = f"""
 SHOW SESSION STATUS LIKE 'Ssl_cipher';
 SELECT CONCAT('{FACT}account ', HEX(CURRENT_USER()));
@@ -32,6 +34,15 @@ SELECT CONCAT('{FACT}collation ', HEX(DEFAULT_COLLATION_NAME)) FROM information_
  WHERE SCHEMA_NAME = DATABASE();
 /*M!100500 SELECT CONCAT('{FACT}comment ', HEX(SCHEMA_COMMENT)) FROM information_schema.SCHEMATA
  WHERE SCHEMA_NAME = DATABASE() */;
+SELECT CONCAT('{FACT}bytes ', HEX(CONCAT(IFNULL(SUM(DATA_LENGTH + INDEX_LENGTH), 0))))
+  FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE();
+SELECT DISTINCT CONCAT('{FACT}needs-collation ', HEX(COLLATION_NAME)) FROM information_schema.COLUMNS
+ WHERE TABLE_SCHEMA = DATABASE() AND COLLATION_NAME IS NOT NULL;
+SELECT DISTINCT CONCAT('{FACT}definer ', HEX(DEFINER)) FROM (
+  SELECT DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA = DATABASE()
+  UNION SELECT DEFINER FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = DATABASE()
+  UNION SELECT DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()
+  UNION SELECT DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()) d;
 SHOW GRANTS;
 """
 """Names are in hexadecimal digits: as text a client would escape some."""
@@ -74,6 +85,7 @@ class Catalogue:
     properties: dict[str, str] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
     grants: list[str] = field(default_factory=list)
+    engines: set[str] = field(default_factory=set)
     account: str = ""
     cipher: str = ""
     lines: int = 0
@@ -99,8 +111,20 @@ class Catalogue:
                 self.properties[kind] = found.decode(errors="replace")
                 return
             self.objects[kind].add(found)
+            self.engines |= {engine} if engine else set()
             if kind in ("base-table", VERSIONED) and engine not in TRANSACTIONAL:
                 self.torn.append(f"{_shown(found)} ({engine})")
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """What a server has to have for this database, so that a restore can ask for it before it fetches the dump."""
+        listed = {
+            "collations": sorted(map(_shown, self.objects["needs-collation"])), "engines": sorted(self.engines),
+            "definers": sorted(map(_shown, self.objects["definer"])),
+            "events": sorted(map(_shown, self.objects["event"])),
+        }  # fmt: skip
+        [size] = self.objects["bytes"] or {b"0"}
+        return {"bytes": int(size)} | {name: each[:MOST_NEEDS] for name, each in listed.items()}
 
     @property
     def is_unfinished(self) -> bool:

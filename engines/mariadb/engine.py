@@ -125,7 +125,7 @@ class MariadbDumpEngine(DumpEngine):
             dump.tables, dump.rows = len(contents.rows), sum(contents.rows.values())
             warnings += _compare(catalogue, contents, said)
             warnings += _dump_globals(dump, start)
-            dump.new_file(PROPERTIES).write_text(json.dumps(catalogue.properties))
+            dump.new_file(PROPERTIES).write_text(json.dumps(catalogue.properties | {"needs": catalogue.needs}))
             judge_dump(version := dump.start((program, "--version")), task)
         return version.last_lines[-1], warnings
 

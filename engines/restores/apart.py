@@ -14,6 +14,7 @@ from engines.base import SourceSpec
 from engines.restores import back, drilling
 from engines.restores.drilling import DATABASES, Drilled
 from engines.restores.scratch import Scratch
+from engines.restores.terms import Terms
 from engines.work import Stop
 from external.processes.orders import received, say
 from external.processes.programs import ProgramMissing
@@ -67,11 +68,17 @@ def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Repor
 
 
 def create_database(
-    store: Store, wish: Wish, cache: Path, source: SourceSpec, loader: dict[str, Any] | None = None
+    store: Store,
+    wish: Wish,
+    cache: Path,
+    source: SourceSpec,
+    loader: dict[str, Any] | None = None,
+    terms: dict[str, Any] | None = None,
 ) -> Report:
-    """Restore a dump as a new database. `loader`: as whom it is loaded; None: as the worker."""
-    as_whom = Scratch(**loader) if loader else None
-    report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step, as_whom)
+    """Restore a dump as a new database. `loader`: as whom it is loaded; None: as the worker. `terms`: what a person has
+    allowed."""
+    as_whom, allowed = Scratch(**loader) if loader else None, Terms(**terms or {})
+    report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step, as_whom, allowed)
     return report
 
 

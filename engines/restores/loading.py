@@ -9,6 +9,7 @@ worker is root and so may choose. Without Django.
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,14 @@ def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
     if not found or found[0].path != names[0]:
         raise Refused(f"the point holds no {names[0]}: it is of another kind of source")
     return found
+
+
+@contextmanager
+def scratch_beside(cache: Path) -> Iterator[Path]:
+    """A folder for what is fetched before it is loaded, in that of the cache; gone at the end."""
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as folder:
+        yield Path(folder)
 
 
 @contextmanager

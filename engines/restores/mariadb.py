@@ -16,7 +16,6 @@ import os
 import re
 import secrets
 import signal
-import tempfile
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
@@ -32,17 +31,19 @@ from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError, name_of, quoted, taker, text_of
 from engines.restores.maria.renamed import moved
 from engines.restores.maria.steps import failures_of, load, not_loaded
+from engines.restores.maria.target import Target
 from engines.restores.pg import leftover
 from engines.restores.pg.steps import Loaded
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
+from engines.restores.terms import USUAL, Terms, foreseen
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended
-from storage.points.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
+from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, Store
 from storage.points.trees import opened
 from storage.restoring import restoring
 
-LONGEST_PROPERTIES = 16_384
+LONGEST_PROPERTIES = 131_072
 FILES = (DATABASE, PROPERTIES)
 LOOK = """
 SELECT CONCAT('{fact}', COUNT(*)) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {name};
@@ -62,6 +63,7 @@ WITHOUT_PROPERTIES = (
     "character set and collation of the database: the point does not hold them, so its server's are used"
 )
 
+RUN_BY = " with `mariadb --force`, twice if views stand on views"
 OF_OTHERS = frozenset({1054, 1305})
 """Of a view or a routine, which may stand on another database, or be dead: each backup names it then."""
 
@@ -92,9 +94,11 @@ def create(
     cache: Path,
     on_step: Callable[[Step], None],
     loader: Scratch | None = None,
+    terms: Terms = USUAL,
 ) -> Report:
-    """Restore the dump of a point as the database `wish.target`; block until done. The client that loads it is the
-    worker's, whatever the `loader`: it reads SQL and no other files.
+    """Restore the dump of a point as the database `wish.target`; block until done. In a dry run the server is asked
+    alone, and what would be left out is named as failed. The client that loads it is the worker's, whatever the
+    `loader`: it reads SQL and no other files.
 
     Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
@@ -103,16 +107,29 @@ def create(
     exists, left_by = server.ask(LOOK.format(fact=FACT, name=text_of(name), table=UNFINISHED))
     if exists != "0" and left_by == "-":
         raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
-    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as scratch:
+    with loading.scratch_beside(cache) as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))
-        fetched = replace(wish, target=Path(scratch) / "dump", paths=paths)
+        target = Target(server, name)
+        target.check()
+        needs = _needs(wish, store, cache, scratch / "asked") if PROPERTIES in paths else {}
+        notes = target.notes(needs)
+        fetched = replace(wish, target=scratch / "dump", paths=paths)
         report = restoring.restore(fetched, store, cache, on_step)
+        if wish.dry_run:
+            return foreseen(report, target.lacks(needs), notes, f"{source.name}: database {name}")
         if report.failed_files:
             return report
         loaded = _fill(server, name, fetched.target, report, left_by)
-    _note(report, loaded, cache, f"{wish.point}-{name}")
+    leftover.note(report, loaded, cache.parent, f"{wish.point}-{name}", RUN_BY)
     return replace(report, target=f"{source.name}: database {name}")
+
+
+def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any]:
+    """What its server has to have; empty: not known."""
+    restoring.restore(replace(wish, target=folder, paths=(PROPERTIES,), dry_run=False), store, cache)
+    needs = _given(folder).get("needs")
+    return needs if isinstance(needs, dict) else {}
 
 
 def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str) -> Loaded:
@@ -147,32 +164,25 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
     return loaded
 
 
-def _properties(files: Path, report: Report) -> str:
-    """Those of the database, as SQL, from checked parts."""
+def _given(files: Path) -> dict[str, Any]:
+    """What was kept of the database itself; empty: nothing, or it is no such file."""
     try:
         with loading.opened(files, PROPERTIES) as found:
             given = json.loads(os.read(found, LONGEST_PROPERTIES))
-        character_set, collation, comment = (str(given.get(each, "")) for each in ("charset", "collation", "comment"))
-    except (OSError, ValueError, AttributeError):
-        character_set = collation = comment = ""
+    except (OSError, ValueError):
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _properties(files: Path, report: Report) -> str:
+    """Those of the database, as SQL, from checked parts."""
+    given = _given(files)
+    character_set, collation, comment = (str(given.get(each, "")) for each in ("charset", "collation", "comment"))
     if not re.fullmatch(r"\w+", character_set) or not re.fullmatch(r"\w+", collation):
         report.not_set.append(WITHOUT_PROPERTIES)
         return ""
     sql = f" CHARACTER SET {character_set} COLLATE {collation}"
     return f"{sql} COMMENT {quoted(comment)}" if comment and "\\" not in comment else sql
-
-
-def _note(report: Report, loaded: Loaded, cache: Path, name: str) -> None:
-    """What is not as in the dump."""
-    report.what = "object"
-    report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
-    report.failed_files = len(loaded.failures) + len(loaded.lacking)
-    if loaded.failures:
-        file = leftover.write(cache.parent, name, loaded.failures, f"What is not in the database of {name}, and why")
-        report.elsewhere = (
-            f"All else is there. {file} on the worker's host has the statements that failed, with their errors: make "
-            "what they lack, and run them in that database with `mariadb --force`, twice if views stand on views"
-        )
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:

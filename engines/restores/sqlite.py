@@ -16,6 +16,7 @@ from engines.base import RunEnded, SourceSpec
 from engines.limits import Space
 from engines.restores import loading
 from engines.restores.scratch import Database, Scratch, ran
+from engines.restores.terms import USUAL, Terms
 from engines.sqlite.engine import DATABASE, PROGRAM, judge
 from storage.folders.beneath import PASS, Beneath, empty
 from storage.points.places import Refused, Report, Step, TargetFailed, Wish
@@ -35,9 +36,10 @@ def create(
     cache: Path,
     on_step: Callable[[Step], None],
     loader: Scratch | None = None,
+    terms: Terms = USUAL,
 ) -> Report:
     """Restore the database of a point as the file `wish.target` beside the source; block until done. Nothing loads it,
-    so it needs no `loader`.
+    so it needs neither a `loader` nor `terms`.
 
     It belongs to the account of the source's file, with the same mode. What is interrupted leaves no such file.
     Raises: Refused for a name that is taken; what `restoring.restore` raises.
@@ -50,6 +52,9 @@ def create(
     with targets.opened(file.parent) as home:
         if taken := next((each for end in BESIDE if home.exists(os.fsencode(each := f"{file.name}{end}"))), None):
             raise Refused(f"there is a file {file.with_name(taken)} already; name one that is not there")
+        if wish.dry_run:
+            unmade = replace(wish, target=file.with_name(f".restore-{secrets.token_hex(8)}"), paths=FILES)
+            return replace(restoring.restore(unmade, store, cache, on_step), target=f"{source.name}: {file}")
         with _scratch_in(home) as scratch:
             fetched = replace(wish, target=scratch.path / "dump", paths=FILES)
             report = restoring.restore(fetched, store, cache, on_step)

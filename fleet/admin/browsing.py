@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -19,19 +18,17 @@ from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from backups import repositories
 from backups.restores import downloads, process
 from backups.restores.requests import KIND, MAY_RESTORE, Restores, choose
-from engines.kinds import RULES
-from engines.not_kept import not_kept
 from external.formatting import several
 from external.processes.programs import ProgramMissing
 from fleet.admin.protection import of_a_source
+from fleet.admin.restore_form import RestoreForm
 from jobs import decisions
 from jobs.clock import database_clock
-from sources.models import Assignment, Repository, Source, To
+from sources.models import Assignment, Repository, Source
 from storage import layout
 from storage.points.files import nanoseconds
 from storage.points.store import StorageFailed
@@ -41,39 +38,6 @@ PAGE = 200
 VERSIONS_PAGE = 60
 SHOWN_POINTS = 1000
 UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
-
-
-class RestoreForm(forms.Form):
-    """Where to, of what a person browses."""
-
-    to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
-    target = forms.CharField(
-        required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder",
-        help_text="On the worker's host: an absolute path. In the source: a folder below its path; empty: in place.",
-    )  # fmt: skip
-    overwrite = forms.BooleanField(
-        required=False, widget=UnfoldBooleanWidget, label="Replace files that differ",
-        help_text="Without it, nothing is written when a file there differs from the backup.",
-    )  # fmt: skip
-
-    foreign = forms.BooleanField(
-        required=False, widget=UnfoldBooleanWidget, label="Although it is foreign",
-        help_text="Only for a point that no backup of ours has written so: it may hold anything.",
-    )  # fmt: skip
-
-    def __init__(self, source: Source, *args: Any) -> None:
-        super().__init__(*args)
-        is_database = RULES[source.kind].is_database
-        back = To.DATABASE if is_database else To.SOURCE
-        self.fields["to"].help_text = f"Its backups, so its restores, lack {'; '.join(not_kept(source.kind))}."
-        self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
-        if is_database:
-            self.fields["target"].label = "Folder, or name of the new database"
-            text = "On the worker's host an absolute path. A new database is never one there is."
-            text += " The name of one that was dropped is free."
-            if user := source.options.get("user"):
-                text += f" Functions that the dump holds run there with the rights of {user}."
-            self.fields["target"].help_text = text
 
 
 @dataclass

@@ -186,6 +186,17 @@ class Restore(BaseModel):
     foreign: bool = Field(
         False, description="Also a foreign point: one that no backup of ours has written so, which may hold anything"
     )
+    dry_run: bool = Field(
+        False,
+        title="Only look",
+        description="Nothing is written: the target is asked, and what would be left out or replaced is named",
+    )
+    roles_with_rights: bool = Field(
+        False,
+        title="Roles with all their rights",
+        description="Of a new database of PostgreSQL: roles that its server lacks get SUPERUSER, CREATEROLE, "
+        "REPLICATION and BYPASSRLS, too, if the backup says that they had them",
+    )
 
     @checks("paths")
     @classmethod

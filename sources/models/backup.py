@@ -178,6 +178,10 @@ class Restore(models.Model):
     )
     overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
     foreign = models.BooleanField(default=False, help_text="Whether the point may be foreign.")
+    dry_run = models.BooleanField(default=False, help_text="Whether its target was asked alone, and nothing written.")
+    roles_with_rights = models.BooleanField(
+        default=False, help_text="Whether roles got their rights over others' data, too."
+    )
     asked_by = models.CharField(max_length=150)
     asked_at = models.DateTimeField()
     record_id = models.BigIntegerField(null=True, help_text="The backlog record it runs as; it may have been pruned.")
@@ -196,6 +200,11 @@ class Restore(models.Model):
 
     def __str__(self) -> str:
         return f"{self.assignment.source} as of {self.point}"
+
+    @property
+    def terms(self) -> dict[str, bool]:
+        """What was allowed for it (`engines.restores.terms`)."""
+        return {"roles_with_rights": self.roles_with_rights}
 
 
 class SelfBackup(models.Model):

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, _MutuallyExclusiveGroup
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -22,8 +22,8 @@ from storage.restoring import moments
 SHOWN_NAMES = 10
 
 
-def add_options(parser: ArgumentParser, zone: str) -> None:
-    """Add what both commands take. `zone`: whose wall clock times are meant."""
+def add_options(parser: ArgumentParser, zone: str) -> _MutuallyExclusiveGroup:
+    """Add what both commands take. `zone`: whose wall clock times are meant. Returns the group of where to."""
     parser.add_argument(
         "--at", metavar="TIME",
         help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
@@ -42,6 +42,7 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
     parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
+    return what
 
 
 def _folder(written: str) -> Path:

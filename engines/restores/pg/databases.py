@@ -17,12 +17,15 @@ RIGHTS = frozenset({"CONNECT", "CREATE", "TEMPORARY"})
 WITH_PROVIDERS, WITH_BUILTIN = 150000, 170000
 ICU, BUILTIN = "i", "b"
 WITHOUT_FILE = "DATABASE: its owner, rights and settings are not known: the point was made before they were kept"
+OF_PROVIDER = "locale {} of its provider (made with that of libc)"
+OF_SUPERUSER = "DATABASE setting {}: only a superuser may make it; do so by hand"
 ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = %s"
 
 
 @dataclass
 class Properties:
-    """As `engines/postgresql/sql/database.sql` has them. `left`: what was not done, in words."""
+    """As `engines/postgresql/sql/database.sql` has them. `needs`: what a server has to have for it (`target.py`);
+    `left`: what was not done, in words."""
 
     encoding: str = ""
     columns: dict[str, Any] = field(default_factory=dict)
@@ -31,6 +34,7 @@ class Properties:
     comment: str | None = None
     rights: list[dict[str, Any]] | None = None
     settings: list[dict[str, Any]] | None = None
+    needs: dict[str, Any] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
 
 
@@ -42,7 +46,8 @@ def of_file(lines: Iterable[str]) -> Properties | None:
         return None
     lists = [each for each in (found.rights, found.settings) if each is not None]
     texts = (found.encoding, found.owner, found.tablespace, found.comment or "", *found.columns)
-    is_one = isinstance(found.columns, dict) and all(isinstance(each, str) for each in texts)
+    is_one = isinstance(found.columns, dict) and isinstance(found.needs, dict)
+    is_one = is_one and all(isinstance(each, str) for each in texts)
     is_one = is_one and all(isinstance(each, list) and all(isinstance(one, dict) for one in each) for each in lists)
     return found if is_one else None
 
@@ -80,6 +85,21 @@ def create(server: Any, name: str, like: Properties) -> None:
         raise first
 
 
+def foreseen(server: Any, like: Properties, providers: set[str], tablespaces: set[str]) -> list[str]:
+    """What would not be done, as far as it can be known before. `providers`: of collations that the server has."""
+    lacks = [] if like.tablespace in tablespaces else [f"tablespace {like.tablespace}"]
+    lacks += next(_ways(like, server.info.server_version))[0]
+    if like.columns.get("datlocprovider") == ICU and ICU not in providers and not lacks:
+        lacks.append(OF_PROVIDER.format(_locale(like)))
+    names = {str(value).partition("=")[0]: None for each in like.settings or () for value in each.get("values") or ()}
+    left = [OF_SUPERUSER.format(each) for each in names if not _is_for_users(server, each)]
+    return [*(f"DATABASE {each}" for each in lacks), *left]
+
+
+def _locale(like: Properties) -> str:
+    return str(like.columns.get("datlocale") or like.columns.get("daticulocale") or "")
+
+
 def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tuple[str, Any]]]]:
     """From all that is known to the plainest: what each lacks, and its options."""
     from psycopg import sql
@@ -92,7 +112,7 @@ def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tupl
         if columns.get(column)
     ]
     provider = columns.get("datlocprovider", "c")
-    locale = columns.get("datlocale") or columns.get("daticulocale") or ""
+    locale = _locale(like)
     space = [("TABLESPACE", sql.Identifier(like.tablespace))] if like.tablespace != "pg_default" else []
     lacks_space = [f"tablespace {like.tablespace}"] if space else []
     of_provider = []
@@ -105,7 +125,7 @@ def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tupl
     elif version >= WITH_PROVIDERS:
         of_provider = [("LOCALE_PROVIDER", sql.SQL("libc"))]
     is_other = provider != "c" and len(of_provider) < 2
-    lacks = [f"locale {locale} of its provider (made with that of libc)"] if provider != "c" else []
+    lacks = [OF_PROVIDER.format(locale)] if provider != "c" else []
     yield (lacks if is_other else []), [*plain, *libc, *of_provider, *space]
     if space:
         yield [*lacks_space, *(lacks if is_other else [])], [*plain, *libc, *of_provider]
@@ -146,7 +166,7 @@ def furnish(server: Any, name: str, like: Properties) -> None:
 
 
 def give_to_owner(server: Any, name: str, like: Properties) -> None:
-    """The last step: who is not its owner may not rename it."""
+    """The last step, in the transaction that renames it: who is not its owner may not do that."""
     from psycopg import sql
 
     if like.owner:
@@ -157,9 +177,8 @@ def give_to_owner(server: Any, name: str, like: Properties) -> None:
 def _set(server: Any, name: str, like: Properties, role: str | None, setting: str, value: str) -> None:
     from psycopg import sql
 
-    context = server.execute("SELECT context FROM pg_settings WHERE name = %s", (setting,)).fetchone()
-    if context != ("user",) and not (context is None and "." in setting):
-        like.left.append(f"DATABASE setting {setting}: only a superuser may make it; do so by hand")
+    if not _is_for_users(server, setting):
+        like.left.append(OF_SUPERUSER.format(setting))
         return
     whose = [sql.SQL("ALTER ROLE {} IN DATABASE {}").format(sql.Identifier(role), sql.Identifier(name))] if role else []
     whose = whose or [sql.SQL("ALTER DATABASE {}").format(sql.Identifier(name))]
@@ -167,6 +186,12 @@ def _set(server: Any, name: str, like: Properties, role: str | None, setting: st
     # a list as search_path is one value here, and several in a statement
     what = f"setting {setting}{f' of {role}' if role else ''}"
     _try(server, like, what, sql.SQL("SELECT set_config({}, {}, true)").format(setting, value), keep)
+
+
+def _is_for_users(server: Any, setting: str) -> bool:
+    """Whether a user may make that setting for himself."""
+    context = server.execute("SELECT context FROM pg_settings WHERE name = %s", (setting,)).fetchone()
+    return bool(context == ("user",) or (context is None and "." in setting))
 
 
 def _try(server: Any, like: Properties, what: str, *statements: Any) -> None:

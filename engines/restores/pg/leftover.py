@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from engines.restores.pg.failures import Failure
+from engines.restores.pg.steps import Loaded
+from storage.points.places import KEPT_TEXTS, Report
 
 FOLDER = "restore-errors"
 LONGEST = 2**24
@@ -33,6 +35,19 @@ def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) ->
                 written.write(_comment("… and more"))
                 break
     return file
+
+
+def note(report: Report, loaded: Loaded, parent: Path, name: str, run: str) -> None:
+    """What is not as in the dump: in the report of its restore, and in the file. `run`: how its statements are run."""
+    report.what = "object"
+    report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
+    report.failed_files = len(loaded.failures) + len(loaded.lacking)
+    if loaded.failures:
+        file = write(parent, name, loaded.failures, f"What is not in the database of {name}, and why")
+        report.elsewhere = (
+            f"All else is there. {file} on the worker's host has the statements that failed, with their errors: make "
+            f"what they lack, and run them in that database{run}"
+        )
 
 
 def prune(parent: Path, before: datetime) -> None:

@@ -2,8 +2,9 @@
 
 That file comes out of a repository, and whoever can write there would have a say at the server. So no line of it is
 run: each is taken apart as pg_dumpall writes it, and a statement of ours is built of its parts; what is no such line is
-left out. A role that is there stays as it is. No role gets a right over others' data from a file: SUPERUSER,
-CREATEROLE, REPLICATION, BYPASSRLS and memberships of roles that were there before are named, for a person to grant.
+left out. A role that is there stays as it is. No role gets a right over others' data from a file unless a person has
+said so for this restore: SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS are named otherwise, and memberships of roles
+that were there before are always, for a person to grant.
 """
 
 import re
@@ -43,14 +44,22 @@ class _Statement:
     sql: Any
 
 
-def make_missing(server: Any, lines: Iterable[str]) -> Made:
+def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False) -> Made:
+    """What `make_missing` would make and leave at a server that has these roles."""
+    made = Made()
+    statements = [each for line in lines for each in _read(line.strip(), there, made, with_rights)]
+    made.names = [each.role for each in statements if each.says == "CREATE ROLE"]
+    return made
+
+
+def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False) -> Made:
     """Make those that the server of the connection lacks, with passwords, settings and memberships of each other.
-    Raises: psycopg.Error when it goes away."""
+    `with_rights`: also with those over others' data. Raises: psycopg.Error when it goes away."""
     import psycopg
 
     there = {name for (name,) in server.execute("SELECT rolname FROM pg_roles")}
     made = Made()
-    for each in [each for line in lines for each in _read(line.strip(), there, made)]:
+    for each in [each for line in lines for each in _read(line.strip(), there, made, with_rights)]:
         try:
             with server.transaction():
                 server.execute(each.sql)
@@ -64,7 +73,7 @@ def make_missing(server: Any, lines: Iterable[str]) -> Made:
     return made
 
 
-def _read(line: str, there: set[str], made: Made) -> Iterable[_Statement]:
+def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable[_Statement]:
     """The statement that a line means for a role that is missing."""
     from psycopg import sql
 
@@ -73,7 +82,7 @@ def _read(line: str, there: set[str], made: Made) -> Iterable[_Statement]:
             yield _Statement(role, "CREATE ROLE", sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
     elif found := ALTER.fullmatch(line):
         if (role := name_of(found[1])) not in there:
-            yield from _options(role, found[2], made)
+            yield from _options(role, found[2], made, with_rights)
     elif found := SET.fullmatch(line):
         if (role := name_of(found[1])) not in there:
             values = sql.SQL(", ").join(sql.Literal(text_of(each)) for each in re.findall(LITERAL, found[3]))
@@ -95,12 +104,12 @@ def _read(line: str, there: set[str], made: Made) -> Iterable[_Statement]:
         made.left.append("a line of globals.sql was left out: pg_dumpall writes no such line")
 
 
-def _options(role: str, options: str, made: Made) -> Iterable[_Statement]:
+def _options(role: str, options: str, made: Made, with_rights: bool) -> Iterable[_Statement]:
     from psycopg import sql
 
     parts: list[sql.Composable] = [sql.SQL("ALTER ROLE {} WITH").format(sql.Identifier(role))]
     for option in OPTION.findall(options):
-        if option in BY_A_PERSON:
+        if option in BY_A_PERSON and not with_rights:
             made.left.append(f"role {role}: {option} was left out: `ALTER ROLE … {option}` gives it back")
         elif literal := re.fullmatch(rf"(PASSWORD|VALID UNTIL) ({LITERAL})", option):
             parts += [sql.SQL(literal[1]), sql.Literal(text_of(literal[2]))]

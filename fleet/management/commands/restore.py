@@ -11,11 +11,15 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from backups.restores import process, requests
+from backups.specifications import specification_of
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import one_line
 from declarations.unknown import named
+from engines.kinds import RULES
+from external.formatting import several
 from jobs.clock import database_clock
-from sources.models import Source
+from sources.declarations import resources, validation
+from sources.models import Assignment, Source, To
 from storage import layout
 from storage.points.places import Report, Wish
 from storage.points.store import Stopped, StorageFailed
@@ -23,13 +27,16 @@ from storage.points.trees import Tree
 from storage.recover import showing
 from storage.restoring import moments
 
+TERMS = ("roles_with_rights",)
+"""What may be allowed for a dump, as it is declared."""
 LONGEST_LOOK_SECONDS = 3600.0
 """For the first look at a point of many files: a person at a terminal may wait, and end it."""
 
 
 class Command(VerbCommand):
     help = (
-        "Restore a source, or paths of it, as it was at a time, into a folder of this host. No worker is needed. It "
+        "Restore a source, or paths of it, as it was at a time, into a folder of this host, or a database as a new one "
+        "at its server. No worker is needed. It "
         "never writes over what is there unless that is asked for, and an interrupted restore goes on when it is "
         "repeated. Exit codes: 0; 1 when something could not be restored; 2 for bad usage, with nothing written, and "
         "for a list of what does not answer or is not where it was."
@@ -46,7 +53,18 @@ class Command(VerbCommand):
             "--foreign", action="store_true",
             help="also the foreign point that --at names: no backup of ours has written it so; it may hold anything",
         )  # fmt: skip
-        showing.add_options(parser, "the policy")
+        where = showing.add_options(parser, "the policy")
+        where.add_argument(
+            "--database", metavar="NAME",
+            help="of a database: as a new one at its server, of this name; it is never one that is there",
+        )  # fmt: skip
+        parser.add_argument(
+            "--check", action="store_true", dest="dry_run",
+            help="as --dry-run; a database's server is asked, and what would be left out is named (exit code 1)",
+        )  # fmt: skip
+        for name in TERMS:
+            text = resources.Restore.model_fields[name].description
+            parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
         parser.set_defaults(verb="restore")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -72,7 +90,8 @@ class Command(VerbCommand):
                 return
             which = {"only": options["repository"], "foreign": options["foreign"]}
             point, points = requests.choose(assignment, options["at"], now, **which)
-            target = Path(options["to"]).resolve()
+            into = _into_database(assignment, options) if options["database"] is not None else {}
+            target = Path(options["database"]) if into else Path(options["to"]).resolve()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),
                 overwrite=options["overwrite"], dry_run=options["dry_run"],
@@ -81,7 +100,7 @@ class Command(VerbCommand):
                 at = moments.in_zone(layout.instant_of(point), zone)
                 self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
-                report = process.restore(points[point], wish, Event(), shown, foreign=options["foreign"])
+                report = process.restore(points[point], wish, Event(), shown, foreign=options["foreign"], **into)
         except StorageFailed as error:
             if options["list"]:
                 raise CommandError(one_line(error), returncode=2) from error
@@ -94,7 +113,21 @@ class Command(VerbCommand):
         else:
             self.stdout.write("\n".join(showing.describe(report, dry_run=options["dry_run"])))
         if report.failed_files:
-            raise CommandError(f"{showing.counted(report.failed_files)} not restored", returncode=1)
+            verb = "would be left out" if options["dry_run"] else "not restored"
+            raise CommandError(f"{several(report.failed_files, report.what)} {verb}", returncode=1)
+
+
+def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
+    """How `process.restore` makes a database. Raises: CommandError, ValueError."""
+    source = assignment.source
+    if not RULES[source.kind].is_database:
+        raise CommandError(f"{source.name} is no database: name a folder, by --to", returncode=2)
+    if "/" in options["database"]:
+        raise CommandError("--database names a new database, or a file beside the source's", returncode=2)
+    validation.check_restore_target(To.DATABASE, options["database"])
+    loader = process.scratch_for(source.kind, needs_server=False)
+    terms = {name: options[name] for name in TERMS}
+    return {"do": "create_database", "source": specification_of(source), "loader": loader, "terms": terms}
 
 
 @contextmanager

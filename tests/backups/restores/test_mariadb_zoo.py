@@ -82,8 +82,8 @@ class MariadbAnimal:
     def drill(self, scratch: Scratch) -> Drilled:
         return drilling.drill(self.store, "copy", scratch, source_kind="mariadb")
 
-    def restore(self, point: str, target: str, source: SourceSpec | None = None) -> Report:
-        wish = Wish("copy", point, Path(target))
+    def restore(self, point: str, target: str, source: SourceSpec | None = None, *, dry_run: bool = False) -> Report:
+        wish = Wish("copy", point, Path(target), dry_run=dry_run)
         through_a_link = self.folder / "var"  # as to a larger disk
         if not through_a_link.is_symlink():
             through_a_link.symlink_to(self.folder)
@@ -182,6 +182,11 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
         GRANT SELECT ON objects.* TO least@'%';
         DROP DATABASE IF EXISTS less; DROP DATABASE IF EXISTS least;
     """)
+    foreseen = animal.restore(point, "less", animal.source("lesser", "lesser"), dry_run=True)
+    assert foreseen.failed == ["what belongs to root@localhost: the account lacks the right SET USER"]
+    with pytest.raises(Refused, match="the account lesser@% may not create the database 'other'"):
+        animal.restore(point, "other", animal.source("lesser", "lesser"), dry_run=True)
+    assert not {"less", "other"} & {*server.sql("SHOW DATABASES").split()}
     report = animal.restore(point, "less", animal.source("lesser", "lesser"))
     differs = differing(described(server, "objects"), described(server, "less")).keys()
     assert differs == named_in(report) == {
@@ -205,6 +210,8 @@ def test_events_are_not_made_while_the_server_would_run_them(
     animal, point = objects
     server.sql("SET GLOBAL event_scheduler = ON; DROP DATABASE IF EXISTS running")
     try:
+        foreseen = animal.restore(point, "running", dry_run=True)
+        assert named_in(foreseen) == {"event nightly", "event asleep"}, foreseen.failed
         report = animal.restore(point, "running")
         assert named_in(report) == {"event nightly", "event asleep"}, report.failed
     finally:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,16 @@ from backupsched.embedded.binaries import scratch_server
 from engines.restores import drilling, postgresql
 from engines.restores.drilling import Drilled
 from engines.restores.scratch import Scratch
-from storage.points.places import Wish
+from storage.points.places import Report, Wish
 from tests.backups.restores.zoo import ANIMALS, Animal, properties, rows, schema
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, EMBEDDED, PostgresqlServer, postgresql_server
 from tests.storage.building import ASSIGNMENT, Built
 
 pytestmark = pytest.mark.slow
+
+ASKED_FOR = ("DATABASE ", "EXTENSION ", "COLLATION ", "TABLESPACE ", "EVENT TRIGGER ", "SUBSCRIPTION ")
+"""Kinds that a server is asked for before a dump is fetched."""
 
 
 @dataclass
@@ -94,11 +97,18 @@ def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
     wish = Wish(ASSIGNMENT, found.point, Path(back))
     there = target.source(path=found.database)
 
-    report = postgresql.create(wish, found.built.store, there, found.built.folder / "cache", lambda step: None)
+    def create(wish: Wish) -> Report:
+        return postgresql.create(wish, found.built.store, there, found.built.folder / "cache", lambda step: None)
+
+    foreseen = create(replace(wish, dry_run=True))
+    assert not [each for (each,) in target.ask("SELECT datname FROM pg_database") if each.startswith(back)]
+    report = create(wish)
 
     assert "hunter" not in f"{report}"
     named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
     assert named == found.animal.named(to), report.failed
+    more = {*found.animal.said(f"foreseen to {to}")}
+    assert of_kinds_that_are_asked_for(foreseen) == of_kinds_that_are_asked_for(report) | more
     before, after = schema(found.source, found.database), schema(target, back)
     assert differing(before, after) <= named, {each: (before.get(each), after.get(each)) for each in before}
     belongs = properties(found.source, found.database), properties(target, back)
@@ -107,6 +117,11 @@ def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
     assert differing(rows(found.source, found.database), rows(target, back)) == {
         *found.animal.said("rows"), *found.animal.said(f"rows to {to}")
     }  # fmt: skip
+
+
+def of_kinds_that_are_asked_for(report: Report) -> set[str]:
+    named = {each.partition(": ")[0].replace('"', "") for each in report.failed}
+    return {each for each in named if each.startswith(ASKED_FOR)}
 
 
 def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 -- first: STATEMENTS    run in the database postgres
 -- named: KIND NAME; …  what a restore names, and nothing else differs
+-- foreseen: KIND NAME   what it names beforehand, besides
 -- rows: TABLE          whose rows are not there
 -- versions: 18         which can make it
 """
@@ -82,6 +83,7 @@ def properties(server: PostgresqlServer, database: str) -> dict[str, str]:
         for value in each["values"]
         if not value.startswith("log_")
     ]
+    found.pop("needs")
     rights = found.pop("rights")
     shown = sorted((each["role"] or "", each["right"], each["may_grant"]) for each in rights or ())
     return {name: str(value) for name, value in found.items()} | {

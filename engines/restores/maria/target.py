@@ -1,0 +1,128 @@
+"""The server of a restore, asked before a dump is fetched, which may take hours: what it lacks of what the database
+needs, and what the account may not do there. `needs` of `database.json` is not believed: it is compared and shown.
+"""
+
+import os
+import socket
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engines.cleartext import is_local
+from engines.mariadb.catalogue import FACT
+from engines.restores.maria.at_source import AtSource, text_of
+from storage.points.places import Refused
+
+ASK = """
+SELECT CONCAT('{fact}right ', PRIVILEGE_TYPE, IF(IS_GRANTABLE = 'YES', ' granted on', ''))
+  FROM information_schema.USER_PRIVILEGES
+ WHERE GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''');
+SELECT CONCAT('{fact}right ', PRIVILEGE_TYPE, IF(IS_GRANTABLE = 'YES', ' granted on', ''))
+  FROM information_schema.SCHEMA_PRIVILEGES
+ WHERE GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND {name} LIKE TABLE_SCHEMA;
+SELECT CONCAT('{fact}account ', CURRENT_USER());
+SELECT CONCAT('{fact}version ', VERSION());
+SELECT CONCAT('{fact}engine ', LOWER(ENGINE)) FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT');
+SELECT CONCAT('{fact}collation ', COLLATION_NAME) FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY;
+/*M!101001 SELECT CONCAT('{fact}collation ', FULL_COLLATION_NAME)
+  FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY */;
+SELECT CONCAT('{fact}scheduler ', @@GLOBAL.event_scheduler);
+SELECT CONCAT('{fact}host ', @@hostname);
+SELECT CONCAT('{fact}data ', @@datadir);
+SELECT CONCAT('{fact}pid ', @@pid_file);
+"""
+ACCOUNTS = "SELECT CONCAT('{fact}', User, '@', Host) FROM mysql.user;"
+NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
+ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
+NO_ACCOUNT = "accounts that the server lacks, without which what belongs to them fails when it is used: {}"
+SHOWN = 10
+
+
+class Target:
+    """What a server has, and its account may. Raises: what `AtSource` does."""
+
+    def __init__(self, server: AtSource, database: str) -> None:
+        self.server, self.database = server, database
+        self.has = defaultdict[str, set[str]](set)
+        for each in server.ask(ASK.format(fact=FACT, name=text_of(database))):
+            kind, _, value = each.partition(" ")
+            self.has[kind].add(value)
+
+    def check(self) -> None:
+        """Raises: Refused where the account may not make the database."""
+        if not self._may("CREATE"):
+            [account] = self.has["account"]
+            raise Refused(
+                f"{self.server.source.name}: the account {account} may not create the database {self.database!r}: "
+                "GRANT ALL ON it, WITH GRANT OPTION, and CREATE USER ON *.*"
+            )
+
+    @property
+    def makes_loaders(self) -> bool:
+        """Whether the account may make one with rights to the new database alone."""
+        return self._may("CREATE USER") and any("CREATE granted on" in each for each in self.has["right"])
+
+    def lacks(self, needs: dict[str, Any]) -> list[str]:
+        """What would be left out."""
+        found = [
+            f"storage engine {each}: the server does not have it, and its tables are left out, or get another one"
+            for each in _texts(needs, "engines")
+            if each.lower() not in self.has["engine"]
+        ]
+        found += [
+            f"collation {each}: the server does not know it, and tables that use it are left out"
+            for each in _texts(needs, "collations")
+            if each not in self.has["collation"]
+        ]
+        others = [each for each in _texts(needs, "definers") if each not in self.has["account"]]
+        if others and not (self._may("SET USER") or self._may("SUPER")):
+            found.append(f"what belongs to {_shown(others)}: the account lacks the right SET USER")
+        if self.has["scheduler"] == {"ON"}:
+            found += [f"event {each}: the server runs events, so it is left to you" for each in _texts(needs, "events")]
+        return found
+
+    def notes(self, needs: dict[str, Any]) -> list[str]:
+        """What is good to know, and no lack. Raises: Refused where there is no room."""
+        if not needs:
+            return [NOT_KNOWN]
+        found = list[str]()
+        with suppress(Refused):
+            there = {*self.server.ask(ACCOUNTS.format(fact=FACT))}
+            if missing := [each for each in _texts(needs, "definers") if each not in there]:
+                found.append(NO_ACCOUNT.format(_shown(missing)))
+        return [*found, *self._room(needs.get("bytes"))]
+
+    def _may(self, right: str) -> bool:
+        return bool({right, f"{right} granted on"} & self.has["right"])
+
+    def _room(self, size: Any) -> list[str]:
+        if not isinstance(size, int) or size <= 0:
+            return []
+        free = self._free()
+        if free is None:
+            return [ROOM.format(size)]
+        if free < size:
+            raise Refused(
+                f"the database had {size:,} bytes, and the disk of {self.server.source.name} has {free:,} free: make "
+                "room there"
+            )
+        return []
+
+    def _free(self) -> int | None:
+        """Bytes, where its data are on this host, by this very server; None: not known."""
+        [data], [pid], [host] = self.has["data"], self.has["pid"], self.has["host"]
+        with suppress(OSError, ValueError):
+            if is_local(self.server.source.address) and host == socket.gethostname():
+                os.kill(int((Path(data) / pid).read_text()), 0)
+                found = os.statvfs(data)
+                return found.f_bavail * found.f_frsize
+        return None
+
+
+def _texts(needs: dict[str, Any], kind: str) -> list[str]:
+    return [each for each in needs.get(kind) or () if isinstance(each, str)]
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")

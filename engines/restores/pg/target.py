@@ -1,0 +1,124 @@
+"""The server of a restore, asked before a dump is fetched, which may take hours: what it lacks of what the database
+needs, in the words by which the restore would name it afterwards.
+
+`needs` of `database.json` says what that is. It comes out of a repository and is not believed: its names are compared
+and shown, and go into no statement.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engines.base import SourceSpec
+from engines.cleartext import is_local
+from engines.restores.pg import databases, roles
+from engines.restores.pg.databases import Properties
+from storage.points.places import Refused
+
+ASK = """
+SELECT json_build_object(
+  'version', current_setting('server_version_num')::int,
+  'role', current_user,
+  'superuser', r.rolsuper,
+  'makes_roles', r.rolsuper OR r.rolcreaterole,
+  'extensions', (
+    SELECT json_object_agg(name, by_superuser) FROM (
+      SELECT v.name, bool_and(v.superuser AND coalesce(to_jsonb(v) ->> 'trusted', '') <> 'true') AS by_superuser
+        FROM pg_available_extension_versions v GROUP BY v.name) e),
+  'tablespaces', (SELECT json_agg(spcname) FROM pg_tablespace),
+  'collations', (SELECT json_agg(DISTINCT collname) FROM pg_collation WHERE collnamespace = 'pg_catalog'::regnamespace),
+  'providers', (SELECT json_agg(DISTINCT collprovider) FROM pg_collation WHERE collname <> 'unicode'),
+  'roles', (SELECT json_agg(rolname) FROM pg_roles))
+  FROM pg_roles r WHERE r.rolname = current_user
+"""
+"""One collation of ICU is listed by a server that is built without it: `unicode`."""
+STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
+NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
+OLDER = "the server is PostgreSQL {}, and the database was one of {}: what this one does not know is left out and named"
+ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
+
+
+class Target:
+    """What a server has. `has`: the answer to `ASK`."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        [self.has] = server.execute(ASK).fetchone()
+
+    @property
+    def is_superuser(self) -> bool:
+        return bool(self.has["superuser"])
+
+    def lacks(self, like: Properties | None, lines: Iterable[str], *, with_rights: bool) -> list[str]:
+        """What would be left out. `lines`: of globals.sql; `with_rights`: of roles, too."""
+        found = roles.foreseen(lines, {*self.has["roles"]}, with_rights=with_rights)
+        if found.names and not self.has["makes_roles"]:
+            names = ", ".join(found.names)
+            found.left.append(f"roles {names}: {self.has['role']} may not make them: ALTER ROLE … CREATEROLE")
+        if like is None:
+            return found.left
+        has = set(self.has["providers"] or ()), set(self.has["tablespaces"])
+        of_database = databases.foreseen(self.server, like, *has)
+        return [*found.left, *of_database, *self._objects(like.needs)]
+
+    def notes(self, source: SourceSpec, like: Properties | None) -> list[str]:
+        """What is good to know, and no lack. Raises: Refused where there is no room."""
+        needs = like.needs if like else {}
+        if not isinstance(version := needs.get("version"), int):
+            return [NOT_KNOWN]
+        major, here = version // 10000, self.has["version"] // 10000
+        older = [OLDER.format(here, major)] if here < major else []
+        return [*older, *self._room(source, needs.get("bytes"))]
+
+    def _objects(self, needs: dict[str, Any]) -> Iterator[str]:
+        for name in _names(needs, "extensions"):
+            if (by_superuser := self.has["extensions"].get(name)) is None:
+                yield f"EXTENSION {name}: the server has none of this name: install it there"
+            elif by_superuser and not self.is_superuser:
+                yield f"EXTENSION {name}: only a superuser may make it there"
+        for name in _names(needs, "tablespaces"):
+            if name not in self.has["tablespaces"]:
+                yield f"TABLESPACE {name}: the server has none of this name: its tables go into the usual one"
+        for each in _rows(needs, "collations"):
+            schema, name = str(each.get("schema")), str(each.get("name"))
+            is_usual = schema == "pg_catalog"
+            if name not in self.has["collations"] if is_usual else each.get("provider") not in self.has["providers"]:
+                yield f"COLLATION {schema}.{name}: the server does not have it, and no table that needs it is made"
+        if not self.is_superuser:
+            for name in _names(needs, "event_triggers"):
+                yield f"EVENT TRIGGER {name}: only a superuser may make it"
+
+    def _room(self, source: SourceSpec, size: Any) -> list[str]:
+        if not isinstance(size, int) or size <= 0:
+            return []
+        free = self._free(source)
+        if free is None:
+            return [ROOM.format(size)]
+        if free < size:
+            raise Refused(
+                f"the database had {size:,} bytes, and the disk of {source.name} has {free:,} free: make room there"
+            )
+        return []
+
+    def _free(self, source: SourceSpec) -> int | None:
+        """Bytes, where its data are on this host, by the very server; None: not known."""
+        import psycopg
+
+        with suppress(psycopg.errors.InsufficientPrivilege, OSError, ValueError, IndexError):
+            folder, started = self.server.execute(STARTED).fetchone()
+            if folder and is_local(source.address):
+                said = (Path(folder) / "postmaster.pid").read_text().splitlines()
+                if abs(int(said[2]) - started) <= 2:
+                    found = os.statvfs(folder)
+                    return found.f_bavail * found.f_frsize
+        return None
+
+
+def _names(needs: dict[str, Any], kind: str) -> list[str]:
+    return [each for each in needs.get(kind) or () if isinstance(each, str)]
+
+
+def _rows(needs: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [each for each in needs.get(kind) or () if isinstance(each, dict)]

@@ -1,0 +1,59 @@
+"""The form by which a person asks for a restore of what they browse."""
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+
+from engines.kinds import RULES
+from engines.not_kept import not_kept
+from sources.declarations import resources
+from sources.models import Source, To
+from sources.models.source import SourceKind
+
+OF_ALL = ("dry_run",)
+OF_DATABASES = (*OF_ALL, "roles_with_rights")
+"""Ticks that are as they are declared."""
+
+
+class RestoreForm(forms.Form):
+    """Where to, of what a person browses."""
+
+    to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
+    target = forms.CharField(
+        required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder",
+        help_text="On the worker's host: an absolute path. In the source: a folder below its path; empty: in place.",
+    )  # fmt: skip
+    overwrite = forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, label="Replace files that differ",
+        help_text="Without it, nothing is written when a file there differs from the backup.",
+    )  # fmt: skip
+
+    foreign = forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, label="Although it is foreign",
+        help_text="Only for a point that no backup of ours has written so: it may hold anything.",
+    )  # fmt: skip
+
+    def __init__(self, source: Source, *args: Any) -> None:
+        super().__init__(*args)
+        is_database = RULES[source.kind].is_database
+        for name in OF_DATABASES if source.kind == SourceKind.POSTGRESQL else OF_ALL:
+            self.fields[name] = _tick(name)
+        back = To.DATABASE if is_database else To.SOURCE
+        self.fields["to"].help_text = f"Its backups, so its restores, lack {'; '.join(not_kept(source.kind))}."
+        self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
+        if is_database:
+            self.fields["target"].label = "Folder, or name of the new database"
+            text = "On the worker's host an absolute path. A new database is never one there is."
+            text += " The name of one that was dropped is free."
+            if user := source.options.get("user"):
+                text += f" Functions that the dump holds run there with the rights of {user}."
+            self.fields["target"].help_text = text
+
+
+def _tick(name: str) -> forms.BooleanField:
+    """As it is declared."""
+    declared = resources.Restore.model_fields[name]
+    return forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, label=declared.title, help_text=f"{declared.description}."
+    )

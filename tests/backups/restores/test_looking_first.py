@@ -1,0 +1,89 @@
+"""A restore of a database asks its server first, and does that alone if it was asked for: by command, API and form."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.management import CommandError
+from django.db import connection
+from django.test import Client
+
+from sources.models import Repository, Restore
+from tests.api.asking import make_user
+from tests.backups.restores.test_back import database_of_the_tests
+from tests.backups.restores.test_restore_command import call_command
+from tests.backups.restores.test_restores import ask, work
+from tests.engines.test_pg_dump import dump
+from tests.sources.factories import make_assignment, make_policy, make_source
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
+
+ROLE, NEW = "looked_at_role", "looked_at_database"
+LACKS = f"role {ROLE}: REPLICATION was left out: `ALTER ROLE … REPLICATION` gives it back"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A database that was backed up with a role that its server has no longer. Returns the id of its source."""
+    settings.VAR_DIR = tmp_path / "var"
+    source = database_of_the_tests()
+    if source.secret:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", source.secret)
+    repository = Repository.objects.create(name="disk", location=str(tmp_path / "repository"))
+    facts = {name: getattr(source, name) for name in ("kind", "address", "port", "path", "options")}
+    row = make_source(name="shop", secret="env:BACKUP_SECRET_SHOP" if source.secret else "", **facts)
+    assignment = make_assignment(make_policy(repository=repository), row, directory="shop")
+    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as server:
+        server.execute(f"DROP ROLE IF EXISTS {ROLE}")
+        server.execute(f"CREATE ROLE {ROLE} REPLICATION")
+        try:
+            assert dump(source, tmp_path / "repository" / assignment.directory).snapshot
+        finally:
+            server.execute(f"DROP ROLE {ROLE}")
+        yield row.pk
+        server.execute(f"DROP DATABASE IF EXISTS {NEW}")
+        server.execute(f"DROP ROLE IF EXISTS {ROLE}")
+
+
+def there() -> list[str]:
+    with psycopg.connect(**connection.get_connection_params()) as server:
+        rows = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
+        return sorted(name for (name,) in server.execute(rows) if name.startswith("looked_at"))
+
+
+def restore(*arguments: str) -> None:
+    call_command("restore", "shop", *arguments)
+
+
+@pytest.mark.slow
+def test_what_would_be_left_out_is_named_and_nothing_is_written(
+    shop: int, capsys: pytest.CaptureFixture[str], client: Client
+) -> None:
+    with pytest.raises(CommandError, match="1 object would be left out"):
+        restore("--database", NEW, "--check")
+    assert LACKS in capsys.readouterr().out
+    restore("--database", NEW, "--check", "--roles-with-rights")
+
+    assert ask(source="shop", to="database", target=NEW, dry_run=True).status_code == 201
+    by_api = work()
+    assert (by_api.outcome, by_api.failed) == ("incomplete", [LACKS])
+
+    client.force_login(make_user("restore_source", "view_restore", "view_source"))
+    page = f"/admin/sources/source/{shop}/restore/"
+    client.post(page, {"to": "database", "target": NEW, "dry_run": "on", "roles_with_rights": "on"})
+    assert work().outcome == "succeeded"
+    assert there() == []
+
+
+@pytest.mark.slow
+def test_a_database_comes_back_by_a_command_with_roles_that_were_allowed(shop: int) -> None:
+    restore("--database", NEW, "--roles-with-rights")
+    assert there() == [NEW, ROLE]
+    assert not Restore.objects.exists()
+    with psycopg.connect(**connection.get_connection_params()) as server:
+        asked = "SELECT rolreplication FROM pg_roles WHERE rolname = %s"
+        assert server.execute(asked, (ROLE,)).fetchone() == (True,)
+    with pytest.raises(CommandError, match=f"there is a database '{NEW}' at shop already"):
+        restore("--database", NEW)
