@@ -46,23 +46,23 @@ def guard(allowed: list[str]) -> None:
     from delivery import addresses
 
     connect, look_up = socket.socket.connect, socket.getaddrinfo
-    of_allowed_names: set[str] = set()
+    of_allowed_names: dict[str, str] = {}
 
     def checked_look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
         found = look_up(host, *args, **kwargs)
         if str(host).lower().rstrip(".") in addresses.allowed().names:
-            of_allowed_names.update(str(each[4][0]) for each in found)
+            of_allowed_names.update((str(each[4][0]), str(host)) for each in found)
         return found
 
     def checked_connect(self: socket.socket, address: Any) -> None:
         if self.family not in (socket.AF_INET, socket.AF_INET6):
             raise Refused("nothing is sent to a socket of this host")
-        if address[0] not in of_allowed_names:
-            try:
-                addresses.refuse_addresses(address[0], [address[0].partition("%")[0]])
-            except (addresses.Refused, ValueError) as refused:
-                refusals.append(str(refused))
-                raise Refused(str(refused)) from None
+        try:
+            name = of_allowed_names.get(address[0], address[0])
+            addresses.refuse_addresses(name, [address[0].partition("%")[0]])
+        except (addresses.Refused, ValueError) as refused:
+            refusals.append(str(refused))
+            raise Refused(str(refused)) from None
         connect(self, address)
 
     def no_connect(self: socket.socket, address: Any) -> int:

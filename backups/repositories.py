@@ -229,7 +229,7 @@ def give_order(
 
     heard, said = os.pipe()
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
-    order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT}
+    order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT, "loopback": settings.LOOPBACK}
     command = Command(
         orders.argv_of(program),
         stall_timeout=silent_for,

@@ -168,6 +168,8 @@ ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 # what policies may have run before and after backups: of the host, and root's
 HOOKS_FILE = Path(os.environ.get("BACKUPSCHED_HOOKS") or "/etc/backupsched/hooks.toml")
+# whether a source or repository at loopback takes no permission
+LOOPBACK = one_of("BACKUPSCHED_LOOPBACK", "open", "permission") == "open"
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")
 METRICS_NETWORKS = networks("BACKUPSCHED_METRICS_NETWORKS")

@@ -3,7 +3,8 @@ metadata service of a cloud, a database, an admin page on loopback (server-side 
 
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
 2. Only http and https; no user name in it; an IP address only in its ordinary form.
-3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host.
+3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host. One
+   of `external.guarded` only as a network that holds nothing else: no wide one and no name brings it along.
 4. A name is looked up by us (`delivery/http/resolving.py`), every address that it has is checked, and one of those very
    addresses is connected to. One that is not allowed refuses the name: half a public host is an attack or a mistake.
 5. Each redirect begins again at 1.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from external import guarded
 from external.public import Address, is_public, unmapped
 
 if TYPE_CHECKING:
@@ -128,10 +130,10 @@ def _literal(host: str) -> Address | None:
 def reachable(url: str) -> Place:
     """Read a URL, and check what can be known without looking up its name. Raises: Refused."""
     place = read(url)
-    if place.host in allowed().names:
-        return place
     if place.address is not None:
         refuse_addresses(place.host, [place.address])
+    elif place.host in allowed().names:
+        return place
     elif place.host == "localhost" or place.host.endswith(".localhost"):
         raise Refused(f"{place.host} is this very host{_HINT}")
     return place
@@ -142,11 +144,15 @@ _HINT = "; what may be reached all the same stands in CALLBACKS_ALLOWED (BACKUPS
 
 def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
     """Raises: Refused when any of `addresses`, which `host` has, is neither public nor allowed, unless the host is."""
-    if host.lower().rstrip(".") in allowed().names:
-        return
+    by_name = host.lower().rstrip(".") in allowed().names
     for address in map(ip_address, addresses):
         plain = unmapped(address)
-        if not (is_public(plain) or any(plain in network for network in allowed().networks)):
+        networks = [each for each in allowed().networks if plain in each]
+        if guarded.is_never_public(plain):
+            may = any(guarded.is_of_guarded(each) for each in networks)
+        else:
+            may = by_name or is_public(plain) or bool(networks)
+        if not may:
             which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
             raise Refused(f"{which} is not public{_HINT}")
 

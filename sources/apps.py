@@ -7,8 +7,10 @@ class SourcesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what asks sources whether they are there, emits their backups, and keeps their days."""
+        from django.conf import settings
         from django.db.models.signals import post_delete
 
+        from external import guarded
         from jobs.handlers import later, later_async, registry
         from schedules.capacity import batches_provided
         from schedules.providers import add_provider
@@ -16,6 +18,7 @@ class SourcesConfig(AppConfig):
         from sources import planning
         from sources.models import Assignment, Policy, Repository, Source
 
+        guarded.loopback_is_open = settings.LOOPBACK
         of_policies = (Policy, "ping_url", False, "schedule__name")
         for each in (
             *((Source, "secret"), (Source, "secrets")),

@@ -5,6 +5,7 @@ Nothing is changed on the server: folders are examined (EXAMINE), and messages p
 
 import imaplib
 import re
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import Any
 from imap_tools import BaseMailBox
 from imap_tools.errors import UnexpectedCommandStatusError
 
+from engines.addresses import address_of
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.cleartext import STARTTLS, XOAUTH2, imap_is_tls, imap_port
 
@@ -42,6 +44,10 @@ class _Bounded(imaplib.IMAP4):
     on_bytes: Callable[[int], None] = staticmethod(lambda size: None)
     left = MOST_BYTES
 
+    def _create_socket(self, timeout: float | None) -> socket.socket:
+        seconds = timeout or 0.0
+        return socket.create_connection((address_of(self.host, self.port, seconds), self.port), seconds)
+
     def read(self, size: int) -> bytes:
         self._spend(size)
         pieces = []
@@ -69,7 +75,8 @@ class _Bounded(imaplib.IMAP4):
 
 
 class _Tls(_Bounded, imaplib.IMAP4_SSL):
-    pass
+    def _create_socket(self, timeout: float | None) -> socket.socket:
+        return self.ssl_context.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
 
 
 class _MailBox(BaseMailBox):

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engines.addresses import address_of
 from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from engines.cleartext import NO_FILE, is_local
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of
@@ -33,6 +34,9 @@ from external.processes.runner import Ended, StopSignal
 
 DATABASE, GLOBALS, PROPERTIES = "database.sql", "globals.sql", "database.json"
 PORT = 3306
+CONNECT_SECONDS = 10.0
+"""For each address of a server that has several."""
+VERIFIED = "verify-full"
 LONGEST_ROW = "--max-allowed-packet=1G"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\b": r"\b"})
 OF_MYSQL = {"loose-set-gtid-purged": "OFF", "loose-column-statistics": "0"}
@@ -217,7 +221,11 @@ def _options_of(source: SourceSpec) -> str:
     if source.address.startswith("/"):
         given |= {"protocol": "socket", "socket": source.address}
     else:
-        given |= {"protocol": "tcp", "host": source.address, "port": str(source.port or PORT)}
+        port = source.port or PORT
+        host = address_of(source.address, port, CONNECT_SECONDS)
+        if _mode_of(source.address, source.options) == VERIFIED:
+            host = source.address  # which its certificate has to name, so another server gets nothing
+        given |= {"protocol": "tcp", "host": host, "port": str(port)}
     given |= _encryption(source.address, source.options) | OF_MYSQL
     return "[client]\n" + "".join(f'{name}="{value.translate(ESCAPES)}"\n' for name, value in given.items())
 
@@ -234,10 +242,10 @@ def _mode_of(address: str, options: Mapping[str, Any]) -> str:
 
 def _encryption(address: str, options: Mapping[str, Any]) -> dict[str, str]:
     mode = _mode_of(address, options)
-    is_verified = mode == "verify-full"
+    is_verified = mode == VERIFIED
     found = {"loose-ssl": "0"} if mode == "disable" else {"loose-ssl": "1"}
     found["loose-ssl-verify-server-cert"] = "1" if is_verified else "0"
-    names = {"disable": "DISABLED", "require": "REQUIRED", "verify-full": "VERIFY_IDENTITY"}
+    names = {"disable": "DISABLED", "require": "REQUIRED", VERIFIED: "VERIFY_IDENTITY"}
     found["loose-ssl-mode"] = names.get(mode, "PREFERRED")
     if is_verified:
         certificates = str(options.get("sslrootcert", "system"))

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from engines.addresses import addresses_of
 from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from engines.cleartext import libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
@@ -219,9 +220,12 @@ def _conninfo(**parameters: str) -> str:
 
 
 def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
-    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on."""
+    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on.
+
+    Raises: RunEnded where it has no address.
+    """
     environment = {
-        "PGHOST": source.address,
+        **{f"PG{name.upper()}": value for name, value in hosts_of(source).items()},
         "PGPORT": str(source.port or 5432),
         "PGDATABASE": source.path,
         "PGCONNECT_TIMEOUT": str(max(2, round(connect_timeout))),
@@ -232,6 +236,15 @@ def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[s
     if source.secret:
         environment["PGPASSWORD"] = source.secret
     return environment
+
+
+def hosts_of(source: SourceSpec) -> dict[str, str]:
+    """libpq's parameters for where `source` is: its name, as its certificate has it, and the addresses of that, which
+    libpq tries one after the other, looking up none. Raises: RunEnded."""
+    if source.address.startswith("/"):
+        return {"host": source.address}
+    addresses = addresses_of(source.address)
+    return {"host": ",".join([source.address] * len(addresses)), "hostaddr": ",".join(addresses)}
 
 
 def judge_dump(ended: Ended, task: BackupTask) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from engines.addresses import address_of
 from engines.base import SourceSpec
 from engines.not_kept import BUCKETS
 from storage.places import servers
@@ -38,9 +39,10 @@ def way_to(
 ) -> Iterator[dict[str, str]]:
     """The environment of an rclone that reaches a source, and a repository, for as long as the block lasts. Each has a
     gate of its own: a source leads to its repository's server as little as to any other. `settings`: more of the
-    source's remote. Raises: ValueError where the source lacks what that takes, ProgramMissing, OSError."""
+    source's remote. Raises: ValueError where the source lacks what that takes, RunEnded where it has no address,
+    ProgramMissing, OSError."""
     with gate(servers_of(source), connect_timeout) as url, reached(location, None, connect_timeout) as environment:
-        remote = _settings(source)
+        remote = servers.at_its_address(_settings(source), lambda host, port: address_of(host, port, connect_timeout))
         if remote["type"] in WITH_ANY_NAMES and not remote.get("vendor", "").startswith("sharepoint"):
             remote = {"encoding": "Slash,Dot"} | remote
         remote |= settings | through(url, remote["type"])

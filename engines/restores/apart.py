@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engines.base import SourceSpec
+from engines.base import RunEnded, SourceSpec
 from engines.restores import back, drilling
 from engines.restores.drilling import DATABASES, Drilled
 from engines.restores.scratch import Scratch
@@ -112,7 +112,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
         return {"done": asdict(done) if isinstance(done, Report | Drilled) else done}
     except Stopped:
         return {"stopped": True}
-    except (TargetFailed, ProgramMissing) as error:
+    except (TargetFailed, ProgramMissing, RunEnded) as error:
         text, kind = str(error), "failed here"
     except (StorageFailed, ManifestDamaged, Busy) as error:
         text, kind = str(error), "failed"

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from external import guarded
 from external.network.bounded_threads import BoundedThreads
 from external.sockets import sockets
 
@@ -43,7 +44,8 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 async def addresses_of(host: str) -> list[str]:
-    """The IP addresses of a host name, the preferred one first; those of an IP address are itself.
+    """The IP addresses of a host name that may be contacted (`external.guarded`), the preferred one first; those of an
+    IP address are itself.
 
     Raises: OSError when there is none.
     """
@@ -51,7 +53,7 @@ async def addresses_of(host: str) -> list[str]:
         return [host]
     threads = lookups_of_arrivals if is_arrival.get() else lookups
     found = await threads.call(host, lambda: _look_up(host))
-    return list(dict.fromkeys(found))[:MAX_ADDRESSES]
+    return guarded.contactable(host, dict.fromkeys(found))[:MAX_ADDRESSES]
 
 
 def is_address(host: str) -> bool:
@@ -64,9 +66,10 @@ def is_address(host: str) -> bool:
 
 
 def names_a_host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether it may be that of a single host, loopback among them."""
+    """Whether it may be that of a single host that anything may lead to, loopback among them."""
     of_many = address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved
-    return address.is_loopback or not of_many  # ::1 lies in a reserved network
+    # ::1 lies in a reserved network
+    return (address.is_loopback or not of_many) and not guarded.is_guarded(address)
 
 
 def reason(error: OSError) -> str:

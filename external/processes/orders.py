@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from external import guarded
+
 ROOT = Path(__file__).parents[2]
 """The folder of the packages."""
 KEPT, NOT_KEPT = b"+", b"-"
@@ -37,11 +39,12 @@ def answer(orders: Mapping[str, str]) -> None:
 
 
 def received() -> dict[str, Any]:
-    """The order, whose umask and bound of memory are this process's from now on."""
+    """The order, whose umask, bound of memory and rule of loopback are this process's from now on."""
     order: dict[str, Any] = json.load(sys.stdin)
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):
         bound_memory(memory)
+    guarded.loopback_is_open = order.pop("loopback", True)
     global _heard_at, reserve_percent
     _heard_at, reserve_percent = order.pop("heard_at", None), order.pop("reserve_percent", 0.0)
     return order

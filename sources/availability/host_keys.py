@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from delivery import extras
+from external import guarded
+from external.network import contact
 
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 FETCH_SECONDS = 8.0
@@ -58,12 +60,14 @@ async def _fetch(address: str, port: int) -> Shown:
 
     try:
         async with asyncio.timeout(FETCH_SECONDS):
-            key = await shown_key(address, port, TYPES)
+            addresses = await contact.addresses_of(address)
+            key = await contact.first_of(addresses, lambda each: shown_key(each, port, TYPES))
     except TimeoutError:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
         # not what it sent: an account that may change an address would read the banners of a whole network
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no SSH host that shows one"
+        is_ours = isinstance(error, OSError) and (error.strerror or isinstance(error, guarded.Guarded))
+        why = contact.reason(error) if is_ours else "it is no SSH host that shows one"
         raise OSError(f"{address}:{port} showed no host key: {why}") from None
     if key is None:
         raise OSError(f"{address}:{port} showed no host key")

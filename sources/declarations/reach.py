@@ -1,8 +1,9 @@
 """What an account that edits sources and repositories may let the workers reach.
 
 The workers read and write as their own account, which may more than the person who edits. So a person needs a
-permission of its own to say where a password is found, and to name a folder outside `settings.FOLDERS`. A source that
-is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of that
+permission of its own to say where a password is found, and to name a folder outside `settings.FOLDERS`. The first one
+is needed, too, for what is reached with the worker's own accounts, and for addresses of `external.guarded`. A source
+that is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of that
 account's choice.
 """
 
@@ -15,9 +16,10 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from engines.whereabouts import real_path_of
+from external import guarded
 from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
-from storage.places import providers
+from storage.places import providers, servers
 
 SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
 EXPORT_KEY = "sources.export_key_of_repository"
@@ -55,6 +57,8 @@ def check_source(account: Any, row: Source) -> list[str]:
     is_elsewhere = not _is_same(stored, row, POINTS_AT)
     if row.kind == SourceKind.RCLONE and is_elsewhere:
         _check_ways(row.options, "options")
+    elif is_elsewhere and row.kind not in ON_THIS_HOST:
+        _check_hosts([row.address] if "://" not in row.address else servers.hosts_of({"url": row.address}), "address")
     cleared = bool((row.secret or row.secrets) and is_elsewhere)
     if cleared:
         row.secret, row.secrets = "", {}
@@ -101,6 +105,15 @@ def _check_ways(remote: dict[str, Any], field: str) -> None:
     if own := providers.of_the_worker(remote):
         text = "your account may not let workers use their own files, accounts or ways out; ask an administrator"
         raise ValidationError({field: f"{', '.join(own)}: {text}"})
+    _check_hosts(servers.hosts_of(remote), field)
+
+
+def _check_hosts(hosts: Collection[str], field: str) -> None:
+    """Raises: ValidationError for an address that no name may lead to."""
+    if named := [each for each in hosts if guarded.names_guarded(each)]:
+        loopback = "" if guarded.loopback_is_open else ", loopback"
+        text = f"your account may not lead workers to link-local addresses{loopback} or the metadata service of a cloud"
+        raise ValidationError({field: f"{named[0]}: {text}; ask an administrator"})
 
 
 def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:

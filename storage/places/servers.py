@@ -6,10 +6,12 @@ it is (`env_auth`) reaches the host's metadata service, too.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
+from external import guarded
 from external.processes.advice import without_advice
 from storage.places import providers
 from storage.places.location import Location
@@ -18,7 +20,8 @@ Server = tuple[str, int]
 
 NOWHERE = "socks5://127.0.0.1:0"
 """A port that nothing can listen on: what does not speak HTTP gets no connection if it tries to."""
-WITHOUT_HTTP = frozenset({"sftp", "smb"})
+WITHOUT_HTTP = {"sftp": 22, "smb": 445}
+"""Types that rclone connects with by itself, and their usual ports."""
 ELSEWHERE = re.compile(r"role_arn|ibm_.*|sts_.*")
 """Settings of a bucket with which its credentials come from another server."""
 METADATA = (("169.254.169.254", 80), ("169.254.170.2", 80), ("metadata.google.internal", 80))
@@ -56,6 +59,27 @@ def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:
     return found if is_named and not of_the_worker else found | {gate.PUBLIC}
 
 
+def hosts_of(remote: Mapping[str, Any]) -> list[str]:
+    """The hosts that a remote with these settings names."""
+    found = [str(remote["host"])] if remote.get("host") else []
+    for name, value in remote.items():
+        text = str(value)
+        if "://" in text or name.endswith(("endpoint", "url")):
+            found += [urlsplit(text if "://" in text else f"//{text}").hostname or ""]
+    return found
+
+
+def at_its_address(remote: dict[str, str], address_of: Callable[[str, int], str]) -> dict[str, str]:
+    """The settings of a remote with the address of its server in place of the name, where rclone would look that up
+    outside a gate. `address_of`: finds the address that a host and a port are reached at."""
+    usual = WITHOUT_HTTP.get(remote["type"])
+    host = remote.get("host", "").strip("[]")
+    if usual is None or not host:
+        return remote
+    address = address_of(host, int(remote.get("port") or usual))
+    return remote | {"host": f"[{address}]" if ":" in address else address}
+
+
 @contextmanager
 def gate(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
     """The URL of a proxy that connects to these servers only, for as long as the block lasts. Raises: OSError when this
@@ -82,8 +106,12 @@ def reached(
         for each in remotes:
             name = each.outside.partition(":")[0].upper()
             url = gates.enter_context(gate(each.servers, connect_timeout))
-            settings = through(url, each.environment.get(f"RCLONE_CONFIG_{name}_TYPE", ""))
-            environment |= {f"RCLONE_CONFIG_{name}_{option.upper()}": value for option, value in settings.items()}
+            before = f"RCLONE_CONFIG_{name}_"
+            own = {option: each.environment.get(f"{before}{option.upper()}", "") for option in ("type", "host", "port")}
+            settings = at_its_address(own, lambda host, port: guarded.address_of(host, port, connect_timeout))
+            settings = {"host": settings["host"]} if settings["host"] else {}
+            settings |= through(url, own["type"])
+            environment |= {f"{before}{option.upper()}": value for option, value in settings.items()}
             environment |= of_libraries(url)
         if len(remotes) > 1:  # libraries know one way out only
             both = {server for each in remotes for server in each.servers}

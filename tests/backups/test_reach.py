@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from external import guarded
 from sources.models import Repository, Source
 from tests.api.asking import Program, make_user
 from tests.people import staff
@@ -111,6 +112,37 @@ class TestByTheApi:
             assert may.ask("POST", "sources", shop).status_code == 201
         two = {"name": "two", "kind": "postgresql", "address": "/run/postgresql,db.example", "path": "shop"}
         assert "holds a comma" in may.ask("POST", "sources", two | {"options": options}).content.decode()
+
+    @pytest.mark.parametrize(
+        "host", ["169.254.169.254", "[fe80::1]", "100.100.100.200", "metadata.google.internal", "[fd00:ec2::254]"]
+    )
+    def test_link_local_addresses_and_metadata_services_need_the_permission(self, host: str) -> None:
+        plain = host.strip("[]")
+        to_do: list[tuple[str, dict[str, Any]]] = [
+            ("sources", {"kind": "webdav", "address": f"http://{host}/latest", "path": ""}),
+            ("sources", {"kind": "postgresql", "address": plain, "path": "shop", "options": {"user": "backup"}}),
+            ("sources", {"kind": "rclone", "options": {"type": "http", "url": f"http://{host}"}}),
+            ("sources", {"kind": "rclone", "options": {"type": "smb", "host": plain}}),
+            ("sources", {"kind": "rclone", "options": {"type": "s3", "provider": "Other", "endpoint": host}}),
+            ("repositories", {"location": "x", "remote": {"type": "webdav", "url": f"http://{host}:8080"}}),
+            ("repositories", {"location": "x", "remote": {"type": "sftp", "host": plain, "host_keys": SFTP_HOST_KEY}}),
+        ]
+        for what, body in to_do:
+            refused = program().ask("POST", what, {"name": "x", **body})
+            assert (refused.status_code, "may not lead workers to" in refused.content.decode()) == (422, True), body
+        answer = program("set_secret_of_source").ask("POST", "sources", {"name": "x", **to_do[0][1]})
+        assert answer.status_code == 201
+        assert program().ask("PATCH", f"sources/{answer.json()['id']}", {"path": "more"}).status_code == 200
+
+    def test_loopback_needs_it_where_it_is_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        share = {"name": "x", "kind": "webdav", "path": ""}
+        for number, host in enumerate(("localhost", "127.0.0.1", "[::1]")):
+            body = share | {"address": f"http://{host}:8080", "name": f"x{number}"}
+            assert program().ask("POST", "sources", body).status_code == 201
+            with monkeypatch.context() as changed:
+                changed.setattr(guarded, "loopback_is_open", False)
+                refused = program().ask("POST", "sources", body | {"name": f"y{number}"})
+                assert (refused.status_code, "loopback" in refused.content.decode()) == (422, True)
 
     def test_so_do_repositories(self, tmp_path: Any) -> None:
         body = {"name": "vault", "location": str(tmp_path / "vault")}

@@ -6,7 +6,7 @@ from typing import Any
 
 from engines.base import SourceSpec
 from engines.cleartext import libpq_parameters
-from engines.postgresql.engine import connection_environment
+from engines.postgresql.engine import connection_environment, hosts_of
 from engines.restores import loading
 from engines.restores.pg.loader import Loader
 from engines.restores.scratch import Scratch, ran
@@ -43,7 +43,7 @@ def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch 
 def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
     """The server of a source, at the first of these databases that lets it in: usually one for maintenance.
 
-    Raises: psycopg.OperationalError, that of the first.
+    Raises: psycopg.OperationalError, that of the first; RunEnded where it has no address.
     """
     import psycopg
     from psycopg.conninfo import make_conninfo
@@ -51,7 +51,7 @@ def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
     first: psycopg.OperationalError | None = None
     for database in databases or ("postgres", source.path, "template1"):
         parameters = {
-            "host": source.address, "port": str(source.port or 5432), "dbname": database, "application_name": "restore",
+            **hosts_of(source), "port": str(source.port or 5432), "dbname": database, "application_name": "restore",
             "connect_timeout": str(CONNECT_SECONDS), "client_encoding": "UTF8",
             "user": str(source.options.get("user", "")), "password": source.secret or "",
             **libpq_parameters(source.secret, source.options),

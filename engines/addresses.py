@@ -1,0 +1,27 @@
+"""At which address a source is reached by a program that would look its name up by itself. Between the look that the
+rules of `external.guarded` were kept at and a second one, a name can change its meaning."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from engines.base import RunEnded, Verdict
+from external import guarded
+
+Found = TypeVar("Found")
+
+
+def address_of(host: str, port: int, connect_timeout: float) -> str:
+    """The IP address for a program that takes one. `connect_timeout`: seconds. Raises: RunEnded."""
+    return _found(lambda: guarded.address_of(host, port, connect_timeout))
+
+
+def addresses_of(host: str) -> list[str]:
+    """The IP addresses, the preferred one first, for a program that tries one after the other. Raises: RunEnded."""
+    return _found(lambda: guarded.addresses_of(host))
+
+
+def _found(look: Callable[[], Found]) -> Found:
+    try:
+        return look()
+    except OSError as error:
+        raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: {error.strerror or error}") from None
