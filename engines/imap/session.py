@@ -76,7 +76,8 @@ class _Bounded(imaplib.IMAP4):
 
 class _Tls(_Bounded, imaplib.IMAP4_SSL):
     def _create_socket(self, timeout: float | None) -> socket.socket:
-        return self.ssl_context.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
+        context: ssl.SSLContext = self.ssl_context
+        return context.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
 
 
 class _MailBox(BaseMailBox):

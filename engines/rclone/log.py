@@ -16,8 +16,6 @@ MESSAGE_LENGTH = 500
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 """Lines that only repeat or follow from a problem named before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
-OF_A_STRANGER = re.compile(r'(malformed (?:HTTP|MIME) [^"]*) "(?:[^"\\]|\\.)*"')
-"""What another service than one of HTTP sends: an account that may change an address would read a network's banners."""
 IGNORED = " - ignoring"
 """Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
@@ -62,7 +60,7 @@ class RcloneLog:
             if BREAKDOWN.match(line):
                 self._take_problem(line, {})
             elif line.strip():
-                self.summary = self._clean(line.strip())[:MESSAGE_LENGTH]
+                self.summary = self._clean(in_words(line.strip()))[:MESSAGE_LENGTH]
             return None
         if isinstance(stats := entry.get("stats"), dict):
             return self._take_stats(stats)
@@ -70,7 +68,7 @@ class RcloneLog:
         if message.startswith(SKIPPED_LINK):
             self.skipped_links += 1
         elif message.startswith(CONSEQUENCES):
-            self.summary = self._clean(message)[:MESSAGE_LENGTH]
+            self.summary = self._clean(in_words(message))[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
@@ -110,7 +108,7 @@ class RcloneLog:
         return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""
 
     def _clean(self, text: str) -> str:
-        return self._redacted(OF_A_STRANGER.sub(r"\1", text))
+        return self._redacted(text)
 
     def _shortened(self, text: str) -> str:
         return cut(self._clean(text))

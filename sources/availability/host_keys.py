@@ -66,8 +66,9 @@ async def _fetch(address: str, port: int) -> Shown:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
         # not what it sent: an account that may change an address would read the banners of a whole network
-        is_ours = isinstance(error, OSError) and (error.strerror or isinstance(error, guarded.Guarded))
-        why = contact.reason(error) if is_ours else "it is no SSH host that shows one"
+        why = "it is no SSH host that shows one"
+        if isinstance(error, guarded.Guarded) or (isinstance(error, OSError) and error.strerror):
+            why = contact.reason(error)
         raise OSError(f"{address}:{port} showed no host key: {why}") from None
     if key is None:
         raise OSError(f"{address}:{port} showed no host key")

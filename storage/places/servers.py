@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from external import guarded
 from external.processes.advice import without_advice
+from external.processes.repeated import without_answers
 from storage.places import providers
 from storage.places.location import Location
 
@@ -131,7 +132,7 @@ def of_libraries(gate: str) -> dict[str, str]:
 
 
 def in_words(message: str) -> str:
-    """A message of rclone, without its advice. A connection that the gate refused, and a file that it cannot decrypt,
-    are named as what they are: a flipped bit is no wrong password."""
-    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(message))
+    """A message of rclone, without its advice and a server's words. A connection that the gate refused, and a file that
+    it cannot decrypt, are named as what they are: a flipped bit is no wrong password."""
+    message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(without_answers(message)))
     return REFUSED.sub(lambda found: f"{found[1]}: {REDIRECTED if found[2] else ''}", message)

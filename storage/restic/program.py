@@ -15,6 +15,7 @@ from functools import partial
 
 from external.processes import runner
 from external.processes.programs import find_rclone, find_restic
+from external.processes.repeated import without_answers
 from external.processes.runner import Command, Ending, StopSignal
 from external.redaction import redacted
 from storage.places import remotes
@@ -81,7 +82,7 @@ class Patience:
         if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
             self._tries, self._since = 0, now
         self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
-        self.text = self._of_rclone or RETRYING.sub("", line.strip())
+        self.text = self._of_rclone or without_answers(RETRYING.sub("", line.strip()))
         if self._goes_on and self.trouble is Trouble.DAMAGED:
             self.is_over |= now - self._since >= DAMAGE_SECONDS
             return

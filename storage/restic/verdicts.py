@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from external.processes.advice import without_advice
+from external.processes.repeated import without_answers
 from external.processes.rows import row_of
 
 PARTIAL = 3
@@ -74,7 +75,7 @@ def text_of(lines: Iterable[str]) -> str:
     are steps of its program."""
     plain = [_TERMINAL.sub("", each).strip() for each in lines]
     shown = [each.removeprefix("Fatal: ") for each in plain if " " in each and not NOT_FOR_PEOPLE.match(each)]
-    return without_advice("; ".join(shown[-FATAL_LINES:]))
+    return without_advice("; ".join(map(without_answers, shown[-FATAL_LINES:])))
 
 
 def problem_of(line: str) -> str | None:

@@ -20,11 +20,17 @@ ENTRY = (
 
 @contextmanager
 def hostile_share(
-    size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "", endless: bool = False, encoding: str = ""
+    size: int,
+    chunk: bytes = b"",
+    pause: float = 0.0,
+    refusal: str = "",
+    endless: bool = False,
+    encoding: str = "",
+    words: str = "",
 ) -> Iterator[SourceSpec]:
     """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them; or refuse it so.
 
-    `endless`: list it again and again, each time by another long name.
+    `endless`: list it again and again, each time by another long name. `words`: of a page that says why it is refused.
     """
     ended = threading.Event()
 
@@ -58,8 +64,9 @@ def hostile_share(
             if encoding:
                 self.send_header("Content-Encoding", encoding)
             else:
-                self.send_header("Content-Length", str(0 if refusal else size))
+                self.send_header("Content-Length", str(len(words) if refusal else size))
             self.end_headers()
+            self.wfile.write(words.encode())
             try:
                 while not refusal and not ended.wait(pause):
                     self.wfile.write(chunk)

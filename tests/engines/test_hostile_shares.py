@@ -49,14 +49,14 @@ def back_up_from(kind: str, share: Server, copy: Path, **fields: Any) -> EngineR
     return back_up(specification(kind, share.url, **FIELDS[kind]), copy, **fields)
 
 
-def test_a_secret_that_a_repository_quotes_is_struck_out(tmp_path: Path) -> None:
+def test_a_secret_that_a_repository_quotes_is_not_repeated(tmp_path: Path) -> None:
     secret = "s3cret-of-the-bucket"
     answer = f"<Error><Code>Odd</Code><Message>{secret} is not mine</Message></Error>"
     with server(loopback_address()) as bucket:
         bucket.fails = lambda method, path: (400, answer)
         remote = {"type": "s3", "provider": "Other", "endpoint": bucket.url, "access_key_id": "accesskey12345"}
         location = remotes.location_of("vault", remote, {"secret_access_key": secret}, None)
-        with pytest.raises(StorageFailed, match=r"\*\*\* is not mine") as raised:
+        with pytest.raises(StorageFailed, match=r"the server answered 400 Bad Request \(Odd\)") as raised:
             Store(location, threading.Event()).names("nas-1")
         result = back_up(local_folder(tmp_path), tmp_path, location=location, folder="nas-1")
     assert result.verdict is Verdict.REPOSITORY_FAILED
@@ -290,12 +290,16 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_secret_that_a_share_repeats_is_struck_out_wherever_its_words_are_cut(tmp_path: Path) -> None:
-    with hostile_share(1, refusal=PASSWORD * 60) as source:
+def test_what_a_share_answers_is_not_repeated_of_a_source_or_of_a_repository(tmp_path: Path) -> None:
+    with hostile_share(1, refusal=PASSWORD * 60, words="private: page: 200 OK") as source:
         result = back_up(replace(source, secret=PASSWORD), tmp_path / "copy")
+        repository = remotes.location_of("", {"type": "webdav", "url": source.address}, {}, None)
+        with pytest.raises(StorageFailed) as failed:
+            Store(repository, threading.Event()).fetch("holiday.iso", tmp_path / "fetched")
     assert result.verdict is Verdict.SOURCE_FAILED
-    assert "***" in result.error
-    assert not any(part in result.error for part in PASSWORD.split("-"))
+    for text in (result.error, str(failed.value)):
+        assert "the server answered 500 Internal Server Error" in text
+        assert not any(part in text for part in (*PASSWORD.split("-"), "private"))
 
 
 BANNERS = (b"SSH-2.0-Private_9.6\r\n", b'220 private "mail\r\n', b"HTTP/1.1 200 OK\r\nprivate\r\n\r\n")
