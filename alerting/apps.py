@@ -8,6 +8,7 @@ class AlertingConfig(AppConfig):
     def ready(self) -> None:
         """Register the round of the minute, what is open, and the routes of a fleet file."""
         from alerting.models import AlertRoute
+        from audit.tables import follow, named
         from declarations import fleet_sections, uses
         from jobs.handlers import later, registry
         from operations.backlog import HINTS, IN_NEED
@@ -19,4 +20,6 @@ class AlertingConfig(AppConfig):
         registry.add_periodic(later("alerting.rounds:in_background"))
         IN_NEED.extend((later("alerting.raising:in_need"), later("alerting.sending:in_need")))
         HINTS.append(later("alerting.untold:hints"))
+        follow(AlertRoute)
+        follow(AlertRoute.policies.through, title=named("alerting_alertroute", "alertroute_id"))
         registry.prunes.append(later("alerting.raising:prune"))

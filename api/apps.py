@@ -10,8 +10,11 @@ class ApiConfig(AppConfig):
     verbose_name = "API"
 
     def ready(self) -> None:
+        from api.models import ApiToken
+        from audit.tables import follow
         from jobs.handlers import later, registry
 
+        follow(ApiToken, also=("revoked_at",), hidden=("digest",), without=("used_at", "created_at"))
         registry.add_periodic(later("api.pruning:prune"))
 
 

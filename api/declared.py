@@ -27,7 +27,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from pydantic import BaseModel
 
-from api import edits, history
+from api import edits
 from api.auth import Staff, user_of, writing
 from api.errors import ApiError
 from api.fields import partial
@@ -116,7 +116,6 @@ class Declared(Resource[Row]):
             row = service.new()
             edit = edits.write(service, row, dict(body))
             unstored.update({name: getattr(row, name, None) for name in self.shown_once}, warnings=edit.warnings)
-            history.noted(request, row, "Created")
             response = self.respond(row.pk, 201)
             response["Location"] = f"{request.path.rstrip('/')}/{row.pk}"
             return response
@@ -130,8 +129,6 @@ class Declared(Resource[Row]):
         """Raises: ApiError (400, 404, 409, 412, 422)."""
         service, row = self.locked(request, row_id)
         edit = edits.write(service, row, {name: getattr(body, name) for name in body.model_fields_set})
-        if edit.changed:
-            history.noted(request, row, f"Changed {', '.join(sorted(edit.changed))}")
         return self.respond(row_id, warnings=edit.warnings)
 
     @transaction.atomic

@@ -72,7 +72,6 @@ def _clash(service: Service[Any], row_id: int | None, sent: dict[str, Any]) -> A
 
 def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpResponse:
     """Delete a row that nothing uses. Raises: ApiError (409)."""
-    history.noted(request, row, "Deleted")
     try:
         service.remove([row])
     except InUse as error:
@@ -90,7 +89,7 @@ def remove(request: HttpRequest, service: Any, row: Any, backups: str) -> HttpRe
     if users := service.users(row):
         raise _in_use(service, f"{'. '.join(users)}.", DO_WHAT_IT_SAYS)
     goes = removals.contents([row])
-    history.noted(request, row, "Deleted")
+    history.noted(request, row, f"Deletion began, files: {backups}")
     record = removals.start(row, with_backups=backups == "delete", by=service.by)
     return JsonResponse({"record": record.pk, **asdict(goes)}, status=202)
 

@@ -7,14 +7,13 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from pydantic import AfterValidator
 
-from api import history
 from api.auth import looking, operating
 from api.cursors import patiently
 from api.errors import ApiError
 from api.fields import Body, Instant, Line, Stored
 from jobs import backlog
 from jobs.backlog.pausing import check_known
-from jobs.models import Hold, PausedQueue
+from jobs.models import Hold
 from operations.backlog.summary import QueueSummary, summary
 from operations.hold import held
 
@@ -79,8 +78,7 @@ def list_queues(request: HttpRequest) -> dict[str, Any]:
 def pause(request: HttpRequest, name: str, body: PauseRequest) -> dict[str, Any]:
     """Nothing is claimed from it until it is resumed. What runs goes on. Again: the reason is replaced."""
     _existing(name)
-    if backlog.pause_queue(name, body.reason):
-        history.noted(request, PausedQueue(name=name), "Paused")
+    backlog.pause_queue(name, body.reason)
     return _queue(name)
 
 
@@ -91,8 +89,7 @@ def pause(request: HttpRequest, name: str, body: PauseRequest) -> dict[str, Any]
 def resume(request: HttpRequest, name: str) -> dict[str, Any]:
     """It is claimed from again, at once."""
     _existing(name)
-    if backlog.resume_queue(name):
-        history.noted(request, PausedQueue(name=name), "Resumed")
+    backlog.resume_queue(name)
     return _queue(name)
 
 
@@ -130,17 +127,14 @@ def get_hold(request: HttpRequest) -> dict[str, Any]:
 def hold(request: HttpRequest, body: HoldRequest) -> dict[str, Any]:
     """No backup, retention, check, drill, restore or delivery starts, and what runs is stopped and given back, which
     counts as no failure. Again: the reason is replaced. DELETE ends it."""
-    if backlog.hold(body.reason, by=str(request.user)) and (found := held()):
-        history.noted(request, found, "Held")
+    backlog.hold(body.reason, by=str(request.user))
     return _hold(held())
 
 
 @router.delete("/hold", auth=operating(), response=HoldAnswer, operation_id="release", summary="End the hold")
 def release(request: HttpRequest) -> dict[str, Any]:
     """Everything goes on. Queues that were paused by themselves stay so."""
-    found = held()
-    if backlog.release(by=str(request.user)):
-        history.noted(request, found, "Released")
+    backlog.release(by=str(request.user))
     return _hold(held())
 
 

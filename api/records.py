@@ -97,7 +97,7 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     result = carried_out(backlog.retry, locked_batches(rows, BATCH, ids))
     if body.ids:
         result["missing"] = sorted(set(ids).difference(*result.values()))
-    audit.note(request, "Retry now", describe(result) or "there was nothing")
+    audit.note("Retry now", describe(result) or "there was nothing")
     return result | {"next": following}
 
 
@@ -115,7 +115,7 @@ def cancel_one(request: HttpRequest, record: BacklogRecord) -> dict[str, Any]:
 
 def _one(request: HttpRequest, name: str, verb: Verb, record: BacklogRecord) -> dict[str, Any]:
     result = asdict(verb([record.pk]))
-    audit.note(request, name, describe(result), record.pk)
+    audit.note(name, describe(result), record.pk)
     return result
 
 

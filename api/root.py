@@ -9,6 +9,7 @@ from api import (
     agents,
     alerts,
     assignments,
+    audit,
     backups,
     breakers,
     endpoints,
@@ -44,7 +45,7 @@ api = Api(
 )
 PROTECTED = (agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
 BACKLOG = (
-    schedules, triggers, throttles, endpoints, retry_policies, records, queues, breakers, workers, alerts,
+    schedules, triggers, throttles, endpoints, retry_policies, records, queues, breakers, workers, alerts, audit,
 )  # fmt: skip
 me = Router(tags=["who asks"])
 

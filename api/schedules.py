@@ -167,4 +167,3 @@ def _switch(request: HttpRequest, schedule: Schedule, *, enabled: bool) -> None:
     _, locked = resource.locked(request, schedule.pk)
     if locked.enabled != enabled:
         verbs.resume(locked) if enabled else verbs.pause(locked)
-        history.noted(request, locked, "Resumed" if enabled else "Paused")

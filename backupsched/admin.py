@@ -10,9 +10,9 @@ from django.http import HttpRequest
 from django_q.admin import FailAdmin, ScheduleAdmin, TaskAdmin
 from django_q.admin import QueueAdmin as DjangoQueueAdmin
 from django_q.models import Failure, OrmQ, Schedule, Success
-from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import ReadOnlyAdmin
 
 for replaced in (User, Group, Schedule, Success, Failure, OrmQ):

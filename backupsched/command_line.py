@@ -50,6 +50,7 @@ def _run() -> int:
     from django.core.management.base import BaseCommand, CommandError, SystemCheckError
     from django.db.utils import Error as DatabaseError
 
+    from audit import actors
     from backupsched import places
 
     class Error(CommandError):
@@ -58,6 +59,7 @@ def _run() -> int:
     class Started(ManagementUtility):
         def fetch_command(self, subcommand: str) -> BaseCommand:
             command = super().fetch_command(subcommand)
+            actors.of_process(subcommand)
             execute = command.execute
 
             def execute_or_say_why(*arguments: Any, **options: Any) -> str | None:

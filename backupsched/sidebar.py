@@ -41,6 +41,7 @@ SYSTEM = (
     ("Throttles", "jobs.throttle", "speed"),
     ("Retry policies", "jobs.retrypolicy", "replay"),
     ("Pictures of backoff", "backoff", "scatter_plot"),
+    ("Audit", "audit.auditentry", "history"),
     ("Stored secrets", "delivery.storedsecret", "password"),
     ("API tokens", "api.apitoken", "vpn_key"),
     ("Users", "auth.user", "person"),
@@ -52,6 +53,7 @@ LAST = (("Documentation", "docs", "menu_book"), ("The API", "api-docs", "api"))
 ALWAYS = {
     "alerting.alert", "sources.source", "sources.policy", "sources.repository", "sources.backup", "sources.restore",
     "schedules.schedule", "jobs.backlogrecord", "jobs.worker", "jobs.pausedqueue", "jobs.decision",
+    "audit.auditentry",
 }  # fmt: skip
 """Tables that are looked for even while they are empty, by people who may add nothing to them, too."""
 OTHER_ICON = "table_rows"

@@ -6,10 +6,12 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
+        from audit.tables import follow
         from declarations.surfaces import (
             patience,  # noqa: F401 - makes each connection a line that can be given up
         )
         from jobs.handlers import later, registry
+        from jobs.models import Hold, Origin, PausedQueue, RetryPolicy, Throttle
         from operations import (
             checks,  # noqa: F401 - registers the system checks
             considering,
@@ -19,4 +21,7 @@ class OperationsConfig(AppConfig):
         registry.at_claim.append(considering.log_claim)
         registry.at_end.append(totals.count)
         registry.at_heartbeat.append(totals.write)
+        for model in (RetryPolicy, Throttle, PausedQueue, Origin):
+            follow(model)
+        follow(Hold, title="'everything'")
         registry.prunes.append(later("operations.silences:prune"))

@@ -6,6 +6,7 @@ class SchedulesConfig(AppConfig):
     verbose_name = "Schedules"
 
     def ready(self) -> None:
+        from audit.tables import follow, named
         from declarations import uses
         from jobs import (
             rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
@@ -13,6 +14,7 @@ class SchedulesConfig(AppConfig):
         )
         from jobs.handlers import later, registry
         from schedules import batches, emitter, finishing
+        from schedules.models import Schedule
 
         registry.step = emitter.EMIT
         registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]
@@ -21,3 +23,4 @@ class SchedulesConfig(AppConfig):
         registry.add_periodic(batches.keep)
         registry.add_periodic(emitter.correct_watermarks)
         rollouts.register_kind()
+        follow(Schedule, title=named("jobs_origin", "origin_id"))

@@ -1,5 +1,9 @@
 from django.apps import AppConfig
 
+OF_POLICY = """(
+    SELECT o.name FROM jobs_origin AS o JOIN sources_policy AS p ON p.schedule_id = o.id
+     WHERE p.id = ($1 ->> 'policy_id')::bigint)"""
+
 
 class SourcesConfig(AppConfig):
     name = "sources"
@@ -10,15 +14,22 @@ class SourcesConfig(AppConfig):
         from django.conf import settings
         from django.db.models.signals import post_delete
 
+        from audit.tables import follow, named
         from external import guarded
         from jobs.handlers import later, later_async, registry
         from schedules.capacity import batches_provided
         from schedules.providers import add_provider
         from sealing.references import Referring, referring
         from sources import planning
-        from sources.models import Assignment, Policy, Repository, Source
+        from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Source
 
         guarded.loopback_is_open = settings.LOOPBACK
+        follow(Source, also=("paused_at", "paused_why", "retired_at", "snoozed_until"))
+        follow(Repository)
+        follow(Policy, title=named("jobs_origin", "schedule_id"), hidden=("ping_url",))
+        follow(Assignment, title=f"{named('sources_source', 'source_id')} || ' under ' || {OF_POLICY}")
+        follow(AgentToken, title=named("sources_source", "source_id"), hidden=("digest",), without=("used_at",))
+        follow(RecoveryKey, title="'the scheduler'", hidden=("age_identity", "sealed_passphrase"))
         of_policies = (Policy, "ping_url", False, "schedule__name")
         for each in (
             *((Source, "secret"), (Source, "secrets")),

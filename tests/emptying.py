@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 
+from audit.models import AuditEntry
 from jobs.prepared import execute
 from tests.waiting import PATIENCE, eventually
 
@@ -47,6 +48,7 @@ def empty_the_database() -> None:
             cursor.execute(f"TRUNCATE {', '.join(worn)} CASCADE")
         for name in (name for name, is_worn, has_rows in found if has_rows and not is_worn):
             cursor.execute(f"DELETE FROM {name}")
+        cursor.execute(f"DELETE FROM {AuditEntry._meta.db_table}")  # to which the deletions have added
 
 
 def no_session_is_at_work() -> bool:

@@ -96,7 +96,7 @@ def test_every_glossary_word_is_bold_where_it_is_defined_and_defined_once() -> N
     assert len(words) == len({word.lower() for word in words})
 
 
-@pytest.mark.parametrize("name", ["jobs", "delivery", "schedules", "operations", "api", "sources", "alerting"])
+@pytest.mark.parametrize("name", ["jobs", "delivery", "schedules", "operations", "api", "sources", "alerting", "audit"])
 def test_every_table_of_the_project_is_in_the_glossary(name: str) -> None:
     from django.apps import apps
 

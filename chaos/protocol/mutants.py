@@ -30,7 +30,7 @@ NEEDED = 0.9
 HERE = Path(__file__).resolve().parents[2]
 COPIED = (
     "backupsched", "chaos", "demo", "dashboard", "api", "alerting", "fleet", "backups", "operations", "sources",
-    "schedules", "engines", "delivery", "storage", "sealing", "declarations", "jobs", "external",
+    "schedules", "engines", "delivery", "storage", "sealing", "declarations", "audit", "jobs", "external",
 )  # fmt: skip
 
 

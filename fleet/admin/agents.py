@@ -13,11 +13,11 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from declarations.surfaces.admin.asking import question
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import ago, column, moment
 from external.durations import span
 from external.formatting import several

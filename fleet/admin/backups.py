@@ -10,12 +10,12 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import ReadOnlyAdmin, column, moment
 from declarations.surfaces.admin.tables import table
 from external.durations import span

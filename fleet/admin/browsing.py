@@ -16,12 +16,12 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import action
 
 from backups import repositories
 from backups.restores import downloads, process
 from backups.restores.requests import KIND, MAY_RESTORE, Restores, choose
+from declarations.surfaces.admin.audited import ModelAdmin
 from external.formatting import several
 from external.processes.programs import ProgramMissing
 from fleet.admin.protection import of_a_source

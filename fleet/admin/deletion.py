@@ -5,17 +5,16 @@ from shlex import quote
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import DELETION
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from unfold.admin import ModelAdmin
 
 from backups.upkeep import removals
 from declarations.surfaces.admin.asking import button, is_confirmed, question
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.web import audit
 from jobs.conf import PROGRAM
 from sources.models import Assignment, Copy, Format, Repository
@@ -124,7 +123,7 @@ class RemovesInBackground(ModelAdmin):
             asks, shown = f"Delete {one}, with {goes}?", lines if len(rows) > 1 else ()
             return question(request, f"Delete {one}", MEANS, shown, asks=asks, back=back, buttons=others)
         row_id = rows[0].pk if len(rows) == 1 else None
-        audit.write(request, self.model, row_id, one, f"Deletion began, files: {kept}.", DELETION)
+        audit.write(self.model, row_id, one, f"Deletion began, files: {kept}.")
         removals.start_all(rows, with_backups=kept == "delete", by=str(request.user))
         text = f"{one} {'is' if len(rows) == 1 else 'are'} being deleted in the background, with {goes}."
         self.message_user(request, text[:1].upper() + text[1:])

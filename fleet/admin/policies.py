@@ -13,6 +13,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from audit.entries import About
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.previewing import PreviewedForm
@@ -164,6 +165,9 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         return ", ".join(spans) or "always"
 
     number_of_sources = column("sources", "sources", int)
+
+    def rows_of_history(self, row: Policy) -> list[About]:
+        return [(Policy, row.pk), (Schedule, row.schedule_id)]
 
     @admin.display(description="enabled", ordering="schedule__enabled", boolean=True)
     def enabled(self, policy: Policy) -> bool:

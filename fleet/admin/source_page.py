@@ -12,12 +12,12 @@ from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 
 from backups.connection_check import try_source
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import link, moment
 from declarations.surfaces.admin.tables import table
 from declarations.surfaces.web.permissions import may_operate

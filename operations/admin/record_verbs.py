@@ -68,7 +68,7 @@ class RecordActions(AsksFirst[Verb]):
         result = carried_out(verb, locked_batches(rows.select_related(None), BATCH))
         ids = [record_id for found in result.values() for record_id in found]
         words = describe(result) or "there was nothing"
-        audit.note(request, name, words, ids[0] if len(ids) == 1 else None)
+        audit.note(name, words, ids[0] if len(ids) == 1 else None)
         changed = any(result.get(part) for part in ("ready", "cancelled", "stopping"))
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{name}: {words}.", level)  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import CheckConstraint, F, Index, Model, UniqueConstraint
 from django.db.models.expressions import OrderBy
 
+from audit import triggers
 from declarations.surfaces.finding import Answer, condition, listed, ok, problem, rows
 from jobs.conf import PROGRAM
 
@@ -35,7 +36,7 @@ SELECT t.relname, c.conname, c.convalidated
  WHERE c.contype = 'c' AND t.relname = ANY(%(tables)s) AND pg_table_is_visible(t.oid)
 """
 
-OURS = ("jobs", "delivery", "schedules", "operations", "sources", "alerting", "dashboard", "api")
+OURS = ("jobs", "delivery", "schedules", "operations", "sources", "alerting", "dashboard", "api", "audit")
 """Apps whose tables are looked at, as far as they are installed."""
 
 MADE_BY_MIGRATIONS = {
@@ -84,6 +85,9 @@ def schema(cursor: CursorWrapper, now: datetime) -> Answer:
         for name, number in MADE_BY_MIGRATIONS.items()
         if name not in made
     ]
+    if unseen := triggers.missing():
+        do = f"`{PROGRAM} migrate` makes the triggers; until then the audit sees no change of these tables"
+        return problem(f"the audit has no trigger of {listed(unseen)}", do, names=unseen)
     if not faults:
         return ok(f"all are there and valid: {len(indexes)} indexes, {len(checks)} check constraints")
     what = listed([f"{name} of {wrong}" for name, wrong, _ in faults])

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from api import cursors, records
 from api.resources import Resource
+from audit.models import AuditEntry
 from delivery.models import Endpoint
 from jobs import backlog
 from jobs.models import BacklogRecord
@@ -217,7 +217,7 @@ class TestOneRecord:
         assert status_of(record) == Status.READY
         assert found(program.post(f"records/{record.pk}/cancel"))["cancelled"] == [record.pk]
         assert status_of(record) == Status.CANCELLED
-        lines = LogEntry.objects.order_by("pk").values_list("object_id", "object_repr", "change_message")
+        lines = AuditEntry.objects.filter(verb="did").order_by("pk").values_list("row_id", "name", "text")
         assert list(lines) == [
             (str(record.pk), f"record {record.pk}: Retry now", "1 ready"),
             (str(record.pk), f"record {record.pk}: Cancel", "1 cancelled"),
@@ -247,7 +247,7 @@ class TestRetryingMany:
         counted = retried(program, **asked, status="unfinished", dry_run=True)
         assert counted == {"would_retry": {"waiting": 1}, "next": None}
         assert status_of(down) == Status.FAILED
-        assert not LogEntry.objects.exists()
+        assert not AuditEntry.objects.filter(verb="did").exists()
         assert retried(program, **asked)["ready"] == [down.pk], "without a status what failed is meant"
 
     def test_a_group_is_retried_and_nothing_else(self, program: Program) -> None:

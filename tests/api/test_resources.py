@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -15,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from api.models import IdempotencyKey
 from api.pruning import prune
+from audit.models import AuditEntry
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
@@ -41,8 +41,8 @@ class TestCreating:
         assert {name: facts[name] for name in BODY} == BODY
         read = program.get(answer.headers["Location"])
         assert (read.headers["ETag"], read.json()["id"]) == (answer.headers["ETag"], row.pk)
-        [line] = LogEntry.objects.all()
-        assert (line.user, line.change_message) == (program.user, "Created by the API, token a program.")
+        [line] = AuditEntry.objects.filter(about="jobs.throttle")
+        assert (line.who, line.via, line.verb) == (program.user.username, "API, token a program", "created")
 
     @pytest.mark.parametrize(
         ("change", "field"),
@@ -183,13 +183,17 @@ class TestChanging:
             Throttle, "save", lambda row, **given: (written.append(given["update_fields"]), save(row, **given))
         )
         answer = program.patch(path, BODY, If_Match=created.headers["ETag"])
-        assert (answer.headers["ETag"], LogEntry.objects.count(), written) == (created.headers["ETag"], 1, [])
+        assert (answer.headers["ETag"], AuditEntry.objects.filter(about="jobs.throttle").count(), written) == (
+            created.headers["ETag"],
+            1,
+            [],
+        )
         answer = program.patch(path, BODY | {"rate": None})
         assert (answer.status_code, answer.json()["rate"], answer.json()["burst"]) == (200, None, 10)
         assert program.patch(path, {"max_in_flight": 7}).json()["burst"] == 10
         assert written == [["rate"], ["max_in_flight"]]
-        messages = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
-        assert list(messages)[1:] == [f"Changed {each[0]} by the API, token a program." for each in written]
+        changes = AuditEntry.objects.filter(about="jobs.throttle", verb="changed").order_by("pk")
+        assert [list(each.after) for each in changes] == written
 
     def test_a_stale_etag_changes_nothing_and_any_of_several_matches(self, program: Program) -> None:
         created = program.post("throttles", BODY)
@@ -240,7 +244,7 @@ class TestDeleting:
         for problem in (first, problem_of(program.delete(f"throttles/{throttle.pk}"), 409)):
             assert "by the schedule hourly" in problem["detail"]
             assert "`detail`" in problem["hint"]
-        assert (Throttle.objects.count(), LogEntry.objects.count()) == (1, 0)
+        assert (Throttle.objects.count(), AuditEntry.objects.filter(verb="deleted").count()) == (1, 0)
 
     def test_what_is_gone_is_not_there(self, program: Program) -> None:
         throttle = make_throttle(1)

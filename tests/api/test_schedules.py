@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 
+from audit.models import AuditEntry
 from delivery.models import Endpoint
 from jobs.models import BacklogRecord
 from jobs.states import Status
@@ -125,7 +125,7 @@ class TestActions:
         found = program.get(answer.headers["Location"]).json()
         assert found["id"] == shown["id"]
         assert sum(found["progress"].values()) == 10
-        assert LogEntry.objects.first().change_message == "Triggered by the API, token a program."
+        assert AuditEntry.objects.get(verb="did").text == "Triggered."
         assert made(program.post(f"schedules/{schedule.pk}/trigger", Idempotency_Key="k")) == shown
         assert Trigger.objects.count() == 1
 
@@ -143,7 +143,7 @@ class TestActions:
             assert (answer.status_code, answer.json()["enabled"]) == (200, enabled)
             assert (answer.json()["next_trigger_at"] is not None) == enabled
         assert answer.headers["ETag"] == etag
-        assert LogEntry.objects.filter(change_message__startswith="Paused").count() == 1
+        assert AuditEntry.objects.filter(after__enabled=False).count() == 1
 
     def test_a_batch_is_cancelled(self, schedule: Schedule, program: Program) -> None:
         trigger = program.post(f"schedules/{schedule.pk}/trigger").json()["id"]

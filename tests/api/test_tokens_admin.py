@@ -4,13 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
 from api import tokens
 from api.models import ApiToken
+from audit.models import AuditEntry
 from tests.api.asking import make_user
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +43,7 @@ class TestIssuing:
         for path in (TOKENS, f"{TOKENS}{token.pk}/change/", f"{TOKENS}{token.pk}/history/"):
             page = admin_client.get(path)
             assert (page.status_code, text[1] in page.content.decode()) == (200, False), path
-        kept = [entry.change_message for entry in LogEntry.objects.all()]
+        kept = [str(entry) for entry in AuditEntry.objects.values()]
         kept += [str(session.get_decoded()) for session in Session.objects.all()]
         assert text[1] not in " ".join(kept)
 
@@ -75,7 +75,7 @@ class TestRevoking:
         assert tokens.authenticate(issued.text) is not None
         admin_client.post(path, {"confirmed": "yes"})
         assert tokens.authenticate(issued.text) is None
-        assert LogEntry.objects.get().change_message == "Revoked."
+        assert AuditEntry.objects.get(verb="did").text == "Revoked."
         ids = [tokens.issue(admin_user, "grafana", ["read"]).token.pk for _ in range(2)]
         answer = admin_client.post(
             TOKENS, {"action": "revoke", "_selected_action": ids, "confirmed": "yes"}, follow=True

@@ -6,6 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from alerting.models import Alert, AlertRoute
+from audit.models import AuditEntry
 from delivery.models import Endpoint
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
@@ -51,4 +52,5 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         "alert_route": AlertRoute.objects.create(name="ops", url="env:BACKUP_SECRET_OPS").pk,
         "stored_secret": StoredSecret.objects.create(name="nas", sealed="").pk,
     }  # fmt: skip
+    values["audit_entry"] = AuditEntry.objects.order_by("pk").values_list("pk", flat=True).last()
     return values, assignment

@@ -37,6 +37,7 @@ TABLES = {
         "assignment": READ_ONLY | {"delete": "edits"}, "backup": READ_ONLY, "policy": EDITED, "progress": READ_ONLY,
         "repository": EDITED, "restore": READ_ONLY, "source": EDITED,
     },
+    "audit": {"auditentry": READ_ONLY},
     "auth": {"user": ACCOUNTS, "group": ACCOUNTS},
     "django_q": dict.fromkeys(("schedule", "success", "failure", "ormq"), OF_SUPERUSERS),
 }  # fmt: skip
@@ -108,7 +109,7 @@ ONE = {
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
     "assignments": "assignment_id", "restores": "restore_id", "backups": "backup_id", "triggers": "trigger_id",
     "stored-secrets": "stored_secret_id", "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
-    "alerts": "alert_id", "alert-routes": "alert_route_id",
+    "alerts": "alert_id", "audit": "audit_entry_id", "alert-routes": "alert_route_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
 
@@ -161,7 +162,7 @@ OPERATIONS = {
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
 
 COMMANDS = {
-    "alerts": ["", "--json", "routes", "routes --json", "show NAME"],
+    "alerts": ["", "--json", "routes", "routes --json", "show NAME"], "audit": ["", "--json"],
     "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
     "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
     "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],

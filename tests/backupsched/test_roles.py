@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 EDITED = ("apitoken", "endpoint", "retrypolicy", "schedule", "throttle", "assignment", "policy", "repository", "source")
 SCOPES = ("read", "write", "operate")
-OURS = ("jobs", "delivery", "schedules", "api", "sources", "alerting")
+OURS = ("jobs", "delivery", "schedules", "api", "sources", "alerting", "audit")
 
 
 def permissions(*verbs: str) -> list[str]:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
+from audit.models import AuditEntry
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.agents import tokens
@@ -112,7 +112,7 @@ class TestRevoking:
         with pytest.raises(tokens.Refused):
             tokens.redeem(code)
         assert tokens.authenticate(others)
-        assert LogEntry.objects.get().change_message == "Revoked its tokens."
+        assert AuditEntry.objects.get(verb="did").text == "Revoked its tokens."
 
 
 class TestSnoozing:

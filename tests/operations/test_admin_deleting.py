@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db.models.signals import post_save, pre_delete
 from django.test import Client
 
+from audit.models import AuditEntry
 from declarations.surfaces.admin.declared import DeclaredAdmin
 from delivery.models import Endpoint
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
@@ -156,7 +156,7 @@ class TestAtTheSameMoment:
         page = admin_client.post(address, chosen(row) | {"post": "yes"}, follow=True).content.decode()
         assert "has come into use meanwhile" in page
         assert "uccessfully deleted" not in page
-        assert not LogEntry.objects.exists()
+        assert not AuditEntry.objects.filter(verb="deleted").exists()
         assert type(row).objects.filter(pk=row.pk).exists()
 
     def test_what_names_a_row_that_goes_is_not_saved_and_the_page_says_so(self, admin_client: Client) -> None:

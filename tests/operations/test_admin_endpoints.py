@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.http import HttpResponse
 from django.test import Client
 
+from audit.models import AuditEntry
 from delivery.models import Endpoint, SigningSecret
 from delivery.signing import rotate
 from jobs.models import BacklogRecord
@@ -105,7 +105,7 @@ class TestSecrets:
         assert secret == unseal(SigningSecret.objects.latest("pk").sealed)
         assert "no-store" in answer["Cache-Control"]
         assert secret not in text_of(editor, page_of(endpoint))
-        assert secret not in str(list(LogEntry.objects.values()))
+        assert secret not in str(list(AuditEntry.objects.values()))
         assert f"{in_use} secret" in text_of(editor, LIST)
 
 

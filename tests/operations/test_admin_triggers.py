@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from audit.models import AuditEntry
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.admin import triggers as admin_triggers
@@ -95,7 +95,7 @@ class TestCancelling:
         assert "Cancel batch: 2 records." in done
         assert list(BacklogRecord.objects.unfinished().values_list("pk", flat=True)) == [left.pk]
         assert Trigger.objects.get(pk=other.pk).finished_at is None
-        assert "2 records" in LogEntry.objects.get().change_message
+        assert "2 records" in AuditEntry.objects.get(verb="did").text
 
     def test_from_the_list_likewise_and_a_queued_one_emits_nothing_any_more(self, operator: Client) -> None:
         schedule = make_event_schedule()

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.models import AuditEntry
 from jobs.models import BacklogRecord
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
@@ -202,14 +202,14 @@ class TestRetryingAGroup:
         records = [failed("disk 1 is full"), failed("disk 2 is full"), failed("boom")]
         page = operator.post(PAGE, {"group": "", "confirmed": "yes"}, follow=True).content.decode()
         assert "Retry now: there was nothing." in page
-        LogEntry.objects.all().delete()
+        AuditEntry.objects.all().delete()
         question, page = asked(operator, PAGE, {"group": FULL})
         assert "Retry now: 2 records (2 failed)?" in question
         assert "Retry now: 2 ready." in page
         assert statuses(*records) == [Status.READY, Status.READY, Status.FAILED]
-        [line] = LogEntry.objects.all()
-        assert (line.user.username, line.object_repr, line.change_message, line.object_id) == (
-            "staff 0", "backlog records: Retry now", "2 ready", None,
+        [line] = AuditEntry.objects.all()
+        assert (line.who, line.name, line.text, line.row_id) == (
+            "staff 0", "backlog records: Retry now", "2 ready", "",
         )  # fmt: skip
 
     def test_what_stopped_being_failed_meanwhile_is_left_alone(

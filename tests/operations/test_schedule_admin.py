@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.utils import timezone
 
+from audit.models import AuditEntry
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
@@ -167,8 +167,8 @@ class TestActions:
         assert trigger.asked_by == "admin"
         assert BacklogRecord.objects.filter(origin=schedule).count() == 100
         assert "100 events" in found(admin_client)
-        note = LogEntry.objects.get(object_id=str(schedule.pk))
-        assert note.change_message.startswith("Trigger now: triggered at ")
+        note = AuditEntry.objects.get(row_id=str(schedule.pk), verb="did")
+        assert note.text.startswith("Trigger now: triggered at ")
 
     def test_pause_and_resume_from_the_list(self, admin_client: Client) -> None:
         schedules = [make_events(name="a"), make_events(name="b", enabled=False)]

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from declarations.surfaces.admin.audited import ModelAdmin
 from external.durations import span
 from external.formatting import moment as moment
 

@@ -9,10 +9,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from pydantic import BaseModel
-from unfold.admin import ModelAdmin
 
 from declarations.service import InUse, Service
 from declarations.shapes import shapes_of
+from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import PER_PAGE
 from declarations.surfaces.duration_fields import DurationField, WholeDurationField
 

@@ -6,7 +6,8 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
-from unfold.admin import ModelAdmin
+
+from declarations.surfaces.admin.audited import ModelAdmin
 
 ONCE_RIGHT = "What comes of it is shown here once the fields are right."
 

@@ -1,32 +1,39 @@
-"""Who did what, in the history that the admin keeps (`LogEntry`): one line for each action, however many records."""
+"""Who acts in a request, for the audit; and notes of what was done there and no row shows, one for each action."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.contenttypes.models import ContentType
-from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from audit.actors import Actor, acting
+from audit.entries import note as write
 from jobs.models import BacklogRecord
-from jobs.prepared import storable
 
-LONGEST_TITLE = 200
-"""Of a line, as its column has it."""
+__all__ = ["Acting", "actor_of", "note", "write"]
 
 
-def write(request: HttpRequest, model: type[Model], row_id: Any, title: str, message: str, flag: int = CHANGE) -> None:
-    """Write a line about a row, which shows it on its history page; about none where `row_id` is None."""
-    LogEntry.objects.create(
-        user_id=int(request.user.pk or 0),
-        content_type=ContentType.objects.get_for_model(model),
-        object_id=None if row_id is None else str(row_id),
-        object_repr=title[:LONGEST_TITLE],
-        action_flag=flag,
-        change_message=storable(message),
-    )
+class Acting:
+    """Middleware, after the one that knows accounts: what a request changes is done by who signed in, or by whose token
+    it has."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with acting(lambda: actor_of(request)):
+            return self._get_response(request)
 
 
-def note(request: HttpRequest, what: str, result: str, record_id: int | None = None) -> None:
-    """Write that the person of `request` did `what` (as `Retry now`) to one record or to many, with what came of it."""
+def actor_of(request: HttpRequest) -> Actor:
+    """Who acts in a request. It is asked when something is written: a token is known by then."""
+    user: Any = getattr(request, "user", None)
+    name = user.get_username() if user is not None and user.is_authenticated else ""
+    token = getattr(request, "api_token", None)
+    way = f"API, token {token.name}" if token else "API" if "/api/" in request.path else "web"
+    return Actor(name or f"no account, from {request.META.get('REMOTE_ADDR', 'nowhere')}", way)
+
+
+def note(what: str, result: str, record_id: int | None = None) -> None:
+    """Note that `what` (as `Retry now`) was done to one record or to many, with what came of it."""
     about = f"record {record_id}" if record_id is not None else "backlog records"
-    write(request, BacklogRecord, record_id, f"{about}: {what}", result)
+    write(BacklogRecord, record_id, f"{about}: {what}", result)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
 from django.db.backends.signals import connection_created
 
-from api import history
+from api import edits
+from audit.models import AuditEntry
 from backupsched.management.commands import web
 from sources.models import Assignment, Policy, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
@@ -104,21 +104,21 @@ class TestCreating:
     def test_its_policy_cannot_go_once_it_is_saved(
         self, programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The line in the history names the policy, which is named by its schedule."""
+        """The entry in the audit names the policy, which is named by its schedule."""
         policy, source = make_policy(), make_source()
         one, other = programs
-        write, deleted = history.noted, []
+        write, deleted = edits.write, []
 
-        def and_delete(*given: Any) -> None:
-            monkeypatch.setattr(history, "noted", write)  # the deletion is noted, too
+        def and_delete(*given: Any) -> Any:
+            edit = write(*given)
             deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
             eventually(lambda: deleted[0].done() or a_lock_is_waited_for())
-            write(*given)
+            return edit
 
-        monkeypatch.setattr(history, "noted", and_delete)
+        monkeypatch.setattr(edits, "write", and_delete)
         assert other.post("assignments", {"source": source.pk, "policy": policy.pk}).status_code == 201
         problem_of(deleted[0].result(PATIENCE), 409)
-        assert LogEntry.objects.get().object_repr == f"{source.name} under {policy.schedule.name}"
+        assert AuditEntry.objects.get(about="sources.assignment").name == f"{source.name} under {policy.schedule.name}"
 
     def test_one_to_a_policy_whose_deletion_was_not_committed_yet(self, programs: tuple[Program, Program]) -> None:
         policy, source = make_policy(), make_source()

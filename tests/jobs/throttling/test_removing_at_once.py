@@ -4,10 +4,10 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
+from audit.models import AuditEntry
 from jobs import backlog
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Throttle
@@ -147,7 +147,7 @@ class TestTheWaysToRemove:
         assert ("none was deleted." if many else "look again.") in page
         assert "1 are ready. Let them end or cancel them first." in page
         assert "uccessfully deleted" not in page
-        assert not LogEntry.objects.exists()
+        assert not AuditEntry.objects.filter(verb="deleted").exists()
         assert Throttle.objects.exists()
 
     def test_the_api(self, throttle: Throttle) -> None:

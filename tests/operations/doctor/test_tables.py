@@ -97,6 +97,13 @@ class TestTheTables:
         run(printed.getvalue().replace("BEGIN;", "").replace("COMMIT;", ""))
         assert finding("schema").severity is OK
 
+    def test_a_trigger_of_the_audit_that_is_gone_is_named_and_migrate_makes_it(self):
+        run("DROP TRIGGER audit_of_jobs_throttle ON jobs_throttle")
+        found = finding("schema")
+        assert (found.severity, found.numbers["names"]) == (PROBLEM, ["jobs_throttle"])
+        call_command("migrate", verbosity=0)
+        assert finding("schema").severity is OK
+
     def test_the_tables_of_every_app_of_ours_are_looked_at(self):
         with_tables = {model._meta.app_label for model in apps.get_models()}
         assert {name for name in with_tables if (settings.BASE_DIR / name).is_dir()} == set(schema.OURS)

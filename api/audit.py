@@ -1,0 +1,34 @@
+"""The audit: who changed what, over whatever way."""
+
+from typing import Annotated, Any, Literal
+
+from ninja import Field
+
+from api.fields import Instant, Name, Stored
+from api.resources import Resource
+from audit import entries
+from audit.models import AuditEntry
+
+
+class AuditAnswer(Stored, of=AuditEntry, names="id at who via about row_id name text"):
+    """A change. `about`: the table, as `sources.policy`; `row_id`: the id in it; `changes`: field → [before, after]. Of
+    secrets it says only that they are others. `did`: what no row shows, as its `text` says."""
+
+    verb: Literal["created", "changed", "deleted", "did"]
+    changes: Annotated[dict[str, list[Any]], Field(description="By field: before and after; null: none")]
+
+
+class Audit(Resource[AuditEntry]):
+    """The audit, the latest first. `since`: from this instant on."""
+
+    model, tag, answer = AuditEntry, "workers", AuditAnswer
+    filters = {"about": Name, "row_id": Name, "name": Name, "who": Name, "since": Instant}
+    lookups = {"since": "at__gte"}
+    usual_ordering = "-id"
+
+    def facts(self, rows: Any) -> list[dict[str, Any]]:
+        found = entries.facts(list(rows))
+        return [self.own_facts(row) | {"changes": facts["changes"]} for row, facts in zip(rows, found, strict=True)]
+
+
+router = Audit().router

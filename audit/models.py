@@ -1,0 +1,47 @@
+from django.db import models
+from django.db.models import F
+from django.db.models.functions import Now
+
+from jobs.instants import readable
+
+
+class Verb(models.TextChoices):
+    """What was done to a row. *Did*: what no row shows, as *back up now*; its text says what."""
+
+    CREATED = "created", "created"
+    CHANGED = "changed", "changed"
+    DELETED = "deleted", "deleted"
+    DID = "did", "did"
+
+
+class AuditEntry(models.Model):
+    """A change of one row, or something that a person did about it. Written by triggers, and by `entries.note`.
+
+    `before` and `after` hold the columns that differ; of a secret, that it is another one.
+    """
+
+    at = models.DateTimeField(db_default=Now())
+    who = models.CharField(max_length=200, help_text="An account, a system user and its host, or a database role.")
+    via = models.CharField(max_length=200, help_text="Web, API, a command, or SQL.")
+    about = models.CharField(max_length=100, help_text="The table, as `sources.policy`.")
+    row_id = models.CharField(max_length=200, blank=True, default="", help_text="Its id; empty: none, or many.")
+    name = models.CharField(max_length=200, blank=True, default="", help_text="Of the row, as it was then.")
+    verb = models.CharField(max_length=10, choices=Verb.choices)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    text = models.TextField(blank=True, default="")
+
+    class Meta:
+        db_table = "audit_entry"
+        verbose_name_plural = "audit"
+        default_permissions = ("view",)
+        constraints = [readable("every_instant_of_an_audit_entry_is_readable", "at")]
+        indexes = [
+            # the history of a row
+            models.Index("about", "row_id", F("id").desc(), name="audit_of_a_row"),
+            # since when, and pruning
+            models.Index("at", name="audit_by_instant"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name or self.about}: {self.verb}"

@@ -1,0 +1,67 @@
+"""The audit: who changed what, newest first. Each row's own history is on its page."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.paginator import InfinitePaginator
+
+from audit import entries
+from audit.models import AuditEntry
+from declarations.surfaces.admin.audited import done
+from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin, column, moment
+from operations.admin.filters import OneOf
+
+NAMES_FROM = 5_000
+"""So many of the latest entries are read for the names to filter by."""
+
+
+class _Latest(OneOf):
+    """By what the latest entries have in one column."""
+
+    def names(self) -> list[str]:
+        latest = AuditEntry.objects.order_by("-id").values_list(str(self.parameter_name), flat=True)[:NAMES_FROM]
+        return sorted({*latest, *filter(None, [self.value()])})
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class WhoFilter(_Latest):
+    title, parameter_name = "who", "who"
+
+
+class AboutFilter(_Latest):
+    title, parameter_name = "table", "about"
+
+
+@admin.register(AuditEntry)
+class AuditAdmin(Completing, ReadOnlyAdmin):
+    """What people changed, entry by entry."""
+
+    when_empty = "Each change of what people declare is an entry here: who, what, before and after."
+    adds = "in_words"
+    list_display = ("shown_at", "who", "via", "kind", "name", "shown_done")
+    list_display_links = ("shown_at",)
+    list_filter = ("verb", WhoFilter, AboutFilter, "at")
+    search_fields = ("name",)
+    search_help_text = "Words of a name"
+    ordering = ("-id",)
+    sortable_by = ("shown_at",)
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    fields = ("shown_at", "who", "via", "kind", "name", "row_id", "shown_done")
+
+    shown_at = column("at", "at (UTC)", moment)
+    kind = column("about", "what", entries.kind_of, ordered=False)
+    shown_done = column(lambda entry: entry.in_words, "done", ordered=False)
+
+    def complete(self, rows: list[Any]) -> None:
+        for row, facts in zip(rows, entries.facts(rows), strict=True):
+            row.in_words = done(facts)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        if (row := super().get_object(request, object_id, from_field)) is not None:
+            self.complete([row])
+        return row
