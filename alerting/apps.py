@@ -18,7 +18,7 @@ class AlertingConfig(AppConfig):
         referring.append(Referring(AlertRoute, "url"))
         uses.append(later("alerting.declarations:use_of"))
         registry.add_periodic(later("alerting.rounds:in_background"))
-        IN_NEED.extend((later("alerting.raising:in_need"), later("alerting.sending:in_need")))
+        IN_NEED.update(alerts=later("alerting.raising:in_need"), messages=later("alerting.sending:in_need"))
         HINTS.append(later("alerting.untold:hints"))
         follow(AlertRoute)
         follow(AlertRoute.policies.through, title=named("alerting_alertroute", "alertroute_id"))

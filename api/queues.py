@@ -14,6 +14,7 @@ from api.fields import Body, Instant, Line, Stored
 from jobs import backlog
 from jobs.backlog.pausing import check_known
 from jobs.models import Hold
+from operations.backlog import IN_NEED
 from operations.backlog.summary import QueueSummary, summary
 from operations.hold import held
 
@@ -106,7 +107,7 @@ def _existing(name: str) -> None:
 
 def _queues() -> dict[str, dict[str, Any]]:
     with patiently():
-        return {queue.name: _facts(queue) for queue in summary().queues}
+        return {queue.name: _facts(queue) for queue in summary(without=IN_NEED).queues}
 
 
 def _queue(name: str) -> dict[str, Any]:

@@ -1,20 +1,30 @@
 """The state of a repository as the records that work on it find it: free room, its first backup, whether it can be
 written to, and what a record does that finds it busy."""
 
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from backups import repositories
-from external.processes.runner import StopSignal
+from external.processes.runner import Ended, Ending, StopSignal
 from jobs.clock import database_clock
 from jobs.outcomes import Postponed
 from jobs.states import WaitingFor
 from sources.models import Repository
+from storage.places import directories
+from storage.places.location import Location
 from storage.points.store import StorageFailed
 
+AT_ONCE = 8
+START_SECONDS = 10.0
+"""Of a process, on a host that is busy."""
 ROOM_HOLDS_FOR = timedelta(minutes=1)
 
 BUSY_FOR = timedelta(seconds=60)
@@ -36,15 +46,66 @@ def note_made(repository: Repository) -> None:
         Repository.objects.filter(pk=repository.pk, made_at=None, **place).update(made_at=Now())
 
 
-def not_writable(repository: Repository, stop: StopSignal) -> str | None:
+def not_writable(repository: Repository, stop: StopSignal | None = None) -> str | None:
     """The reason why nothing can be written to a repository now; None if something can."""
     try:
         location = repositories.location_of(repository)
     except StorageFailed as error:
         return str(error)
-    return repositories.why(
-        "not_writable", location, stop, reserve=settings.RESERVE_PERCENT, made=repository.made_at is not None
-    )
+    return repositories.why(*_writing_to(location), stop, **_facts_of(repository))
+
+
+def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
+    """The same of many, by their names: directories in one process, the others eight at a time."""
+    found: dict[str, str | None] = {}
+    here, there = dict[str, dict[str, Any]](), dict[str, Callable[[], str | None]]()
+    for each in rows:
+        found[each.name] = None
+        try:
+            question, location = _writing_to(repositories.location_of(each))  # here: other threads ask no database
+        except StorageFailed as error:
+            found[each.name] = str(error)
+            continue
+        if isinstance(location, str):
+            here[each.name] = {"location": location} | _facts_of(each)
+        else:
+            there[each.name] = partial(repositories.why, question, location, **_facts_of(each))
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        asked = {name: threads.submit(ask) for name, ask in there.items()}
+        found |= of_directories("not_written", here)
+    found |= {name: each.result() for name, each in asked.items()}
+    return {name: why for name, why in found.items() if why}
+
+
+def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """What is wrong with directories, by their names in `asked`, which has the `location` of each and what else the
+    question takes. One on a dead share says so, and holds up no other."""
+    if not asked:
+        return {}
+    seconds = repositories.ANSWER_SECONDS
+    order = {"do": "of_each", "question": question, "asked": dict(asked), "seconds": seconds}
+    known, stop = dict[str, str | None](), threading.Event()
+
+    def take(line: dict[str, Any]) -> None:
+        known.update(line["known"])
+        stop.set()
+
+    ended, answers = repositories.give_order(directories.__name__, order, stop, seconds + START_SECONDS, 0.0, take)
+    for answer in answers:
+        known |= answer
+    silent = Ended(Ending.STALLED, 0) if known else ended
+    for name in asked.keys() - known.keys():
+        known[name] = repositories.why_unanswered(silent, asked[name]["location"], seconds)
+    return {name: why for name in asked if (why := known[name])}
+
+
+def _writing_to(location: Location) -> tuple[str, str | Location]:
+    """The question whether anything can be written there. A process that loads less answers it of a directory."""
+    return ("not_written", str(location.directory)) if location.directory else ("not_writable", location)
+
+
+def _facts_of(repository: Repository) -> dict[str, Any]:
+    return {"reserve": settings.RESERVE_PERCENT, "made": repository.made_at is not None}
 
 
 def busy(why: str) -> Postponed:

@@ -1,7 +1,5 @@
 """What is asked of a repository or a source beside backups, by orders of `apart.py`."""
 
-import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,9 @@ from engines.work import Stop
 from external.processes.programs import ProgramMissing
 from external.processes.runner import StopSignal
 from external.redaction import redacted
-from storage import layout
 from storage.folders.flushing import why_untold
-from storage.places.directories import missing, not_made, not_usable
+from storage.folders.writing import not_written
+from storage.places.directories import not_made, not_usable
 from storage.places.identity import Identity
 from storage.places.location import Location, of_directory
 from storage.places.locks import Busy
@@ -29,7 +27,6 @@ NO_ROOM = "no backup goes there until there is more room"
 UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
 PROBE_SECONDS = 60.0
 """For all steps of a probe, for which a person waits."""
-TRIED_WITH = b"\0" * 65_536
 NO_FOLDER = "\0"
 """No message holds it, so none is taken for one about a repository."""
 
@@ -41,29 +38,8 @@ def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -
     """
     where = Location.of_json(location)
     return (
-        _directory_not_writable(where.directory, reserve, made)
-        if where.directory
-        else probing.not_writable(where, Stop(None))
+        not_written(str(where.directory), reserve, made) if where.directory else probing.not_writable(where, Stop(None))
     )
-
-
-def _directory_not_writable(directory: Path, reserve: float, made: bool) -> str | None:
-    """The file that is tried has no name."""
-    try:
-        if made and not (directory / layout.REPOSITORY).exists():
-            return instructions.LOST.format(directory)
-        with tempfile.TemporaryFile(dir=directory) as file:
-            file.write(TRIED_WITH)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        if reason := missing(str(directory)):
-            return f"{reason} If its disk is, make the directory again, for this account to write"
-        return (
-            f"{directory} cannot be written ({error.strerror}): see that its disk is mounted, has room, and takes what "
-            "this account writes"
-        )
-    return Space(directory, reserve).lack() or None
 
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:

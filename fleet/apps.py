@@ -10,4 +10,4 @@ class FleetConfig(AppConfig):
         from jobs.handlers import later
         from operations.backlog import IN_NEED
 
-        IN_NEED.append(later("fleet.status:in_need"))
+        IN_NEED["sources"] = later("fleet.status:in_need")

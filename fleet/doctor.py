@@ -7,8 +7,8 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
-from backups import repositories
 from backups.hooks import debts
+from backups.repository_state import not_writable_of, of_directories
 from backups.upkeep.checks import in_words
 from declarations.surfaces.finding import COUNT_TO, Answer, Severity, condition, ok, warning
 from fleet import status
@@ -17,7 +17,6 @@ from sources.declarations.hook_file import HookUnusable, hook_of
 from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup
 from sources.protection import copy_status
 from storage.points.checking import Damage
-from storage.points.store import StorageFailed
 
 
 @condition("")
@@ -40,7 +39,7 @@ def protection(cursor: CursorWrapper, now: datetime) -> Answer:
 def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
     rows = Repository.objects.filter(remote={}).order_by("name")
-    found = {each.name: why for each in rows if (why := repositories.why("open_to_others", each.location))}
+    found = of_directories("open_to_others", {each.name: {"location": each.location} for each in rows})
     return list(found.values()), {"open": list(found)}
 
 
@@ -203,14 +202,5 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
 )
 def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether each repository can be written now. A file is tried there; nothing of it stays."""
-    found = {each.name: why for each in Repository.objects.order_by("name") if (why := _why_not(each))}
+    found = not_writable_of(Repository.objects.order_by("name"))
     return [f"{name}: {why}" for name, why in found.items()], {"lost": list(found)}
-
-
-def _why_not(repository: Repository) -> str | None:
-    try:
-        location = repositories.location_of(repository)
-    except StorageFailed as error:
-        return str(error)
-    made = repository.made_at is not None
-    return repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT, made=made)

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.utils.text import slugify
 
-from backups import repositories
+from backups import repositories, repository_state
 from backups.upkeep import looks, removals
 from declarations.service import Finished, Service, used_by
 from external.formatting import some_of
@@ -147,7 +147,7 @@ class Repositories(Service[Repository]):
     def test(self, row: Repository) -> dict[str, Any]:
         """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
         location, made = repositories.location_of(row), row.made_at is not None
-        if why_not := repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT, made=made):
+        if why_not := repository_state.not_writable(row):
             return {"problem": why_not}
         found = self.probe(row)
         return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found

@@ -16,7 +16,7 @@ from schedules import declarations, providers, verbs
 from schedules.cron_doubts import doubts
 from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Trigger
-from schedules.obstacles import obstacle_to_deleting, obstacle_to_editing
+from schedules.obstacles import obstacle_to_deleting, obstacle_to_editing, owners
 
 GOES_THERE = {"kind", "endpoint", "provider"}
 """A change of these, or that it is enabled, asks whether its events may be delivered there: the address may be allowed
@@ -25,6 +25,10 @@ where the workers run, and unknown to the shell in which something else is edite
 
 class Schedules(Service[Schedule]):
     model, declaration = Schedule, declarations.Schedule
+
+    def rows(self) -> QuerySet[Any]:
+        """With what each is a part of, which an edit asks for."""
+        return super().rows().select_related(*owners())
 
     def declared_rows(self) -> QuerySet[Any]:
         return self.rows().exclude(provider=OF_POLICIES)

@@ -13,10 +13,15 @@ from schedules.models import Schedule, Trigger
 MOST_COUNTED = 1_000
 
 
+def owners() -> list[str]:
+    """The names by which a schedule has the row that it is a part of: `select_related` of these asks for none later."""
+    names = (each.get_accessor_name() for each in Schedule._meta.related_objects if each.one_to_one)
+    return [name for name in names if name]
+
+
 def owner_of(schedule: Schedule) -> Any:
     """The row that a schedule is a part of, as a policy; None when it stands alone."""
-    names = [field.get_accessor_name() for field in schedule._meta.related_objects if field.one_to_one]
-    return next((owner for name in names if name and (owner := getattr(schedule, name, None))), None)
+    return next((owner for name in owners() if (owner := getattr(schedule, name, None))), None)
 
 
 def obstacle_to_editing(schedule: Schedule) -> str:

@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 
 VERSION = 1
 REPOSITORY = "repository.json"
+LOST = f"there is no {REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
 RECOVER = "RECOVER.txt"
 ENCRYPTED = "encrypted"
 

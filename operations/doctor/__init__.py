@@ -17,6 +17,7 @@ from declarations.surfaces.finding import CONDITIONS, COUNT_TO, STATEMENT_SECOND
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations import checks
+from operations.backlog import IN_NEED
 from operations.backlog.summary import Summary, summary
 from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
 
@@ -38,7 +39,7 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Fin
     found = [] if "settings" in skip else [_settings()]
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return found or [_settings()]
-    look = Look(now or database_clock(), partial(summary, bound=COUNT_TO))
+    look = Look(now or database_clock(), partial(summary, bound=COUNT_TO, without=IN_NEED))
     return found + [_made(name, look) for name in CONDITIONS if name not in skip]
 
 

@@ -18,7 +18,7 @@ from storage.points import runs
 from storage.points.store import StorageFailed, Store
 
 TYPE = "RCLONE_CONFIG_BASE_TYPE"
-LOST = f"there is no {layout.REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
+LOST = layout.LOST
 
 
 def keep_true(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import fleet.doctor  # noqa: F401 - declares its conditions
 from backups import repositories
 from backups.copying.handler import copy_source
 from fleet import repository_edits
@@ -20,6 +21,7 @@ from jobs.states import AttemptOutcome, Status
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, Policy, Repository
+from tests.operations.doctor.examining import finding
 from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
 from tests.sources.worker_process import worker_process
@@ -131,6 +133,21 @@ class TestASilence:
         assert repository_edits.Repositories().save(repository, {"name"}) == [
             f"{repository.location} cannot be made: {repository.location} has not answered for 1 s; is its share dead?"
         ]
+
+    def test_holds_up_no_answer_of_another_one_when_the_doctor_asks_all(
+        self, dead: Policy, kept: Policy, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").touch()
+        copies = Path(kept.repository.location) / "laptop-1"
+        for each in (copies.parent, copies):
+            each.mkdir(exist_ok=True)
+            each.chmod(0o755)
+        Repository.objects.create(name="broken", location=str(tmp_path / "file"))
+        silent = f"{dead.repository.location} has not answered for 1 s; is its share dead?"
+        assert finding("repository_modes").numbers["open"] == ["attic", "cellar"]
+        found = finding("repositories_usable")
+        assert found.numbers["lost"] == ["attic", "broken"]
+        assert found.what.startswith(f"cannot be written: attic: {silent}; broken: {tmp_path}/file is no directory")
 
     def test_in_the_middle_is_too(self, kept: Policy, folder: Path) -> None:
         location = Path(kept.repository.location)

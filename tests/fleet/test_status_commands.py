@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from alerting import raising
@@ -15,7 +17,8 @@ from alerting.models import AlertRoute
 from jobs import conf
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
-from operations.doctor import Severity
+from operations.doctor import Severity, examine, names
+from sources.domain.status import Status as Protection
 from sources.models import CheckRound, Source
 from tests.commands import command
 from tests.factories import make_record, make_schedule, make_worker
@@ -65,6 +68,21 @@ class TestCommands:
         Source.objects.exclude(name="fine").delete()
         make_record(Status.FAILED)
         assert "1 dead letter" in ends_with_1(capsys)
+
+    def test_the_status_of_all_sources_is_found_once_a_look(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for failures in (0, 2):
+            make_assignment(failures=failures, **PROTECTED)
+        looks = {
+            "status": lambda: ends_with_1(capsys),
+            "sources": sources,
+            "backlog": command("backlog")[0],
+            "doctor": lambda: examine(skip=set(names()) - {"protection", "workers", "paused_queues"}),
+        }
+        for name, look in looks.items():
+            with CaptureQueriesContext(connection) as asked:
+                look()
+            of_sources = [each["sql"] for each in asked if not each["sql"].startswith('SELECT "sources_assignment"')]
+            assert sum(sql.count(f"ELSE {Protection.PROTECTED.rank} END") for sql in of_sources) == 1, name
 
     def test_all_is_not_well_where_backups_are_damaged_or_everything_is_paused(
         self, capsys: pytest.CaptureFixture[str]

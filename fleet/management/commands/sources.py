@@ -9,7 +9,7 @@ from declarations.surfaces.terminal import columns, one_line, table
 from declarations.unknown import named
 from external.durations import span
 from external.formatting import moment
-from fleet.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status
+from fleet.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status, worst_first
 from jobs.clock import database_clock
 from operations.backlog.arguments import number
 from sources.domain.status import Status
@@ -37,13 +37,13 @@ class Command(VerbCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def _list(self, options: dict[str, Any]) -> None:
-        rows = with_status(Source.objects.with_protection(), database_clock())
-        rows = rows.filter(status=options["status"]) if options["status"] else rows.filter(retired_at=None)
+        now, rows = database_clock(), Source.objects.with_protection()
+        only = Status(options["status"]) if options["status"] else None
+        rows = rows if only else rows.filter(retired_at=None)
         if options["policy"]:
             policy = named(Policy.objects, options["policy"], "schedule__name")
             rows = rows.filter(pk__in=Assignment.objects.filter(policy=policy).values("source"))
-        ordered = rows.order_by("status_rank", "name").prefetch_related("assignments__policy__schedule")
-        found = list(ordered[: options["limit"] + 1])
+        found = worst_first(rows.prefetch_related("assignments__policy__schedule"), now, options["limit"] + 1, only)
         facts = _facts(found[: options["limit"]])
         if facts or self.json:
             self.answer(facts, lambda: table(COLUMNS, map(_row, facts)))

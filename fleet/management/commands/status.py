@@ -5,13 +5,12 @@ from typing import Any
 
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, one_line, table
-from fleet.status import FIRST_STEPS, in_need, reasons_of, summary, with_status
+from fleet.status import FIRST_STEPS, reasons_of, rows_of, summary
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations.backlog import HINTS
 from operations.backlog.attention import attention
 from operations.backlog.summary import summary as backlog_summary
-from sources.domain.status import NEEDS_A_PERSON
 from sources.models import Source
 
 SHOWN = 20
@@ -32,12 +31,11 @@ class Command(VerbCommand):
 
     def _look(self, options: dict[str, Any]) -> None:
         now = database_clock()
-        found, of_sources = summary(now), in_need(now)
-        around = replace(backlog_summary(now), dead_letters=0)
-        lines = [line for line in attention(around) if line not in of_sources]
+        found = summary(now, None if self.json else SHOWN)
+        around = replace(backlog_summary(now, without=["sources"]), dead_letters=0)
+        lines = attention(around)
         hints = [line for ask in HINTS for line in ask(now)]
-        wanted = with_status(Source.objects.all(), now).filter(status__in=NEEDS_A_PERSON)
-        worst = list(wanted.order_by("status_rank", "name")[: None if self.json else SHOWN])
+        worst = rows_of(found.worst, Source.objects.all())
         reasons = reasons_of(worst, now)
         rows = [(each.name, each.status.value, reasons[each.pk]) for each in worst]
         if self.json:
