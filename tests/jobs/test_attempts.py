@@ -11,6 +11,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed
 from jobs.states import UNFINISHED, AttemptOutcome, Status
 from tests.factories import NOON, build_record, make_record, make_worker
+from tests.jobs.test_claim_order import plans_of_the_prepared
 
 pytestmark = pytest.mark.django_db
 
@@ -63,4 +64,21 @@ def test_the_search_for_candidates_reads_no_finished_record() -> None:
         cursor.execute("EXPLAIN " + queries[0]["sql"])
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert "one_unfinished_record_per_subject" in plan, plan
+    assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_what_is_pruned_takes_its_attempts_with_it_by_their_key(mode: str) -> None:
+    """Beside 10,000 records that ended later."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH ended AS (INSERT INTO jobs_backlogrecord (kind, queue, subject, status, finished_at) "
+            "SELECT 'test', 'default', 'other ' || n, 3, %(at)s::timestamptz FROM generate_series(1, 10000) AS n "
+            "RETURNING id) INSERT INTO jobs_attempt (record_id, number, queue, started_at, ended_at, outcome, error) "
+            "SELECT id, number, 'default', %(at)s, %(at)s, 1, '' FROM ended, generate_series(1, 2) AS number",
+            {"at": NOON},
+        )
+        cursor.execute("ANALYZE jobs_backlogrecord, jobs_attempt")
+    plan = plans_of_the_prepared(periodic.PRUNE, {"before": NOON, "limit": periodic.PRUNE_BATCH}, mode)
+    assert "jobs_attempt_pkey" in plan, plan
     assert "Seq Scan" not in plan, plan
