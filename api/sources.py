@@ -18,6 +18,7 @@ from api.fields import DURATION, Body, MovedAnswer, Name, Stored
 from api.models import Scope
 from fleet.edits import Sources, policies_of
 from fleet.status import reasons_of, with_status
+from fleet.status.of_all import in_status
 from jobs.clock import database_clock
 from sources import planning
 from sources.agents import checkins, tokens
@@ -93,7 +94,11 @@ class SourcesOfTheApi(Declared[Source]):
         "paused": bool,
         "policy": (Name, "Name of a policy that it is under"),
     }
-    lookups = {"paused": lambda paused: Q(paused_at__isnull=not paused), "policy": _is_under}
+    lookups = {
+        "status": lambda status: in_status([status], timezone.now()),
+        "paused": lambda paused: Q(paused_at__isnull=not paused),
+        "policy": _is_under,
+    }
     told = {"policies": policies_of}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     removes = True

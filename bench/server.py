@@ -103,12 +103,13 @@ def running_server(kept: Path | None = None) -> Iterator[BenchServer]:
     # the server may run as another user
     directory.chmod(0o711)
     server = Server(directory / "var", settings={**DURABLE, **ROOM})
+    has_started = False
     try:
-        server.ensure_running()
+        has_started = server.ensure_running()
         yield BenchServer(server)
     finally:
-        if kept:
+        if kept and has_started:
             server.stop()
-        else:
+        elif not kept:
             server.destroy()
             shutil.rmtree(directory, ignore_errors=True)

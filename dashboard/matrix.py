@@ -14,7 +14,7 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -28,6 +28,7 @@ from dashboard.pages import page
 from declarations.surfaces.web.permissions import may_look
 from external.durations import span
 from fleet.status import with_status
+from fleet.status.of_all import OLDEST_SUCCESS_FIRST, in_status, worst_first
 from jobs.models import Attempt, Decision, Level
 from jobs.states import AttemptOutcome
 from jobs.zones import zone_of
@@ -62,18 +63,28 @@ class MatrixFilter(forms.Form):
         self.fields["policy"].queryset = Policy.objects.select_related("schedule").order_by("schedule__name")  # type: ignore[attr-defined]
 
 
-def sources_of(asked: dict[str, Any], now: datetime) -> list[int]:
-    """The ids of the sources that a valid filter asks for, worst first; among equals the one whose last success is
-    oldest. One statement: a page and its count would be two, and each has to find the status of every source."""
-    last = Assignment.objects.filter(source=OuterRef("pk")).order_by(F("last_backup_at").desc(nulls_last=True))
-    sources = with_status(Source.objects.annotate(last_backup_at=Subquery(last.values("last_backup_at")[:1])), now)
+def sources_of(asked: dict[str, Any], now: datetime) -> QuerySet[Source]:
+    """The sources that a valid filter asks for."""
+    sources = Source.objects.all()
     if asked["policy"]:
         sources = sources.filter(pk__in=Assignment.objects.filter(policy=asked["policy"]).values("source"))
     if asked["kind"]:
         sources = sources.filter(kind=asked["kind"])
-    sources = sources.filter(status=asked["status"]) if asked["status"] else sources.filter(retired_at=None)
-    ordered = sources.order_by("status_rank", F("last_backup_at").asc(nulls_first=True), "name")
-    return list(ordered.values_list("pk", flat=True))
+    return sources.filter(in_status([Status(asked["status"])], now) if asked["status"] else Q(retired_at=None))
+
+
+class WorstFirst:
+    """Sources as a paginator takes them: ids, the worst first."""
+
+    def __init__(self, sources: QuerySet[Source], now: datetime) -> None:
+        self._sources, self._now = sources, now
+
+    def __len__(self) -> int:
+        return self._sources.count()
+
+    def __getitem__(self, page: slice) -> list[int]:
+        most = page.stop - page.start
+        return list(worst_first(self._sources, self._now, first=page.start, most=most, ordered=OLDEST_SUCCESS_FIRST))
 
 
 def rows_of(ids: Sequence[int], policy: Policy | None, now: datetime) -> tuple[list[date], list[dict[str, Any]]]:
@@ -144,7 +155,7 @@ def _of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
 def matrix_page(request: HttpRequest) -> HttpResponse:
     asked, now = MatrixFilter(request.GET), timezone.now()
     chosen = asked.cleaned_data if asked.is_valid() else dict.fromkeys(asked.fields)
-    pages = Paginator(sources_of(chosen, now), ROWS)
+    pages: Paginator[int] = Paginator(WorstFirst(sources_of(chosen, now), now), ROWS)  # type: ignore[arg-type]
     shown = pages.get_page(request.GET.get("page"))
     dates, rows = rows_of(list(shown.object_list), chosen["policy"], now)
     query = request.GET.copy()

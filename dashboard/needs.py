@@ -16,6 +16,7 @@ from declarations.surfaces.web.permissions import may_look, may_operate
 from external.formatting import moment, several
 from fleet import status
 from fleet.admin.protection import mends
+from fleet.status import alike
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
 from operations.backlog.attention import attention, needs
@@ -42,15 +43,14 @@ class Notice:
 def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
     """The sentence, the numbers by status, and the first sources that need a person, each with what its button does
     (`home.act`; empty: none for this person), and label and address of buttons that mend it."""
-    found = status.summary(now)
-    in_need = status.needing_a_person(Source.objects.all(), now).order_by("status_rank", "name")
-    worst, alike = _once(list(in_need[:LOOKED_AT]))
+    found = status.summary(now, LOOKED_AT)
+    worst, others = _once(status.rows_of(found.worst, Source.objects.all()))
     reasons = status.reasons_of(worst, now) if worst else {}
     may_act = request.user.has_perm("sources.change_source")
     needs = [
         {
             "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[Status(each.status)],
-            "reason": reasons.get(each.pk, ""), "alike": alike.get(each.pk),
+            "reason": reasons.get(each.pk, ""), "alike": others.get(each.pk),
             "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
             "mends": list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
         }
@@ -62,7 +62,7 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
         "summary": found,
         "by_status": by_status,
         "needs": needs,
-        "more_needs": found.in_need - len(needs) - sum(more for more, _ in alike.values()),
+        "more_needs": found.in_need - len(needs) - sum(more for more, _ in others.values()),
         "proved": proved.first(),
         "unproved": Assignment.objects.exclude(drill_error="").count(),
     }
@@ -70,16 +70,18 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
 
 def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
     """The first SHOWN, of those that fail alike the first one; and, by its id, how many more, and where they are."""
-    errors = status.errors_of([each for each in in_need if each.status == Status.FAILING])
+    errors = alike.lines_of([each for each in in_need if each.status == Status.FAILING])
     groups: dict[str | int, list[Any]] = {}
     for each in in_need:
         groups.setdefault(errors.get(each.pk) or each.pk, []).append(each)
     shown = dict(islice(groups.items(), SHOWN))
     page = reverse("admin:sources_source_changelist")
+    several_by = {str(error): first for error, (first, *others) in shown.items() if others}
+    numbers = alike.numbers(several_by) if several_by else {}
     return [first for first, *_ in shown.values()], {
-        first.pk: (status.failing_alike(str(error)).count() - 1, f"{page}?{urlencode({'error': error})}")
-        for error, (first, *others) in shown.items()
-        if others
+        first.pk: (numbers[error] - 1, f"{page}?{urlencode({'error': error})}")
+        for error, first in several_by.items()
+        if error in numbers
     }
 
 

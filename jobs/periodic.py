@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 PRUNE_BATCH = 1000
 
-# Served by `backlog_done` and the key of the attempts, which go with their record. As an array: joined, one plan for all
-# numbers of records reads every attempt there is.
+# Served by `backlog_done` and the key of the attempts, which go with their record. As an array: joined, one plan for
+# all numbers of records reads every attempt there is.
 PRUNE = """
 WITH gone AS MATERIALIZED (
     SELECT ctid AS place, id

@@ -10,12 +10,15 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
 from declarations.surfaces.admin.base import moment
 from declarations.surfaces.admin.tables import table
-from fleet.status import DOUBTFUL, failing_alike
+from fleet.status.alike import failing_alike
+from fleet.status.conditions import DOUBTFUL
+from fleet.status.of_all import in_status
 from operations.admin.filters import Linked
 from sources.domain.status import NEEDS_A_PERSON, Status
 from sources.models import Assignment, Copy, Policy
@@ -105,6 +108,15 @@ class StatusFilter(admin.SimpleListFilter):
         if self.value() == IN_NEED:
             return queryset.filter(status__in=NEEDS_A_PERSON)
         return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
+
+
+class StatusOfSourceFilter(StatusFilter):
+    """Sources by status, found for all of them at once."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        wanted = NEEDS_A_PERSON if value == IN_NEED else {status for status in Status if status == value}
+        return queryset.filter(in_status(wanted, timezone.now())) if wanted else queryset
 
 
 class ErrorFilter(Linked):

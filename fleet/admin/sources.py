@@ -22,7 +22,7 @@ from fleet import edits
 from fleet.admin.agents import AGENT_FIELDS, Agents
 from fleet.admin.browsing import BrowsesBackups
 from fleet.admin.deletion import RemovesInBackground
-from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusFilter, proved
+from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSourceFilter, proved
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
 from fleet.status import with_assignment_status, with_status
@@ -122,7 +122,7 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
         "failures",
     )
     list_filter = (
-        StatusFilter,
+        StatusOfSourceFilter,
         ErrorFilter,
         "kind",
         PolicyOfSourceFilter,

@@ -1,5 +1,6 @@
 """One word for how a source is protected, counted and with its reason."""
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from fleet.status import reasons_of, summary, with_assignment_status, with_status
+from fleet.status import of_all, reasons_of, summary, with_assignment_status, with_status
 from jobs import conf
 from jobs.backlog import hold
 from jobs.breakers import describe
@@ -20,8 +21,8 @@ from operations.doctor import examine
 from schedules.capacity import check
 from schedules.capacity_report import messages
 from schedules.models import Schedule
-from sources.domain.status import Status
-from sources.models import Assignment, CheckRound, Source
+from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.models import Assignment, CheckRound, Repository, Source
 from sources.planning import standings_of, subject_of
 from tests.commands import command
 from tests.factories import make_record, make_worker
@@ -83,6 +84,43 @@ def test_sources_assignments_and_agents_agree(
     [row] = with_assignment_status(Assignment.objects.all(), NOW)
     [standing] = standings_of(assignment.source_id)
     assert (source.status, row.status, standing.protection(NOW)) == (expected, expected, expected)
+    assert {status for status, number in of_all.look(NOW)[0].items() if number} == {expected}
+    assert found_at_once() == {assignment.source_id: {expected}}
+
+
+def found_at_once() -> dict[int, set[Status]]:
+    """Source → in which statuses it is, asked for all sources at once."""
+    found: dict[int, set[Status]] = {}
+    for status in Status:
+        for pk in Source.objects.filter(of_all.in_status({status}, NOW)).values_list("pk", flat=True):
+            found.setdefault(pk, set()).add(status)
+    return found
+
+
+def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -> None:
+    """With two assignments each, of which one may be disabled; paused, retired, without a policy, away."""
+    rng = random.Random(33)
+    disabled = make_policy()
+    Schedule.objects.filter(policy=disabled).update(enabled=False)
+    away = make_policy()
+    Repository.objects.filter(policies=away).update(away_why="its disk is not there")
+    states: list[dict[str, Any]] = [{}, {}, {}, {}, {"paused_at": AGO}, {"retired_at": AGO, "paused_at": AGO}]
+    for number in range(60):
+        (_, fields, record), (_, others, _) = rng.choice(CASES), rng.choice(CASES)
+        source = made(fields, record, name=f"source {number}", **rng.choice(states)).source
+        others = {name: value for name, value in others.items() if name != "damage"}
+        make_assignment(rng.choice([disabled, make_policy()]), source, **others)
+        if number % 20 == 0:
+            make_assignment(away, source, **PROTECTED)
+        if number % 10 == 0:
+            Assignment.objects.filter(source=source).exclude(policy=away).delete()
+    one_by_one = {each.pk: {each.status} for each in with_status(Source.objects.all(), NOW)}
+    assert found_at_once() == one_by_one
+    assert of_all.look(NOW)[0] == {status: list(one_by_one.values()).count({status}) for status in Status}
+    assert len({status for each in one_by_one.values() for status in each}) > 8
+    _, worst = of_all.look(NOW, NEEDS_A_PERSON, 25)
+    by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_A_PERSON).order_by("status_rank", "name")
+    assert list(worst.items()) == [(each.pk, each.status) for each in by_rank[:25]]
 
 
 def test_what_a_person_chose_comes_before_what_is_wrong_and_the_worst_assignment_stands_for_all() -> None:

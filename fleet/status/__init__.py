@@ -1,6 +1,10 @@
 """The status of sources and assignments as a column, counted, and with its reason: one definition for lists, filters,
 commands, the API, alerts and metrics.
 
+conditions.py  what holds of an assignment in each status
+of_all.py      all sources at once: counted, filtered, the worst first
+alike.py       those that fail by the same error
+
 A source's status is the worst of its assignments under policies that are enabled. What is wrong stays in sight: a
 source that fails is failing while its next attempt runs or waits.
 """
@@ -9,41 +13,23 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
-from itertools import islice
 from operator import or_
 from typing import Any
 
-from django.db import connection
-from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, Concat
+from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
 
 from fleet import reasons
+from fleet.status import of_all
+from fleet.status.conditions import conditions, enabled
 from jobs import states
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
-from jobs.states import WaitingFor
 from operations.backlog.obstacles import Surroundings
 from schedules.models import Schedule
 from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
-from sources.models import Assignment, Policy, Source
-from sources.planning.names import BACKUPS, KIND, REMOVAL, subject_of
+from sources.models import Assignment, Source
+from sources.planning.names import KIND, REMOVAL, subject_of
 
-DOUBTFUL = (
-    Q(held_back_since__isnull=False)
-    | ~Q(drill_error="")
-    | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
-    | ~Q(policy__repository__away_why="")
-)
-LONGEST_ERROR = 300
-"""Characters by which errors are alike: they stand in an address."""
-COUNTED = """
-WITH ranked (id, name, status) AS MATERIALIZED ({})
-SELECT status, count(*), (array_agg(id ORDER BY name) FILTER (WHERE status = ANY(%s::int[])))[:%s]
-  FROM ranked
- GROUP BY status
-"""
-"""The status of each source is found once, and not for each use of it: a third of a second of 100,000."""
-ALL = 2**31 - 1
 FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGRAM} apply FILE`"
 
 
@@ -62,23 +48,14 @@ def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
     return _annotated(sources, _of_sources(now))
 
 
-def needing_a_person(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-    """The same for those that need a person alone, in a third of the time: no record has to be looked at."""
-    looked_at = NEEDS_A_PERSON | NOT_COUNTED
-    first = {status: found for status, found in _of_sources(now).items() if status in looked_at}
-    return _annotated(sources, first).filter(status__in=NEEDS_A_PERSON)
-
-
 def worst_first(
     sources: QuerySet[Any], now: datetime, most: int | None = None, only: Status | None = None
 ) -> list[Any]:
-    """The first of them, or of those in the status `only`, each with its `status`: by that, and then by name. It is
-    found once of each source: selected with all else and sorted by, it is found twice."""
-    ranked = with_status(sources.order_by(), now)
+    """The first of them, or of those in the status `only`, each with its `status`: by that, and then by name."""
     if only:
-        ids = ranked.filter(status=only).order_by("name").values_list("pk", flat=True)[:most]
+        ids = sources.filter(of_all.in_status([only], now)).order_by("name").values_list("pk", flat=True)[:most]
         return rows_of(dict.fromkeys(ids, only), sources)
-    return rows_of(dict(ranked.order_by("status", "name").values_list("pk", "status")[:most]), sources)
+    return rows_of(of_all.worst_first(sources, now, most=most), sources)
 
 
 def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
@@ -90,12 +67,11 @@ def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
 
 
 def _of_sources(now: datetime) -> dict[Status, Any]:
-    enabled = Policy.objects.filter(schedule__enabled=True).values("pk")
-    active = Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled)
+    active = Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled())
     # one set for each of several conditions: the planner makes a table of each, but walks an index for an OR
     worst = {
         status: reduce(or_, (Exists(active.filter(each)) for each in found))
-        for status, found in _conditions(now).items()
+        for status, found in conditions(now).items()
     }
     return {
         Status.RETIRED: Q(retired_at__isnull=False),
@@ -106,7 +82,7 @@ def _of_sources(now: datetime) -> dict[Status, Any]:
 
 def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySet[Any]:
     """The same of assignments."""
-    conditions = _conditions(now)
+    found = conditions(now)
     return _annotated(
         assignments,
         {
@@ -114,37 +90,15 @@ def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySe
             Status.PAUSED: Q(source__paused_at__isnull=False),
             Status.UNPROTECTED: Q(policy__schedule__enabled=False),
         }
-        | {status: reduce(or_, conditions[status]) for status in PRECEDENCE[:-1]},
+        | {status: reduce(or_, found[status]) for status in PRECEDENCE[:-1]},
     )
 
 
-def _annotated(rows: QuerySet[Any], conditions: dict[Status, Any]) -> QuerySet[Any]:
-    whens = [When(found, then=Value(status.rank)) for status, found in conditions.items()]
+def _annotated(rows: QuerySet[Any], found: dict[Status, Any]) -> QuerySet[Any]:
+    whens = [When(condition, then=Value(status.rank)) for status, condition in found.items()]
     column = Case(*whens, default=Value(Status.PROTECTED.rank), output_field=StatusField())
-    found: QuerySet[Any] = rows.annotate(status=column).alias(status_rank=F("status"))
-    return found
-
-
-def _conditions(now: datetime) -> dict[Status, tuple[Any, ...]]:
-    """What holds of an assignment in each status, whatever else holds of it: one of these."""
-    records = _records_of_each()
-    waiting = records.filter(status=states.Status.WAITING)
-    return {
-        Status.FAILING: (Q(failures__gt=0),),
-        Status.OVERDUE: (Q(overdue_since__isnull=False, last_backup_at__isnull=False),),
-        Status.NEVER: (Q(last_backup_at=None),),
-        Status.DOUBTFUL: (DOUBTFUL,),
-        Status.RUNNING: (Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
-        Status.ABSENT: (Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
-        Status.WAITING: (Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
-        Status.DUE: (Q(next_backup_at__lte=now), Exists(records.filter(status=states.Status.READY))),
-    }
-
-
-def _records_of_each() -> QuerySet[BacklogRecord]:
-    """Of the assignment that a query is about."""
-    subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
-    return BacklogRecord.objects.filter(kind=KIND, subject=subject)
+    annotated: QuerySet[Any] = rows.annotate(status=column).alias(status_rank=F("status"))
+    return annotated
 
 
 @dataclass(frozen=True)
@@ -199,15 +153,8 @@ def summary(now: datetime, most: int | None = 0) -> Summary:
 
 
 def _counted(now: datetime, dead_letters: int, most: int | None = 0) -> Summary:
-    ranked = with_status(Source.objects.order_by(), now).values_list("pk", "name", "status")
-    query, values = ranked.query.sql_with_params()
-    with connection.cursor() as cursor:
-        named = [each.rank for each in NEEDS_A_PERSON] if most != 0 else []
-        cursor.execute(COUNTED.format(query), (*values, named, ALL if most is None else most))
-        found = {BY_RANK[rank]: (count, ids or ()) for rank, count, ids in cursor.fetchall()}
-    worst = ((pk, status) for status in Status if status in found for pk in found[status][1])
-    by_status = {status: found.get(status, (0,))[0] for status in Status}
-    return Summary(by_status, dead_letters, dict(islice(worst, most)))
+    by_status, worst = of_all.look(now, NEEDS_A_PERSON, most)
+    return Summary(by_status, dead_letters, worst)
 
 
 def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, str]:
@@ -247,28 +194,6 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
     for assignment in found:
         of_source[assignment.source_id].append(assignment)
     return {source.pk: reasons.sentence(source, of_source[source.pk], records, around) for source in sources}
-
-
-def errors_of(sources: Collection[Source]) -> dict[int, str]:
-    """Source → the first line of the error by which it fails, as far as its records have it. None of one whose backups
-    are in doubt besides, which is to be said of it."""
-    found = list(Assignment.objects.filter(source__in=sources, failures__gt=0).exclude(DOUBTFUL))
-    records = _records_of(found)
-    pairs = ((each.source_id, records.get(subject_of(each.pk))) for each in found)
-    lines = ((source, record.last_error.partition("\n")[0][:LONGEST_ERROR]) for source, record in pairs if record)
-    return {source: line for source, line in lines if line}
-
-
-def failing_alike(error: str) -> QuerySet[Source]:
-    """Sources that fail by an error whose first line is this, or, where it is cut at LONGEST_ERROR, begins with it, and
-    of which no more is known."""
-    records, of_the_line = _records_of_each(), error if len(error) >= LONGEST_ERROR else f"{error}\n"
-    alike = Q(last_error=error) | Q(last_error__startswith=of_the_line)
-    unfinished = records.filter(status__in=states.UNFINISHED)
-    by_it = Exists(unfinished.filter(alike))
-    gave_up = ~Exists(unfinished) & Exists(records.filter(alike, status=states.Status.FAILED))
-    failing = Assignment.objects.active().filter(by_it | gave_up, failures__gt=0).exclude(DOUBTFUL)
-    return Source.objects.filter(pk__in=failing.values("source"))
 
 
 def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:

@@ -1,0 +1,78 @@
+"""Sources that fail alike: by the first line of the error of the last attempt, as far as no more is known of them."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+
+from fleet.status.conditions import DOUBTFUL
+from jobs.states import UNFINISHED, Status
+from sources.models import Assignment, Source
+from sources.planning.names import KIND
+
+LONGEST_ERROR = 300
+"""Characters by which errors are alike: they stand in an address."""
+
+# The record of each that is on the backlog, or else the last dead letter that it left: by
+# `one_unfinished_record_per_subject` and `backups_of_subject`. LATERAL, so that those that fail are looked up one by
+# one, however many sources there are.
+LINES = f"""
+SELECT failing.source_id, left(split_part(record.last_error, E'\\n', 1), {LONGEST_ERROR}) AS line
+  FROM ({{failing}}) AS failing
+ CROSS JOIN LATERAL (
+       SELECT last_error
+         FROM (SELECT 0 AS place, last_error, NULL::timestamptz AS finished_at
+                 FROM jobs_backlogrecord
+                WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id
+                  AND status IN {tuple(map(int, UNFINISHED))}
+                UNION ALL
+               (SELECT 1, last_error, finished_at
+                  FROM jobs_backlogrecord
+                 WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id AND finished_at IS NOT NULL
+                   AND status = {Status.FAILED}
+                 ORDER BY finished_at DESC
+                 LIMIT 1)) AS either
+        ORDER BY place
+        LIMIT 1) AS record
+ WHERE record.last_error <> ''
+"""
+
+
+def lines_of(sources: Collection[Source]) -> dict[int, str]:
+    """Source → the line, of those of these that have one. None of one whose backups are in doubt besides, which is to
+    be said of it."""
+    if not sources:
+        return {}
+    sql, values = _lines(_failing().filter(source__in=sources))
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return dict(cursor.fetchall())
+
+
+def numbers(lines: Collection[str]) -> dict[str, int]:
+    """Line → how many sources fail by it."""
+    sql, values = _lines(_failing())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT line, count(DISTINCT source_id) FROM ({sql}) AS found WHERE line = ANY(%s) GROUP BY line",
+            (*values, list(lines)),
+        )
+        return dict(cursor.fetchall())
+
+
+def failing_alike(line: str) -> QuerySet[Source]:
+    """Those that fail by it."""
+    sql, values = _lines(_failing())
+    chosen = RawSQL(f"SELECT source_id FROM ({sql}) AS found WHERE line = %s", (*values, line))  # noqa: S611 - ours
+    return Source.objects.filter(pk__in=chosen)
+
+
+def _failing() -> QuerySet[Any]:
+    return Assignment.objects.active().filter(failures__gt=0).exclude(DOUBTFUL)
+
+
+def _lines(failing: QuerySet[Any]) -> tuple[str, tuple[Any, ...]]:
+    sql, values = failing.order_by().values("id", "source_id").query.sql_with_params()
+    return LINES.format(failing=sql), tuple(values)

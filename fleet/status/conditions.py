@@ -1,0 +1,48 @@
+"""What holds of an assignment in each status, as the database is asked."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Concat
+
+from jobs import states
+from jobs.models import BacklogRecord
+from jobs.states import WaitingFor
+from sources.domain.status import Status
+from sources.models import Policy
+from sources.planning.names import BACKUPS, KIND
+
+DOUBTFUL = (
+    Q(held_back_since__isnull=False)
+    | ~Q(drill_error="")
+    | (Q(check_round__isnull=False) & ~Q(check_round__damage=[]))
+    | ~Q(policy__repository__away_why="")
+)
+
+
+def conditions(now: datetime) -> dict[Status, tuple[Any, ...]]:
+    """What holds of an assignment in each status, whatever else holds of it: one of these."""
+    records = _records_of_each()
+    waiting = records.filter(status=states.Status.WAITING)
+    return {
+        Status.FAILING: (Q(failures__gt=0),),
+        Status.OVERDUE: (Q(overdue_since__isnull=False, last_backup_at__isnull=False),),
+        Status.NEVER: (Q(last_backup_at=None),),
+        Status.DOUBTFUL: (DOUBTFUL,),
+        Status.RUNNING: (Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
+        Status.ABSENT: (Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
+        Status.WAITING: (Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
+        Status.DUE: (Q(next_backup_at__lte=now), Exists(records.filter(status=states.Status.READY))),
+    }
+
+
+def _records_of_each() -> QuerySet[BacklogRecord]:
+    """Of the assignment that a query is about."""
+    subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
+    return BacklogRecord.objects.filter(kind=KIND, subject=subject)
+
+
+def enabled() -> QuerySet[Any]:
+    """The ids of policies that are enabled."""
+    return Policy.objects.filter(schedule__enabled=True).values("pk")
