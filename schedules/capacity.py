@@ -27,6 +27,7 @@ from jobs.states import AttemptOutcome
 from schedules import stagger
 from schedules.cron import Period
 from schedules.models import Schedule, Stagger
+from schedules.time_limits import LONGEST_SECONDS, GoOn, for_ever, within
 
 MINUTE, MINUTES = 60, 7 * 24 * 60
 WORKER_PACE = 1_500.0
@@ -37,9 +38,9 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 """More events a batch or steps a week (10 ms), of all schedules, are taken as spread evenly: true to one event a minute
 and batch."""
 
-batches_provided: list[Callable[[list[int]], dict[int, tuple[int, float]]]] = []
+batches_provided: list[Callable[[list[int], GoOn], dict[int, tuple[int, float]]]] = []
 """Of each provider, by its schedules among these ids: how many records a batch has at most, and for how many seconds at
-least they may run in a period."""
+least they may run in a period. It is given how long it may go on."""
 
 SAMPLE, LEAST_SAMPLE = 200, 10
 """Records of each of the latest five triggers that are read for a median, also of a batch of a million: of all
@@ -127,22 +128,24 @@ class Capacity(NamedTuple):
         return [max(self.load[first : first + width]) for first in range(0, MINUTES, width)]
 
 
-def check(schedule: Schedule, now: datetime | None = None) -> Capacity:
+def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONGEST_SECONDS) -> Capacity:
     """Of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware; the database's clock).
 
-    Raises: ValueError for a cron or zone that cannot be read.
+    Raises: ValueError for a cron or zone that cannot be read, or when it takes more than so many `seconds`.
     """
     now = now or database_clock()
+    go_on = within(seconds, f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does")
     sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk).order_by("pk")
-    demands = _demands([schedule, *(sharing if schedule.throttle else ())])
-    return assess(demands, limits_of(schedule, now), now)
+    demands = _demands([schedule, *(sharing if schedule.throttle else ())], go_on)
+    return assess(demands, limits_of(schedule, now), now, go_on)
 
 
-def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity:
+def assess(demands: Sequence[Demand], limits: Limits, now: datetime, go_on: GoOn = for_ever) -> Capacity:
     """The capacity of the schedule of the first of `demands`, the others being what shares its throttle. Pure.
 
     Schedules of a lower priority than its own do not delay it; those of a higher or the same one are taken to go first
     where they come first. Batches under way at the start are left out: an edit does not change them.
+    `go_on` is called before each of the others, and may raise.
     """
     demand, schedule = demands[0], demands[0].schedule
     upcoming = list(islice(Period(schedule.cron, schedule.zone).after(now), 10))
@@ -156,6 +159,7 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
     pace, limited_by = limits.pace(demand.seconds_each)
     arriving = [(demand, at, steps)]
     for each in demands[1:]:
+        go_on()
         with suppress(ValueError):  # stored past its form
             at_other = triggers(each.schedule.cron, each.schedule.zone, start, minutes)
             arriving.append((each, at_other, steps_of_batch(each, len(at_other), len(demands))[0]))
@@ -241,13 +245,13 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
     return Limits(schedule.throttle, sum(places) or assumed, len(places))
 
 
-def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
+def _demands(schedules: Sequence[Schedule], go_on: GoOn) -> list[Demand]:
     ids = [schedule.pk for schedule in schedules if schedule.pk]
     with connection.cursor() as cursor:
         cursor.execute(SECONDS, [ids, max(LEAST_SAMPLE, SAMPLE // max(1, len(ids)))])
         took = dict(cursor.fetchall())
     provided = [schedule.pk for schedule in schedules if schedule.provider]
-    found = {pk: batch for ask in batches_provided for pk, batch in ask(provided).items()}
+    found = {pk: batch for ask in batches_provided for pk, batch in ask(provided, go_on).items()}
     demands = []
     for each in schedules:
         events, open_for = found.get(each.pk, (0, 0)) if each.provider else (each.event_count or 0, 0)

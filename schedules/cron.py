@@ -198,15 +198,19 @@ class Period:
         return next(self.after(instant))
 
     def after(self, instant: datetime) -> Iterator[datetime]:
-        """All triggers strictly after `instant`, in order."""
+        """All triggers strictly after `instant`, in order. Raises: ValueError behind the last one of the year 9999."""
         self.check()
-        local = instant.astimezone(self.tzinfo)
         previous = instant
-        # in an hour that comes twice, what was due earlier in it comes again
-        for found in self._triggers(_wall(local) - max(_overlap(local), _NONE)):
-            if found > previous:
-                previous = found
-                yield found
+        try:
+            local = instant.astimezone(self.tzinfo)
+            # in an hour that comes twice, what was due earlier in it comes again
+            for found in self._triggers(_wall(local) - max(_overlap(local), _NONE)):
+                if found > previous:
+                    previous = found
+                    yield found
+        except OverflowError:
+            pass
+        raise ValueError(f"cron {self.expression!r} does not fire any more before the end of the calendar")
 
     def _triggers(self, wall: datetime) -> Iterator[datetime]:
         """The triggers that the wall clock shows after `wall`, in order; several may be the end of one gap."""

@@ -11,6 +11,7 @@ from schedules import stagger
 from schedules.capacity import check
 from schedules.capacity_report import messages
 from schedules.models import Schedule, Stagger
+from schedules.time_limits import LONGEST_SECONDS, within
 
 LARGEST_COUNT = 1000
 
@@ -30,11 +31,16 @@ class ComingBatch:
 
 
 def coming_batches(
-    schedule: Schedule, count: int = 10, start: datetime | None = None, now: datetime | None = None
+    schedule: Schedule,
+    count: int = 10,
+    start: datetime | None = None,
+    now: datetime | None = None,
+    seconds: float = LONGEST_SECONDS,
 ) -> list[ComingBatch]:
     """The first `count` batches at or after `start` (aware; left out: `now`). The schedule need not have been saved.
 
-    Raises: ValueError for a count that is not 1 to 1000, or when cron or zone cannot be read.
+    Raises: ValueError for a count that is not 1 to 1000, when cron or zone cannot be read, or when it takes longer than
+    `seconds`.
     """
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} batches cannot be shown; ask for 1 to {LARGEST_COUNT}")
@@ -44,10 +50,11 @@ def coming_batches(
     first, last = timedelta(seconds=min(places)), timedelta(seconds=max(places))
     window = timedelta(seconds=schedule.window_for)
     since = (start or now or database_clock()) - timedelta(microseconds=1)
-    return [
-        ComingBatch(at, schedule.event_count, at + first, at + last, at + window if window else None)
-        for at in islice(schedule.period.after(since), count)
-    ]
+    go_on, found = within(seconds, f"{count} batches: ask for fewer"), list[ComingBatch]()
+    for at in islice(schedule.period.after(since), count):
+        go_on()
+        found.append(ComingBatch(at, schedule.event_count, at + first, at + last, at + window if window else None))
+    return found
 
 
 def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None = None) -> dict[str, Any]:

@@ -164,7 +164,12 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        for message in messages_of(check(obj)):
+        try:
+            found = messages_of(check(obj))
+        except ValueError as error:
+            self.message_user(request, f"{obj} has no plan: {error}", messages.WARNING)
+            return
+        for message in found:
             if message.level in (BAD, WARNING):
                 self.message_user(request, f"{obj}: {message.text}", messages.WARNING)
 

@@ -93,8 +93,8 @@ def stretches(period: Period, window: Window, first: date, last: date) -> tuple[
             found.append(found[-1])
             continue
         begins = trigger if trigger < tomorrow else period.current(midnights[0])
-        closes = [min(opening.closes_at, following) for opening in window.openings(begins, following)]
-        found.append(Stretch(begins, following, closes[-1] if closes else None))
+        opening = window.last_opening(begins, following)
+        found.append(Stretch(begins, following, min(opening.closes_at, following) if opening else None))
     return tuple(found)
 
 

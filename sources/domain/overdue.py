@@ -55,7 +55,7 @@ def _with_openings(
     """The start and the end of the last period that has ended in which the window was open, and the start of the
     present one, or, where it does not open in that, of the former."""
     for days in LOOKED_BACK_DAYS:
-        if openings := list(window.openings(began - timedelta(days=days), began)):
-            before = period.current(min(openings[-1].closes_at, began) - SMALLEST_STEP)
+        if last := window.last_opening(began - timedelta(days=days), began):
+            before = period.current(min(last.closes_at, began) - SMALLEST_STEP)
             break
     return before, period.next_after(before), (began if any(window.openings(began, ends)) else before)

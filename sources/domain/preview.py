@@ -1,16 +1,19 @@
 """The periods of a policy with the openings of its window in them, and whether both ever meet. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from schedules.cron import Period
+from schedules.time_limits import GoOn, for_ever
 from sources.domain.windows import Opening, Window
 
 CHECKED_PERIODS = 10
 """So many coming periods are looked at when a policy is saved: as many as a preview shows."""
+MOST_OPENINGS = 10_000
+"""Of all periods of a preview. A window of 200 ranges has 292,000 in a period from one 29 February to the next."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,25 @@ class PreviewedPeriod:
 
 
 def coming_periods(
-    period: Period, window: Window, start: datetime, count: int, go_on: Callable[[], object] = lambda: None
+    period: Period, window: Window, start: datetime, count: int, go_on: GoOn = for_ever
 ) -> list[PreviewedPeriod]:
-    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each, and may raise:
-    some take a search over two years."""
-    triggers, found = period.after(start - timedelta(microseconds=1)), list[PreviewedPeriod]()
-    for ends in pairwise(islice(triggers, count + 1)):
+    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each and for each
+    of its openings: some take a search over two years, and some have hundreds of thousands.
+
+    Raises: ValueError for more openings than are shown; what `go_on` raises.
+    """
+    found, left = list[PreviewedPeriod](), MOST_OPENINGS
+    for begins_at, ends_at in _periods(period, start, count):
         go_on()
-        found.append(_previewed(window, *ends))
+        openings = list[Opening]()
+        for opening in window.openings(begins_at, ends_at):
+            go_on()
+            left -= 1
+            if left < 0:
+                raise ValueError(f"{count} periods have more than {MOST_OPENINGS:,} openings: ask for fewer of them")
+            openings.append(Opening(max(opening.opens_at, begins_at), min(opening.closes_at, ends_at)))
+        warning = "" if openings else _why_none(window, begins_at, ends_at)
+        found.append(PreviewedPeriod(begins_at, ends_at, tuple(openings), warning))
     return found
 
 
@@ -45,12 +59,12 @@ def check_period_meets_window(period: Period, window: Window, now: datetime) -> 
     open at all is wrong. Raises: ValueError when it has no opening within two years.
     """
     window.current_or_next(now)
-    coming = coming_periods(period, window, now, CHECKED_PERIODS)
-    closed = [previewed for previewed in coming if not previewed.openings]
+    coming = list(_periods(period, now, CHECKED_PERIODS))
+    closed = [begins_at for begins_at, ends_at in coming if not any(window.openings(begins_at, ends_at))]
     if not closed:
         return window.doubts
     verb = "has" if len(closed) == 1 else "have"
-    begins = f"{local(closed[0].begins_at, period.zone)} {period.zone}"
+    begins = f"{local(closed[0], period.zone)} {period.zone}"
     example = "the one that begins" if len(closed) == 1 else "as the one that begins"
     return [
         *window.doubts,
@@ -64,14 +78,9 @@ def local(instant: datetime, zone: str) -> str:
     return f"{instant.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
 
 
-def _previewed(window: Window, begins_at: datetime, ends_at: datetime) -> PreviewedPeriod:
-    openings = tuple(_cut(window, begins_at, ends_at))
-    return PreviewedPeriod(begins_at, ends_at, openings, "" if openings else _why_none(window, begins_at, ends_at))
-
-
-def _cut(window: Window, begins_at: datetime, ends_at: datetime) -> Iterator[Opening]:
-    for opening in window.openings(begins_at, ends_at):
-        yield Opening(max(opening.opens_at, begins_at), min(opening.closes_at, ends_at))
+def _periods(period: Period, start: datetime, count: int) -> Iterator[tuple[datetime, datetime]]:
+    """When the first `count` that begin at or after `start` begin and end."""
+    return pairwise(islice(period.after(start - timedelta(microseconds=1)), count + 1))
 
 
 def _why_none(window: Window, begins_at: datetime, ends_at: datetime) -> str:

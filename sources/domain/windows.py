@@ -6,6 +6,7 @@ start (on an excluded date none begins; one that began the evening before goes o
 datetimes compare by wall clock: a start in a gap is the end of the gap, one in a fold is the first of the two.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -93,25 +94,40 @@ class Window:
         """
         if self.always_open:
             return None
-        for found in _openings_from(self, now.astimezone(ZoneInfo(self.zone)).date()):
+        for found in self._from(now):
             if found.closes_at > now:
                 return found
         raise ValueError("the window has no opening within two years; change its ranges or its excluded dates")
 
     def openings(self, start: datetime, end: datetime) -> Iterator[Opening]:
-        """The openings that overlap [start, end), whole, in order. Always open: one from `start` to `end`."""
+        """The openings that overlap [start, end), whole, in order. Always open: one from `start` to `end`. There may be
+        any number of them."""
+        if self.always_open and start < end:
+            yield Opening(start, end)
+            return
         now = start
         while now < end:
-            try:
-                found = self.current_or_next(now) or Opening(start, end)
-            except ValueError:
+            following = [found for found in self._from(now) if found.closes_at > now]
+            if not following:
                 return
-            if found.opens_at >= end:
-                return
-            # the rest of an opening that came in parts does not begin before it
-            yield found if now == start else Opening(max(found.opens_at, now), found.closes_at)
-            now = found.closes_at
+            for found in following:
+                if found.opens_at >= end:
+                    return
+                # the rest of an opening that came in parts does not begin before it
+                yield found if now == start else Opening(max(found.opens_at, now), found.closes_at)
+                now = found.closes_at
 
+    def last_opening(self, start: datetime, end: datetime) -> Opening | None:
+        """The last of `openings`, found by halves; None: there is none."""
+        while end - start > 2 * DAY:
+            middle = start + (end - start) / 2
+            start, end = (middle, end) if any(self.openings(middle, end)) else (start, middle)
+        return next(iter(deque(self.openings(start, end), maxlen=1)), None)
+
+    def _from(self, now: datetime) -> tuple[Opening, ...]:
+        return _openings_from(self, now.astimezone(ZoneInfo(self.zone)).date())
+
+    @lru_cache(maxsize=64)  # noqa: B019 - each day is asked for with those before and after it
     def _begun_on(self, day: date) -> list[Opening]:
         """What its ranges make of one local date, in order; what lies in a gap is nothing."""
         if day in self.excluded:

@@ -1,6 +1,5 @@
 """The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
 
-import time
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -12,13 +11,12 @@ from django.db.models import Count
 from engines.not_kept import not_kept
 from external.durations import span
 from jobs.clock import database_clock
+from schedules.time_limits import LONGEST_SECONDS, GoOn, within
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Policy
 
 LARGEST_COUNT, TO_LOOK_AT = 1000, 100
 """Periods, and those that an account gets over the API that may not change policies."""
-LONGEST_SECONDS = 3.0
-"""For a page or an answer: a thread of the website is busy for so long."""
 SHOWN_HOLIDAYS = 10
 HEADERS = ("period begins", "UTC", "lasts", "open from – to", "the same in UTC", "open for")
 
@@ -38,12 +36,7 @@ def preview(
     """
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
-    schedule, until = policy.schedule, time.monotonic() + seconds
-
-    def go_on() -> None:
-        if time.monotonic() > until:
-            raise ValueError(f"{count} periods of it take more than {seconds:g} s to find: ask for fewer")
-
+    schedule, go_on = policy.schedule, within(seconds, f"{count} periods: ask for fewer")
     return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count, go_on)
 
 
@@ -119,18 +112,20 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
     }
 
 
-def batches_of_policies(schedule_ids: list[int]) -> dict[int, tuple[int, float]]:
+def batches_of_policies(schedule_ids: list[int], go_on: GoOn) -> dict[int, tuple[int, float]]:
     """Of the policies with these schedules, by the id of the schedule: how many records a batch has at most, and for
-    how many seconds their windows are open in a period: the least of the coming ten that have an opening."""
+    how many seconds their windows are open in a period: the least of the coming ten that have an opening. `go_on` is
+    called before each, and may raise."""
     policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
     return {
-        policy.schedule_id: (policy.number, _least_open_time(policy))
+        policy.schedule_id: (policy.number, _least_open_time(policy, go_on))
         for policy in policies.annotate(number=Count("assignments"))
     }
 
 
-def _least_open_time(policy: Policy) -> float:
+def _least_open_time(policy: Policy, go_on: GoOn) -> float:
     """0: it is not known, or there is none."""
+    go_on()
     try:
         periods = preview(policy)
     except ValueError:  # stored past its form

@@ -31,6 +31,7 @@ from schedules.capacity import (
 from schedules.capacity_report import messages
 from schedules.models import Schedule, Trigger
 from schedules.previews import coming_batches
+from schedules.time_limits import within
 from tests.factories import NOON, make_record, make_worker
 from tests.schedules.factories import make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
@@ -95,6 +96,14 @@ class TestTheLoad:
         with of_a_processor(seconds=1):
             capacity = found(*beside, cron="* * * * *", events=events, window_for=window_for)
         assert len(capacity.ended) == MINUTES - 1
+
+    def test_is_given_up_when_those_that_share_the_throttle_take_too_long(self) -> None:
+        beside = [demand(cron=f"{minute} {hour} * * *") for minute in range(60) for hour in range(5)]
+        steps = list[int]()
+        assess([demand(), *beside], Limits(), SATURDAY, lambda: steps.append(1))
+        assert len(steps) == len(beside)
+        with pytest.raises(ValueError, match=r"more than 0 s to find the load of so many schedules.*schedules plan"):
+            assess([demand(), *beside], Limits(), SATURDAY, within(0, "the load of so many schedules: schedules plan"))
 
     def test_is_the_sum_of_those_that_share_the_throttle(self) -> None:
         others = [demand(events=70, pk=7), demand(events=30, cron="*/5 * * * *", pk=8, stagger="none")]

@@ -1,7 +1,8 @@
 """When a period begins, in zones whose clocks jump."""
 
 import re
-from datetime import UTC, timedelta
+from collections import deque
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -198,3 +199,9 @@ class TestWhatMayNotBeMeant:
         check_expression(cure)
         check_steps(cure)
         assert doubts(cure) == []
+
+
+def test_what_fires_too_rarely_for_the_calendar_says_so() -> None:
+    fifth_friday_of_february = Period("0 0 * 2 5#5", "Europe/Berlin").after(datetime(9990, 1, 1, tzinfo=UTC))
+    with pytest.raises(ValueError, match="does not fire any more before the end of the calendar"):
+        deque(fifth_friday_of_february, maxlen=0)

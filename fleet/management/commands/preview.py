@@ -17,6 +17,7 @@ from schedules.capacity_report import Message
 from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import ComingBatch, coming_batches
+from schedules.time_limits import LONGEST_LOOK_SECONDS
 from sources.domain.preview import PreviewedPeriod
 from sources.models import Policy
 from sources.planning.previews import HEADERS, LARGEST_COUNT, as_json, holidays_of, lost_of, preview, rows_of
@@ -26,10 +27,6 @@ YEARS = range(1970, 2200)
 
 OF_SCHEDULE = columns("trigger", "UTC", "first event", "last event", "window closes")
 EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
-
-
-LONGEST_LOOK_SECONDS = 600.0
-"""A person at a terminal may wait, and end it."""
 
 
 class Command(VerbCommand):
@@ -62,7 +59,7 @@ class Command(VerbCommand):
             periods = preview(policy, options["count"], start, seconds=LONGEST_LOOK_SECONDS)
             facts, view = as_json(policy, periods), _view(policy, periods)
         else:
-            batches = coming_batches(schedule, options["count"], start)
+            batches = coming_batches(schedule, options["count"], start, seconds=LONGEST_LOOK_SECONDS)
             facts = previews.as_json(schedule, batches)
             view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["messages"]])
         self.answer(facts, view)

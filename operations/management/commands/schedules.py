@@ -25,6 +25,7 @@ from schedules.capacity_report import messages, plan_of
 from schedules.editing import Schedules
 from schedules.facts import STATES, describe_trigger, schedule_facts, trigger_facts, trigger_times
 from schedules.models import Schedule, Trigger
+from schedules.time_limits import LONGEST_LOOK_SECONDS
 
 WHO = "a person at the command line"
 OF_SECONDS = ("window_for", "catch_up_for")
@@ -71,7 +72,7 @@ class Command(DeclaredCommand):
 
     def _show(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        found, facts = check(schedule), schedule_facts(schedule)
+        found, facts = check(schedule, seconds=LONGEST_LOOK_SECONDS), schedule_facts(schedule)
         self.answer(
             facts | {"next_triggers": trigger_times(schedule, found.next_triggers)},
             lambda: Group(
@@ -81,12 +82,12 @@ class Command(DeclaredCommand):
 
     def _plan(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        found = check(schedule)
+        found = check(schedule, seconds=LONGEST_LOOK_SECONDS)
         self.answer(asdict(plan_of(found)), lambda: Group(Text(f"The plan of {schedule}"), capacity_view(found)))
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         """With its capacity: whether each batch completes in its window."""
-        schedule, found = edit.row, check(edit.row)
+        schedule, found = edit.row, check(edit.row, seconds=LONGEST_LOOK_SECONDS)
         changes = f"changed: {', '.join(sorted(edit.changed or ()))}" if edit.changed else "nothing to change"
         done = f"{schedule}: {'added' if edit.changed is None else changes}"
         facts = schedule_facts(schedule) | {"plan": asdict(plan_of(found))}

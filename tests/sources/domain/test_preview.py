@@ -1,11 +1,13 @@
 """The coming periods with their openings, and whether period and window meet."""
 
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
 from schedules.cron import Period
-from sources.domain.preview import check_period_meets_window, coming_periods
+from sources.domain.days import stretches
+from sources.domain.overdue import thresholds
+from sources.domain.preview import MOST_OPENINGS, check_period_meets_window, coming_periods
 from sources.domain.windows import Opening, Window
 from tests.sources.domain.zones import utc, wall
 
@@ -61,3 +63,55 @@ class TestPeriodsThatMeetTheWindow:
 
     def test_a_yearly_period_is_not_refused_for_a_window_that_opens_before_it(self):
         assert check_period_meets_window(Period("0 0 29 2 *", "UTC"), OFFICE, MONDAY) == []
+
+
+RANGES = [
+    {"start": f"{number // 30:02}:{number % 30 * 2:02}", "end": f"{number // 30:02}:{number % 30 * 2 + 1:02}"}
+    for number in range(200)
+]
+"""As many as a policy takes."""
+LEAP_DAYS = Period("0 0 29 2 *", "UTC")
+
+
+class TestPeriodsOfYearsInWhichAWindowOpensAThousandTimesAWeek:
+    window = Window.parse(RANGES, "UTC")
+
+    @pytest.fixture
+    def looks(self, monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+        """The instants from which openings are looked for."""
+        looked, look = list[datetime](), Window._from
+
+        def _from(window: Window, now: datetime) -> tuple[Opening, ...]:
+            looked.append(now)
+            return look(window, now)
+
+        monkeypatch.setattr(Window, "_from", _from)
+        return looked
+
+    def test_each_opening_is_a_step_at_which_a_preview_may_end_and_there_are_not_any_number(self) -> None:
+        steps = list[int]()
+        with pytest.raises(ValueError, match="1 periods have more than 10,000 openings"):
+            coming_periods(LEAP_DAYS, self.window, MONDAY, 1, lambda: steps.append(1))
+        assert len(steps) == MOST_OPENINGS + 2
+
+    def test_a_policy_is_saved_after_a_look_at_the_first_opening_of_each(self, looks: list[datetime]) -> None:
+        assert check_period_meets_window(LEAP_DAYS, self.window, MONDAY) == []
+        assert len(looks) < 30
+
+    def test_the_last_opening_is_found_without_those_before_it(self, looks: list[datetime]) -> None:
+        begins, ends = utc("2024-02-29T00:00"), utc("2028-02-29T00:00")
+        last = self.window.last_opening(begins, ends)
+        assert last == Opening(utc("2028-02-28T06:38"), utc("2028-02-28T06:39"))
+        stretches(LEAP_DAYS, self.window, date(2026, 1, 1), date(2026, 3, 31))
+        thresholds(LEAP_DAYS, None, MONDAY, self.window)
+        assert len(looks) < 300
+
+
+@pytest.mark.parametrize("excluded", [[], ["2026-03-01..2026-04-20"], ["2026-01-01..2027-01-01"]])
+@pytest.mark.parametrize("rows", [[], RANGES[:3], [{"days": "sun", "start": "22:00", "end": "04:00"}]])
+def test_the_last_opening_is_that_of_all(rows: list[dict[str, str]], excluded: list[str]) -> None:
+    window = Window.parse(rows, BERLIN, excluded)
+    for days in (0.1, 1, 2, 3, 30, 60, 400):
+        start, end = MONDAY, MONDAY + timedelta(days=days)
+        last, every = window.last_opening(start, end), list(window.openings(start, end))
+        assert (last and min(last.closes_at, end)) == (min(every[-1].closes_at, end) if every else None)
