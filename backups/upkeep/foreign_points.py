@@ -1,13 +1,18 @@
 """Foreign points: which there are, and how a person takes one for ours (`storage.points.known`)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
 from threading import Event
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from backups import known_points, repositories
 from backups.upkeep import records
+from external.formatting import moment, several
 from jobs import decisions
 from jobs.clock import database_clock
 from sources import planning
@@ -16,6 +21,8 @@ from storage import layout
 from storage.points.store import StorageFailed
 
 GRACE_SECONDS = 4.0
+AHEAD = timedelta(hours=1)
+"""So much later than now no point of ours can be, by a clock that is wrong."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +38,19 @@ class ForeignPoint:
     def name(self) -> str:
         return str(self.facts["name"])
 
+    @property
+    def at(self) -> datetime:
+        """When it began, by its name."""
+        return layout.instant_of(self.name)
 
-def of(assignment: Assignment) -> tuple[list[ForeignPoint], list[str]]:
+
+def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoint], list[str]]:
     """Those in each of its repositories, the oldest first, by a look at all manifests; and why one could not be looked
-    at. Those whose manifest cannot be read are left out."""
+    at. Those whose manifest cannot be read are left out. `only`: the name of the one that is looked at."""
     found, failed = list[ForeignPoint](), list[str]()
     for repository in repositories.homes(assignment) if assignment.directory else ():
+        if only not in (None, repository.name):
+            continue
         ours = known_points.of(assignment, repository)
         how: dict[str, Any] = {"grace": GRACE_SECONDS, "on_progress": lambda progress: None}
         try:
@@ -48,6 +62,41 @@ def of(assignment: Assignment) -> tuple[list[ForeignPoint], list[str]]:
             continue
         found += [ForeignPoint(assignment, repository, each) for each in answer["points"]]
     return found, failed
+
+
+def in_repository(repository: Repository) -> tuple[list[ForeignPoint], list[str]]:
+    """Those of all assignments that have points there, or write there; and why one could not be looked at."""
+    there = Q(backups__repository=repository) | Q(copies__repository=repository) | Q(policy__repository=repository)
+    found, failed = list[ForeignPoint](), list[str]()
+    for assignment in Assignment.objects.filter(there).select_related("source", "policy").distinct().order_by("pk"):
+        points, why = of(assignment, repository.name)
+        found, failed = [*found, *points], [*failed, *why]
+    return found, failed
+
+
+def of_the_past(points: Iterable[ForeignPoint], now: datetime) -> tuple[list[ForeignPoint], list[ForeignPoint]]:
+    """Those that may be accepted together; and those of the future, which none of ours can be: one of them would be the
+    newest point for ever."""
+    past, future = list[ForeignPoint](), list[ForeignPoint]()
+    for each in points:
+        (past if each.at <= now + AHEAD else future).append(each)
+    return past, future
+
+
+def described(points: Iterable[ForeignPoint]) -> str:
+    """How many there are, of how many sources, in which repository and from when to when, as a part of a sentence."""
+
+    def by_repository(point: ForeignPoint) -> str:
+        return point.repository.name
+
+    parts = []
+    for name, group in groupby(sorted(points, key=by_repository), by_repository):
+        there = list(group)
+        sources = {each.assignment.source for each in there}
+        whose = f"{next(iter(sources))}" if len(sources) == 1 else several(len(sources), "source")
+        first, last = (moment(choose(each.at for each in there)) for choose in (min, max))
+        parts.append(f"{several(len(there), 'foreign point')} of {whose} in repository {name}, {first} to {last} UTC")
+    return "; and ".join(parts)
 
 
 @transaction.atomic

@@ -16,12 +16,13 @@ from django.core.management import CommandError, call_command
 from backups import known_points
 from backups.restores import drills, handler, process, requests
 from backups.upkeep import checks, copies
+from external.formatting import moment
 from external.processes import orders
 from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed
-from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore
+from sources.models import Assignment, Backup, CheckRound, ManifestDigest, Policy, Repository, Restore
 from storage import layout
 from storage.points.known import FOREIGN, digest_of
 from storage.points.store import Store
@@ -158,6 +159,40 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     assert "ours from now on" in run("accept", "anna", "--at", FUTURE[0])
     assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE[1:]
     assert requests.choose(assignment, None, database_clock())[0] == FUTURE[0]
+
+
+def test_all_are_accepted_after_one_question_that_names_count_repository_and_span(
+    assignment: Assignment, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        change(folder, letter=f"{number}")
+        backed_up(assignment)
+    names = sorted(Backup.objects.values_list("snapshot", flat=True))
+    put_fakes(assignment, assignment.policy.repository)
+    for row in (Backup, ManifestDigest):
+        row.objects.all().delete()
+    Assignment.objects.update(last_backup_at=None)
+    run, refused = command("foreign")
+    first, last = (moment(layout.instant_of(name)) for name in names)
+    question = f"Take 2 foreign points of anna in repository office, {first} to {last} UTC, for ours, as they are?"
+    for wanted in (("accept", "anna", "--all"), ("accept", "--all", "--from", "office")):
+        assert question in refused(*wanted, code=2), "there is no terminal to ask at"
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        asked: list[str] = []
+        monkeypatch.setattr("builtins.input", lambda text, asked=asked: asked.append(text) or "n")
+        assert "nothing was changed" in run(*wanted)
+        assert [each.removesuffix(" [y/N] ") for each in asked] == [question]
+        monkeypatch.undo()
+    assert {each["name"] for each in json.loads(run("anna", "--json"))} == {*names, *FUTURE}
+    answer = run("accept", "--all", "--from", "office", "--yes")
+    assert "2 foreign points of anna in repository office, 9999" in answer
+    assert "of the future, and left as they are" in answer
+    assert "2 points: ours from now on" in answer
+    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE
+    assert sorted(Backup.objects.values_list("snapshot", flat=True)) == names
+    assert "No point of it is foreign" in run("accept", "anna", "--all", "--yes")
+    for wrong in (("accept", "anna"), ("accept", "--all"), ("anna", "--all"), ("accept", "anna", "--all", "--at", "x")):
+        assert "accept --all --from REPOSITORY" in refused(*wrong, code=2)
 
 
 def test_a_point_whose_result_was_lost_is_known_by_its_digest(assignment: Assignment) -> None:
