@@ -36,7 +36,7 @@ NONE_THERE = (
     "none of the {} points that repository {} has by our records is in {}: was it moved, or is another disk mounted "
     "there?"
 )
-ALLOWED = ("overwrite", "foreign", "dry_run", "roles_with_rights")
+ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
 """What a person says yes to, of one restore."""
 LOOK = "(only a look) "
 """Begins the title of one in which nothing is written."""

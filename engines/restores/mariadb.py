@@ -35,7 +35,7 @@ from engines.restores.maria.target import Target
 from engines.restores.pg import leftover
 from engines.restores.pg.steps import Loaded
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
-from engines.restores.terms import USUAL, Terms, foreseen
+from engines.restores.terms import USUAL, Terms, foreseen, needs_trust
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended
 from storage.points.places import Refused, Report, Step, TargetFailed, Wish
@@ -111,7 +111,7 @@ def create(
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))
         target = Target(server, name)
-        target.check()
+        target.check(terms)
         needs = _needs(wish, store, cache, scratch / "asked") if PROPERTIES in paths else {}
         notes = target.notes(needs)
         fetched = replace(wish, target=scratch / "dump", paths=paths)
@@ -120,7 +120,7 @@ def create(
             return foreseen(report, target.lacks(needs), notes, f"{source.name}: database {name}")
         if report.failed_files:
             return report
-        loaded = _fill(server, name, fetched.target, report, left_by)
+        loaded = _fill(server, name, fetched.target, report, left_by, terms)
     leftover.note(report, loaded, cache.parent, f"{wish.point}-{name}", RUN_BY)
     return replace(report, target=f"{source.name}: database {name}")
 
@@ -132,7 +132,7 @@ def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any
     return needs if isinstance(needs, dict) else {}
 
 
-def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str) -> Loaded:
+def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str, terms: Terms = USUAL) -> Loaded:
     """`left_by`: the token of a restore that was interrupted. Raises: as `create`."""
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
         contents = read(content, server.store.go_on)
@@ -144,6 +144,8 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
     server.ask(f"{drop} CREATE DATABASE {name_of(name)}{_properties(files, report)}; {mark}")
     try:
         loader = server.make_loader(name, token, f"aA1-{secrets.token_urlsafe(24)}")
+        if not (loader or terms.trusted):
+            raise Refused(needs_trust("@".join(server.account), server.source.name))
         report.not_set += [NO_RIGHTS] if loader else [NO_RIGHTS, WITHOUT_LOADER]
         loaded = load(server, name, files, contents, loader)
         if server.ask(is_mine) != ["1"]:

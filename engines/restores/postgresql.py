@@ -9,7 +9,6 @@ is there stays as it is: the file would give it the password and the rights of t
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from engines.postgresql.engine import DATABASE, GLOBALS
 from engines.postgresql.properties import PROPERTIES
 from engines.restores import loading
 from engines.restores.pg import databases, leftover, proving, roles
-from engines.restores.pg.connections import connected, loader_into
-from engines.restores.pg.contents import read
+from engines.restores.pg.connections import connected
 from engines.restores.pg.databases import Properties
-from engines.restores.pg.steps import Loaded, load
+from engines.restores.pg.filling import Filling
 from engines.restores.pg.target import Target
 from engines.restores.scratch import Scratch
 from engines.restores.terms import USUAL, Terms, foreseen
@@ -32,9 +30,6 @@ from storage.points.trees import opened
 from storage.restoring import restoring
 
 FILES = (DATABASE, GLOBALS, PROPERTIES)
-UNFINISHED = ".unfinished"
-LONGEST_NAME = 63
-FIRST_WITH_FORCE = 130000
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATEs of a server that is away, full or busy."""
 
@@ -77,7 +72,7 @@ def create(
                 return report
             made = _make_roles(server, fetched.target, report, terms)
             with loading.opened(fetched.target, DATABASE) as dump:
-                loaded = _fill(server, dump, name, asked.like, store, source, loader)
+                loaded = Filling(server, source, store, dump, asked.like, loader, terms).make(name)
     except psycopg.Error as error:
         if _is_final(error):
             raise Refused(f"{source.name}: {first_line(error)}") from None
@@ -105,7 +100,8 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
         restoring.restore(replace(wish, target=folder, paths=small, dry_run=False), store, cache)
     like = databases.of_file(loading.lines_of(folder, PROPERTIES))
     target = Target(server)
-    lacks = target.lacks(like, loading.lines_of(folder, GLOBALS), with_rights=terms.roles_with_rights)
+    target.check_login(source, terms)
+    lacks = target.lacks(like, loading.lines_of(folder, GLOBALS), terms)
     return _Asked(paths, like, lacks, target.notes(source, like))
 
 
@@ -142,48 +138,6 @@ def _make_roles(server: Any, files: Path, report: Report, terms: Terms) -> list[
     made = roles.make_missing(server, lines, with_rights=terms.roles_with_rights)
     report.not_set += made.left[:KEPT_TEXTS]
     return made.names
-
-
-def _fill(
-    server: Any,
-    dump: int,
-    name: str,
-    like: Properties | None,
-    store: Store,
-    source: SourceSpec,
-    apart: Scratch | None,
-) -> Loaded:
-    import psycopg
-    from psycopg import sql
-
-    unfinished = name.encode()[: LONGEST_NAME - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
-    # a statement of a killed restore may go on for hours, as the making of an index does
-    force = " WITH (FORCE)" if server.info.server_version >= FIRST_WITH_FORCE else ""
-    drop = sql.SQL("DROP DATABASE IF EXISTS {}" + force).format(sql.Identifier(unfinished))
-    server.execute(drop)
-    with loader_into(unfinished, store, source, apart) as loader:
-        contents = read(loader, dump)
-        like = like or databases.of_source(server, source.path, contents.encoding)
-        databases.create(server, unfinished, like)
-        try:
-            loaded = load(loader, dump, contents)
-            if loaded.failures and contents.rows and not loaded.tables:
-                raise Refused(f"{source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
-            # what is shared among databases is kept in the encoding of the one that it was said in
-            with connected(source, (unfinished,)) as inside:
-                databases.furnish(inside, unfinished, like)
-            # who is not its owner may not rename it; one that has the name has its owner, whatever happens in between
-            with server.transaction():
-                server.execute(
-                    sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(unfinished), sql.Identifier(name))
-                )
-                databases.give_to_owner(server, name, like)
-        except BaseException:
-            with suppress(psycopg.Error):  # a server that went away: the first error says so
-                server.execute(drop)
-            raise
-    loaded.lacking += like.left
-    return loaded
 
 
 drill = proving.drill

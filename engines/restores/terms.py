@@ -7,13 +7,29 @@ from storage.points.places import KEPT_TEXTS, Report
 
 @dataclass(frozen=True)
 class Terms:
-    """`roles_with_rights`: roles that the server lacks are made with their rights over others' data, too."""
+    """`trusted`: the dump may run with all rights of the source's account. `roles_with_rights`: roles that the server
+    lacks are made with their rights over others' data, too."""
 
+    trusted: bool = False
     roles_with_rights: bool = False
 
 
 USUAL = Terms()
 """Nothing was allowed."""
+
+
+NEEDS_TRUST = (
+    "the dump would run with all rights of {account} at {source}, since {why}. Allow that for this restore (--trusted, "
+    "a tick, `trusted`) if you trust whoever may write to its repository"
+)
+NO_LOADER = (
+    "this account may make none with rights to the new database alone (CREATE USER, and its rights WITH GRANT OPTION)"
+)
+
+
+def needs_trust(account: str, source: str, why: str = NO_LOADER) -> str:
+    """What a person is asked before a dump runs with all rights of an account."""
+    return NEEDS_TRUST.format(account=account, source=source, why=why)
 
 
 def foreseen(report: Report, lacks: list[str], notes: list[str], target: str) -> Report:

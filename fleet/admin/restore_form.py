@@ -11,9 +11,11 @@ from sources.declarations import resources
 from sources.models import Source, To
 from sources.models.source import SourceKind
 
-OF_ALL = ("dry_run",)
-OF_DATABASES = (*OF_ALL, "roles_with_rights")
-"""Ticks that are as they are declared."""
+TICKS = {
+    SourceKind.POSTGRESQL: ("dry_run", "trusted", "roles_with_rights"),
+    SourceKind.MARIADB: ("dry_run", "trusted"),
+}
+"""Ticks that are as they are declared, of other kinds `dry_run`."""
 
 
 class RestoreForm(forms.Form):
@@ -37,7 +39,7 @@ class RestoreForm(forms.Form):
     def __init__(self, source: Source, *args: Any) -> None:
         super().__init__(*args)
         is_database = RULES[source.kind].is_database
-        for name in OF_DATABASES if source.kind == SourceKind.POSTGRESQL else OF_ALL:
+        for name in TICKS.get(SourceKind(source.kind), ("dry_run",)):
             self.fields[name] = _tick(name)
         back = To.DATABASE if is_database else To.SOURCE
         self.fields["to"].help_text = f"Its backups, so its restores, lack {'; '.join(not_kept(source.kind))}."
@@ -47,7 +49,7 @@ class RestoreForm(forms.Form):
             text = "On the worker's host an absolute path. A new database is never one there is."
             text += " The name of one that was dropped is free."
             if user := source.options.get("user"):
-                text += f" Functions that the dump holds run there with the rights of {user}."
+                text += f" What the dump holds runs there with the rights of {user} only if you trust it."
             self.fields["target"].help_text = text
 
 

@@ -191,6 +191,13 @@ class Restore(BaseModel):
         title="Only look",
         description="Nothing is written: the target is asked, and what would be left out or replaced is named",
     )
+    trusted: bool = Field(
+        False,
+        title="Trust the dump",
+        description="Of a new database: where its account may not make another one that owns this database alone, and "
+        "always in PostgreSQL, what the dump holds may run with all rights of the account. Then it comes back with all "
+        "its owners, event triggers and subscriptions",
+    )
     roles_with_rights: bool = Field(
         False,
         title="Roles with all their rights",

@@ -179,6 +179,9 @@ class Restore(models.Model):
     overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
     foreign = models.BooleanField(default=False, help_text="Whether the point may be foreign.")
     dry_run = models.BooleanField(default=False, help_text="Whether its target was asked alone, and nothing written.")
+    trusted = models.BooleanField(
+        default=False, help_text="Whether the dump was allowed to run with all rights of the account that restored it."
+    )
     roles_with_rights = models.BooleanField(
         default=False, help_text="Whether roles got their rights over others' data, too."
     )
@@ -204,7 +207,7 @@ class Restore(models.Model):
     @property
     def terms(self) -> dict[str, bool]:
         """What was allowed for it (`engines.restores.terms`)."""
-        return {"roles_with_rights": self.roles_with_rights}
+        return {"trusted": self.trusted, "roles_with_rights": self.roles_with_rights}
 
 
 class SelfBackup(models.Model):

@@ -12,6 +12,7 @@ from typing import Any
 from engines.cleartext import is_local
 from engines.mariadb.catalogue import FACT
 from engines.restores.maria.at_source import AtSource, text_of
+from engines.restores.terms import Terms, needs_trust
 from storage.points.places import Refused
 
 ASK = """
@@ -22,7 +23,7 @@ SELECT CONCAT('{fact}right ', PRIVILEGE_TYPE, IF(IS_GRANTABLE = 'YES', ' granted
   FROM information_schema.SCHEMA_PRIVILEGES
  WHERE GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''') AND {name} LIKE TABLE_SCHEMA;
 SELECT CONCAT('{fact}account ', CURRENT_USER());
-SELECT CONCAT('{fact}version ', VERSION());
+/*M!100005 SELECT CONCAT('{fact}role ', CURRENT_ROLE()) */;
 SELECT CONCAT('{fact}engine ', LOWER(ENGINE)) FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT');
 SELECT CONCAT('{fact}collation ', COLLATION_NAME) FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY;
 /*M!101001 SELECT CONCAT('{fact}collation ', FULL_COLLATION_NAME)
@@ -49,19 +50,17 @@ class Target:
             kind, _, value = each.partition(" ")
             self.has[kind].add(value)
 
-    def check(self) -> None:
-        """Raises: Refused where the account may not make the database."""
+    def check(self, terms: Terms) -> None:
+        """Raises: Refused where the account may not make the database, or the dump would run with all its rights, and
+        nobody has allowed that."""
+        [account] = self.has["account"]
+        if not (terms.trusted or self._may("CREATE USER")):
+            raise Refused(needs_trust(account, self.server.source.name))
         if not self._may("CREATE"):
-            [account] = self.has["account"]
             raise Refused(
                 f"{self.server.source.name}: the account {account} may not create the database {self.database!r}: "
                 "GRANT ALL ON it, WITH GRANT OPTION, and CREATE USER ON *.*"
             )
-
-    @property
-    def makes_loaders(self) -> bool:
-        """Whether the account may make one with rights to the new database alone."""
-        return self._may("CREATE USER") and any("CREATE granted on" in each for each in self.has["right"])
 
     def lacks(self, needs: dict[str, Any]) -> list[str]:
         """What would be left out."""
@@ -94,7 +93,8 @@ class Target:
         return [*found, *self._room(needs.get("bytes"))]
 
     def _may(self, right: str) -> bool:
-        return bool({right, f"{right} granted on"} & self.has["right"])
+        """As far as it is known: those of a role are not listed."""
+        return bool(self.has["role"] - {"NULL"}) or bool({right, f"{right} granted on"} & self.has["right"])
 
     def _room(self, size: Any) -> list[str]:
         if not isinstance(size, int) or size <= 0:

@@ -17,7 +17,8 @@ CONNECT_SECONDS = 30
 
 
 @contextmanager
-def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch | None) -> Iterator[Loader]:
+def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch | None, **how: Any) -> Iterator[Loader]:
+    """`source`: with the account that loads; `how`: more of the `Loader`."""
     from psycopg.conninfo import make_conninfo
 
     environment = connection_environment(source, CONNECT_SECONDS)
@@ -37,7 +38,7 @@ def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch 
 
         parameters |= {"sslrootcert": certificates} if certificates else {}
         to = (f"--dbname={make_conninfo(dbname=database, **parameters)}",)
-        yield Loader(run, program, to, account=loading.loader_of("pg_restore", source, apart)[1])
+        yield Loader(run, program, to, account=loading.loader_of("pg_restore", source, apart)[1], **how)
 
 
 def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
@@ -58,7 +59,11 @@ def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
         }  # fmt: skip
         try:
             given = make_conninfo(**{name: value for name, value in parameters.items() if value})
-            return psycopg.connect(given, autocommit=True)
+            found = psycopg.connect(given, autocommit=True)
         except psycopg.OperationalError as error:
             first = first or error
+        else:
+            # what a dump has put into a schema is never taken for a function of the server's
+            found.execute("SET search_path = ''")
+            return found
     raise first or AssertionError

@@ -27,6 +27,8 @@ class Failure:
     statement: str = ""
     text: str = ""
     state: str = ""
+    space: str = ""
+    """The tablespace that was set for its statement."""
 
     def __str__(self) -> str:
         known = f"{self.what}: {self.state} {words_of(self.state)}".strip(" :")

@@ -41,6 +41,7 @@ def note(report: Report, loaded: Loaded, parent: Path, name: str, run: str) -> N
     """What is not as in the dump: in the report of its restore, and in the file. `run`: how its statements are run."""
     report.what = "object"
     report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
+    report.not_set += loaded.notes
     report.failed_files = len(loaded.failures) + len(loaded.lacking)
     if loaded.failures:
         file = write(parent, name, loaded.failures, f"What is not in the database of {name}, and why")

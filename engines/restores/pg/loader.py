@@ -22,7 +22,8 @@ of `runner.Command`."""
 class Loader:
     """`run` runs a program there; `program` finds it; `to`: how the programs connect; `left_out`: options of
     pg_restore, of what that server is not given; `account`: that of the programs, where it is another one. `make_up`:
-    makes what statements failed for, as far as that server may have something else instead; says what, in words."""
+    makes what statements failed for, as far as that server may have something else instead; says what, in words.
+    `make_ahead`: makes, before the statements of a file, what they may not; returns schemas that are there then."""
 
     run: Run
     program: Callable[[str], str]
@@ -30,6 +31,7 @@ class Loader:
     left_out: tuple[str, ...] = ()
     account: tuple[int, int] | None = None
     make_up: Callable[[list[Failure]], list[str]] = lambda failures: []
+    make_ahead: Callable[[IO[bytes]], set[str]] = lambda script: set()
 
     @contextmanager
     def file(self) -> Iterator[IO[bytes]]:

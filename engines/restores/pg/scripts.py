@@ -7,17 +7,23 @@ key that ends this is known to nobody.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import IO
 
 from engines.restores import playing
+from engines.restores.pg.contents import IDENTIFIER
 from engines.restores.pg.failures import Failure, StatementErrors, is_harmless
 from engines.restores.pg.loader import Loader
 from storage.points.places import TargetFailed
 
 HEADER = re.compile(rb"-- (?:Data for )?Name: (.*); Type: (.*); Schema: (.*); Owner: .*\n")
+FIRST_SECTION = "pre-data"
+IS_THERE = "42P06"
+SPACE = re.compile(rf"SET default_tablespace = ({IDENTIFIER});")
+SPACE_KIND = "TABLESPACE "
 SESSION = "the session"
+NO_HEADER = 0, SESSION, ""
 FIRST = (
     "SET statement_timeout = 0;",
     "SET check_function_bodies = false;",
@@ -30,20 +36,26 @@ LOST = 2
 
 def play(loader: Loader, dump: int, section: str) -> list[Failure]:
     """Play a section of a dump. Returns what failed. Raises: TargetFailed; what `run` raises."""
-    key = f"--restrict-key={playing.new_key()}"
     with loader.file() as script:
-        number = script.fileno()
-        options = (f"--section={section}", f"--file=/dev/fd/{number}", key, *loader.left_out)
-        ended = loader.read(dump, options, lambda line: None, number)
-        if ended.exit_code:
-            raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
-        return _played(loader, script)
+        write(loader, dump, section, script, f"--restrict-key={playing.new_key()}", *loader.left_out)
+        made = loader.make_ahead(script) if section == FIRST_SECTION else set()
+        return [each for each in _played(loader, script) if not _is_made(each, made)]
+
+
+def write(loader: Loader, dump: int, section: str, script: IO[bytes], *options: str) -> None:
+    """Write the statements of a section into a file. Raises: TargetFailed for a dump that cannot be read."""
+    number = script.fileno()
+    ended = loader.read(dump, (f"--section={section}", f"--file=/dev/fd/{number}", *options), lambda line: None, number)
+    if ended.exit_code:
+        raise TargetFailed(f"its dump cannot be read: {' '.join(ended.last_lines[-1:])}")
+    script.seek(0)
 
 
 def play_again(loader: Loader, failures: list[Failure]) -> list[Failure]:
     """Those that fail again, each as it does now."""
-    if not failures:
-        return []
+    known = [each for each in failures if each.what.startswith(SPACE_KIND)]
+    if not (failures := [each for each in failures if each not in known]):
+        return known
     with loader.file() as script:
         head = "\n".join((rf"\restrict {playing.new_key()}", *FIRST))
         script.write(head.encode())
@@ -55,19 +67,42 @@ def play_again(loader: Loader, failures: list[Failure]) -> list[Failure]:
             script.write(text.encode(errors="surrogateescape"))
         failed = {bisect_right(ends, line - 1): each for line, each in _errors(loader, script)}
     again = [(each, failed[number]) for number, each in enumerate(failures) if number in failed]
-    return [replace(each, text=now.text, state=now.state) for each, now in again]
+    elsewhere = [each for number, each in enumerate(failures) if number not in failed and each.space]
+    found = [replace(each, text=now.text, state=now.state) for each, now in again]
+    return [*known, *_each_once(map(_into_the_usual, elsewhere)), *found]
+
+
+def _into_the_usual(failure: Failure) -> Failure:
+    """An object that was made by its statement alone: in the usual tablespace."""
+    return replace(failure, what=f"{SPACE_KIND}{failure.space}", statement=f"SET default_tablespace = {failure.space};")
+
+
+def each_space_once(failures: list[Failure]) -> list[Failure]:
+    """A tablespace is named once, whatever was to be in it."""
+    spaces = _each_once(each for each in failures if each.what.startswith(SPACE_KIND))
+    return [*spaces, *(each for each in failures if not each.what.startswith(SPACE_KIND))]
+
+
+def _each_once(failures: Iterable[Failure]) -> list[Failure]:
+    return list({each.what: each for each in failures}.values())
 
 
 def _played(loader: Loader, script: IO[bytes]) -> list[Failure]:
     script.seek(0)
     headers = list(_headers(script))
-    lines = [line for line, _ in headers]
-    failures = []
+    lines = [line for line, _, _ in headers]
+    failures, spaces = [], []
     for line, each in _errors(loader, script):
         at = bisect_right(lines, line)
-        each.what = headers[at - 1][1] if at and not each.statement.startswith("SET ") else SESSION
+        if space := SPACE.fullmatch(each.statement.strip()):  # what follows goes into the usual one
+            spaces.append(replace(each, what=f"{SPACE_KIND}{space[1]}"))
+            continue
+        _, each.what, each.space = headers[at - 1] if at and not each.statement.startswith("SET ") else NO_HEADER
         failures.append(each)
-    return failures
+    lacking = {each.what for each in spaces}
+    for each in failures:
+        each.space = "" if f"{SPACE_KIND}{each.space}" in lacking else each.space
+    return [*_each_once(spaces), *failures]
 
 
 def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
@@ -81,8 +116,22 @@ def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
     return [(line, each) for line, each in read.found if not is_harmless(each)]
 
 
-def _headers(script: IO[bytes]) -> Iterator[tuple[int, str]]:
+def _is_made(failure: Failure, schemas: set[str]) -> bool:
+    """Whether it is a schema that was made before."""
+    return failure.state == IS_THERE and failure.what.removeprefix("SCHEMA ") in schemas
+
+
+def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
+    """Of each object its line, its kind and name, and the tablespace that is set for it."""
+    space = ""
     for number, line in enumerate(script, 1):
         if found := HEADER.fullmatch(line):
-            name, kind, schema = (each.decode(errors="replace") for each in found.groups())
-            yield number, f"{kind} {name if schema == '-' else f'{schema}.{name}'}"
+            yield number, shown(found), space
+        elif line.startswith(b"SET default_tablespace = "):
+            space = named[1] if (named := SPACE.fullmatch(line.decode(errors="replace").strip())) else ""
+
+
+def shown(header: re.Match[bytes]) -> str:
+    """Kind and name of the object of a header."""
+    name, kind, schema = (each.decode(errors="replace") for each in header.groups())
+    return f"{kind} {name if schema == '-' else f'{schema}.{name}'}"

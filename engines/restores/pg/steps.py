@@ -29,13 +29,14 @@ AGAIN = 200
 
 @dataclass
 class Loaded:
-    """What came of it: rows by table as they were counted, what failed, tables that are not as in the dump, and what
-    was made up for it."""
+    """What came of it: rows by table as they were counted, what failed, tables that are not as in the dump, what was
+    made up for it, and what is to be known of it, in sentences."""
 
     tables: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
     made_up: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
@@ -51,7 +52,8 @@ def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
     for each in rows[:AGAIN]:
         each.state = _load_again(loader, dump, each)
     rows = [each for number, each in enumerate(rows) if number >= AGAIN or each.state]
-    done = Loaded(failures=[*before, *rows, *scripts.play_again(loader, after)], made_up=made_up)
+    failures = scripts.each_space_once([*before, *rows, *scripts.play_again(loader, after)])
+    done = Loaded(failures=failures, made_up=made_up)
     _count(loader, contents, done)
     return done
 

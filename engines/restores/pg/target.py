@@ -13,8 +13,9 @@ from typing import Any
 
 from engines.base import SourceSpec
 from engines.cleartext import is_local
-from engines.restores.pg import databases, roles
+from engines.restores.pg import databases, logins, roles
 from engines.restores.pg.databases import Properties
+from engines.restores.terms import Terms, needs_trust
 from storage.points.places import Refused
 
 ASK = """
@@ -35,6 +36,7 @@ SELECT json_build_object(
 """
 """One collation of ICU is listed by a server that is built without it: `unicode`."""
 STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
+BELOW_16 = "a server below 16 does not take it as pg_dump writes it"
 NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
 OLDER = "the server is PostgreSQL {}, and the database was one of {}: what this one does not know is left out and named"
 ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
@@ -51,9 +53,9 @@ class Target:
     def is_superuser(self) -> bool:
         return bool(self.has["superuser"])
 
-    def lacks(self, like: Properties | None, lines: Iterable[str], *, with_rights: bool) -> list[str]:
-        """What would be left out. `lines`: of globals.sql; `with_rights`: of roles, too."""
-        found = roles.foreseen(lines, {*self.has["roles"]}, with_rights=with_rights)
+    def lacks(self, like: Properties | None, lines: Iterable[str], terms: Terms) -> list[str]:
+        """What would be left out. `lines`: of globals.sql."""
+        found = roles.foreseen(lines, {*self.has["roles"]}, with_rights=terms.roles_with_rights)
         if found.names and not self.has["makes_roles"]:
             names = ", ".join(found.names)
             found.left.append(f"roles {names}: {self.has['role']} may not make them: ALTER ROLE … CREATEROLE")
@@ -61,7 +63,13 @@ class Target:
             return found.left
         has = set(self.has["providers"] or ()), set(self.has["tablespaces"])
         of_database = databases.foreseen(self.server, like, *has)
-        return [*found.left, *of_database, *self._objects(like.needs)]
+        return [*found.left, *of_database, *self._objects(like.needs, terms)]
+
+    def check_login(self, source: SourceSpec, terms: Terms) -> None:
+        """Raises: Refused where the dump would run with the account's own rights, and nobody has allowed that."""
+        if not (terms.trusted or self.has["makes_roles"]):
+            account = self.has["role"]
+            raise Refused(needs_trust(account, source.name, logins.MAY_NOT.format(account=account)))
 
     def notes(self, source: SourceSpec, like: Properties | None) -> list[str]:
         """What is good to know, and no lack. Raises: Refused where there is no room."""
@@ -72,7 +80,7 @@ class Target:
         older = [OLDER.format(here, major)] if here < major else []
         return [*older, *self._room(source, needs.get("bytes"))]
 
-    def _objects(self, needs: dict[str, Any]) -> Iterator[str]:
+    def _objects(self, needs: dict[str, Any], terms: Terms) -> Iterator[str]:
         for name in _names(needs, "extensions"):
             if (by_superuser := self.has["extensions"].get(name)) is None:
                 yield f"EXTENSION {name}: the server has none of this name: install it there"
@@ -86,9 +94,11 @@ class Target:
             is_usual = schema == "pg_catalog"
             if name not in self.has["collations"] if is_usual else each.get("provider") not in self.has["providers"]:
                 yield f"COLLATION {schema}.{name}: the server does not have it, and no table that needs it is made"
-        if not self.is_superuser:
-            for name in _names(needs, "event_triggers"):
-                yield f"EVENT TRIGGER {name}: only a superuser may make it"
+        left_out = "it is made with all rights of a superuser only" if not (terms.trusted and self.is_superuser) else ""
+        if left_out:
+            yield from (f"EVENT TRIGGER {name}: {left_out}" for name in _names(needs, "event_triggers"))
+        if text := left_out or (BELOW_16 if self.has["version"] < 160000 else ""):
+            yield from (f"SUBSCRIPTION {name}: {text}" for name in _names(needs, "subscriptions"))
 
     def _room(self, source: SourceSpec, size: Any) -> list[str]:
         if not isinstance(size, int) or size <= 0:

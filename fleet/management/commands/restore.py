@@ -27,7 +27,7 @@ from storage.points.trees import Tree
 from storage.recover import showing
 from storage.restoring import moments
 
-TERMS = ("roles_with_rights",)
+TERMS = ("trusted", "roles_with_rights")
 """What may be allowed for a dump, as it is declared."""
 LONGEST_LOOK_SECONDS = 3600.0
 """For the first look at a point of many files: a person at a terminal may wait, and end it."""

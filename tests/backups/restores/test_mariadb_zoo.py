@@ -17,6 +17,7 @@ from engines.restores import drilling, mariadb
 from engines.restores.drilling import Drilled
 from engines.restores.maria.at_source import AtSource
 from engines.restores.scratch import Scratch
+from engines.restores.terms import Terms
 from storage.places.location import of_directory
 from storage.points.places import Refused, Report, Wish
 from storage.points.store import Store
@@ -82,12 +83,16 @@ class MariadbAnimal:
     def drill(self, scratch: Scratch) -> Drilled:
         return drilling.drill(self.store, "copy", scratch, source_kind="mariadb")
 
-    def restore(self, point: str, target: str, source: SourceSpec | None = None, *, dry_run: bool = False) -> Report:
+    def restore(
+        self, point: str, target: str, source: SourceSpec | None = None, *, dry_run: bool = False, trusted: bool = False
+    ) -> Report:
         wish = Wish("copy", point, Path(target), dry_run=dry_run)
         through_a_link = self.folder / "var"  # as to a larger disk
         if not through_a_link.is_symlink():
             through_a_link.symlink_to(self.folder)
-        return mariadb.create(wish, self.store, source or self.source(), through_a_link / "trees", lambda step: None)
+        how = {"terms": Terms(trusted=trusted)}
+        cache = through_a_link / "trees"
+        return mariadb.create(wish, self.store, source or self.source(), cache, lambda step: None, **how)
 
 
 MADE_WITH = "DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, DATABASE_COLLATION"
@@ -199,8 +204,11 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
     for _ in range(2):
         server.sql(file.read_text(), "less", "--force")
     assert differing(described(server, "objects"), described(server, "less")) == {}, "its statements are all it takes"
+    for dry_run in (True, False):
+        with pytest.raises(Refused, match="the dump would run with all rights of least@% at "):
+            animal.restore(point, "least", animal.source("least", "least"), dry_run=dry_run)
     with pytest.raises(Refused, match=r"error 1227 at line \d+ of the dump, and nothing was kept"):
-        animal.restore(point, "least", animal.source("least", "least"))
+        animal.restore(point, "least", animal.source("least", "least"), trusted=True)
     assert "backupsched_" not in server.sql("SELECT User FROM mysql.user; SHOW DATABASES")
 
 

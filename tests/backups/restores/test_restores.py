@@ -231,7 +231,10 @@ def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_ro
             rescuing.rescue(now=database_clock() + timedelta(hours=1))
             backlog.retry(BacklogRecord.objects.filter(kind="restore").values_list("pk", flat=True))
             restore = work()
-            assert (restore.outcome, restore.error, restore.not_set) == ("succeeded", "", [])
+            assert (restore.outcome, restore.error) == ("succeeded", "")
+            assert [each.partition(": ")[0] for each in restore.not_set] == ["owners"]
+            server.execute("SELECT count(*) FROM pg_roles WHERE rolname ^@ 'backupsched_' AND rolcanlogin")
+            assert server.fetchall() == [(0,)], "that of the killed one is gone, too"
             server.execute("SELECT datname FROM pg_database WHERE datname LIKE 'shop3%'")
             assert server.fetchall() == [("shop3",)]
             with psycopg.connect(**connection.get_connection_params() | {"dbname": "shop3"}) as restored:

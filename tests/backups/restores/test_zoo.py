@@ -1,5 +1,6 @@
 """The zoo: databases of PostgreSQL are backed up, drilled and restored over all servers; what differs was named."""
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from backupsched.embedded.binaries import scratch_server
 from engines.restores import drilling, postgresql
 from engines.restores.drilling import Drilled
 from engines.restores.scratch import Scratch
+from engines.restores.terms import Terms
 from storage.points.places import Report, Wish
 from tests.backups.restores.zoo import ANIMALS, Animal, properties, rows, schema
 from tests.engines.peers import back_up
@@ -20,6 +22,8 @@ from tests.storage.building import ASSIGNMENT, Built
 
 pytestmark = pytest.mark.slow
 
+LOGIN = re.compile(r"backupsched_[0-9a-f]{16}")
+NO_SCHEMA = ("DATABASE ", "TABLE DATA ", "MATERIALIZED VIEW DATA ")
 ASKED_FOR = ("DATABASE ", "EXTENSION ", "COLLATION ", "TABLESPACE ", "EVENT TRIGGER ", "SUBSCRIPTION ")
 """Kinds that a server is asked for before a dump is fetched."""
 
@@ -43,7 +47,7 @@ class Zoo:
     kept: dict[tuple[str, int], BackedUp] = field(default_factory=dict)
 
     def backed_up(self, name: str, of: int) -> BackedUp:
-        animal, source = Animal(name), self.servers[of]
+        animal, source = Animal(name, of), self.servers[of]
         if animal.said("of") not in ([], [str(of)]):
             pytest.skip(f"version {of} cannot make it")
         if (name, of) not in self.kept:
@@ -88,17 +92,24 @@ def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: 
     assert (f"this host lacks {', '.join(lacks)}" in found.drilled.not_here) is bool(lacks), found.drilled
 
 
-@pytest.mark.parametrize("to", [EMBEDDED, DEBIAN], ids="to {}".format)
-@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+WAYS = [
+    *((of, to, True) for of in (EMBEDDED, DEBIAN) for to in (EMBEDDED, DEBIAN)),
+    *((each, each, False) for each in (EMBEDDED, DEBIAN)),
+]
+"""The versions of a dump's server and of the one that it goes into, and whether the dump is trusted."""
+
+
+@pytest.mark.parametrize(("of", "to", "trusted"), WAYS)
 @pytest.mark.parametrize("name", ANIMALS)
-def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
+def test_what_differs_was_named(name: str, of: int, to: int, trusted: bool, zoo: Zoo) -> None:
     found, target = zoo.backed_up(name, of), zoo.servers[to]
-    back = f"back_{name}_{of}"
+    back = f"back_{name}_{of}_{trusted}".lower()
     wish = Wish(ASSIGNMENT, found.point, Path(back))
-    there = target.source(path=found.database)
+    there, cache = target.source(path=found.database), found.built.folder / "cache"
 
     def create(wish: Wish) -> Report:
-        return postgresql.create(wish, found.built.store, there, found.built.folder / "cache", lambda step: None)
+        terms = Terms(trusted=trusted)
+        return postgresql.create(wish, found.built.store, there, cache, lambda step: None, terms=terms)
 
     foreseen = create(replace(wish, dry_run=True))
     assert not [each for (each,) in target.ask("SELECT datname FROM pg_database") if each.startswith(back)]
@@ -106,11 +117,19 @@ def test_what_differs_was_named(name: str, of: int, to: int, zoo: Zoo) -> None:
 
     assert "hunter" not in f"{report}"
     named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
-    assert named == found.animal.named(to), report.failed
+    expected = found.animal.named(to) | {*found.animal.said("" if trusted else "named by a login")}
+    assert named == expected, report.failed
     more = {*found.animal.said(f"foreseen to {to}")}
     assert of_kinds_that_are_asked_for(foreseen) == of_kinds_that_are_asked_for(report) | more
     before, after = schema(found.source, found.database), schema(target, back)
-    assert differing(before, after) <= named, {each: (before.get(each), after.get(each)) for each in before}
+    if not trusted:
+        after = {each: LOGIN.sub("admin", text) for each, text in after.items()}
+        is_privileged = any("OWNER TO admin" in text for text in before.values())
+        assert any(each.startswith("owners: ") for each in report.not_set) is is_privileged, report.not_set
+    differs = differing(before, after)
+    assert differs == {each for each in named if not each.startswith(NO_SCHEMA)}, {
+        each: (before.get(each), after.get(each)) for each in differs | named
+    }
     belongs = properties(found.source, found.database), properties(target, back)
     if not any(each.startswith("DATABASE locale") for each in named):
         assert belongs[0] == belongs[1]

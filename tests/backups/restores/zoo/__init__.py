@@ -2,6 +2,7 @@
 
 -- first: STATEMENTS    run in the database postgres
 -- named: KIND NAME; …  what a restore names, and nothing else differs
+-- named by a login: KIND NAME; …  besides, where the dump is not trusted
 -- foreseen: KIND NAME   what it names beforehand, besides
 -- rows: TABLE          whose rows are not there
 -- versions: 18         which can make it
@@ -26,6 +27,10 @@ PASSING = re.compile(
     r"^(ALTER (FOREIGN )?TABLE ONLY .* SET \(pg_attver=\d+\);|\\(un)?restrict .*|SET .*|-- Dumped .*)\n", re.MULTILINE
 )
 """Of the moment, and no part of the schema."""
+SPACES = """
+SELECT t.spcname, string_agg(c.oid::regclass::text, ', ' ORDER BY c.relname)
+  FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE t.spcname <> 'pg_global' GROUP BY 1
+"""
 SHOWN = re.compile(r"CONSTRAINT \w+_not_null (?=NOT NULL)|\bpeople\.(?=\w)")
 """What versions show otherwise."""
 
@@ -33,17 +38,19 @@ SHOWN = re.compile(r"CONSTRAINT \w+_not_null (?=NOT NULL)|\bpeople\.(?=\w)")
 @dataclass
 class Animal:
     name: str
+    version: int
+    """Of the server that it is made at: VERSION in its text."""
 
     @cached_property
     def text(self) -> str:
-        return (FOLDER / f"{self.name}.sql").read_text()
+        return (FOLDER / f"{self.name}.sql").read_text().replace("VERSION", str(self.version))
 
     def said(self, word: str) -> list[str]:
         found = re.search(rf"^-- {word}: (.*)$", self.text, re.MULTILINE)
         return [each.strip() for each in found[1].split(";")] if found else []
 
     def named(self, to: int) -> set[str]:
-        return {*self.said("named"), *self.said(f"named to {to}")}
+        return {*self.said("named"), *self.said(f"named to {to}"), *self.said(f"named to {to} of {self.version}")}
 
     def make(self, server: PostgresqlServer) -> str:
         """Returns the name of its database."""
@@ -99,7 +106,7 @@ def schema(server: PostgresqlServer, database: str) -> dict[str, str]:
     for name, kind, schema, sql in zip(*(parts[at::4] for at in (1, 2, 3, 4)), strict=True):
         what = f"{kind} {name if schema == '-' else f'{schema}.{name}'}"
         found[what] = found.get(what, "") + re.sub(r"\n--\n-- PostgreSQL database dump complete\n--\n", "", sql).strip()
-    return found
+    return found | {f"TABLESPACE {name}": text for name, text in server.ask(SPACES, database)}
 
 
 def rows(server: PostgresqlServer, database: str) -> dict[str, str]:

@@ -11,3 +11,4 @@ CREATE SERVER elsewhere FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0
 CREATE USER MAPPING FOR CURRENT_USER SERVER elsewhere OPTIONS (user 'x', password 'hunter2');
 CREATE FOREIGN TABLE far (n integer) SERVER elsewhere;
 CREATE EXTENSION file_fdw;
+-- named by a login: SERVER elsewhere; USER MAPPING USER MAPPING admin SERVER elsewhere; FOREIGN TABLE public.far

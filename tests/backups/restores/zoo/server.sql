@@ -4,3 +4,4 @@ CREATE FUNCTION stop_it() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN NULL
 CREATE EVENT TRIGGER watching ON ddl_command_start EXECUTE FUNCTION stop_it();
 CREATE PUBLICATION everything FOR ALL TABLES;
 CREATE PUBLICATION part FOR TABLE orders;
+-- named by a login: EVENT TRIGGER watching

@@ -1,0 +1,121 @@
+"""Makes a database at the server of a source, and fills it with a dump.
+
+1. What an interrupted restore of that name has left is dropped, with its login.
+2. A login is made that will own the new database and nothing else (`logins.py`), unless the dump is trusted.
+3. The source's account makes the database, and, as long as that is empty, the extensions.
+4. The login loads the dump (`steps.py`). Then it is closed: nothing of the dump runs after that.
+5. The source's account hands objects over to their owners (`owners.py`), and gives the database comment, rights and
+   settings.
+6. In one transaction the database gets its name and its owner, so one that has the name is whole. The login is dropped,
+   or owns, closed, what is given to nobody.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from engines.base import SourceSpec
+from engines.restores.pg import databases, logins, owners
+from engines.restores.pg.connections import connected, loader_into
+from engines.restores.pg.contents import Contents, read
+from engines.restores.pg.databases import Properties
+from engines.restores.pg.logins import Login
+from engines.restores.pg.steps import Loaded, load
+from engines.restores.scratch import Scratch
+from engines.restores.terms import Terms
+from storage.points.places import Refused
+from storage.points.store import Store
+
+UNFINISHED = ".unfinished"
+LONGEST_NAME = 63
+FIRST_WITH_FORCE = 130000
+
+
+@dataclass
+class Filling:
+    """`server`: a connection of the source's account; `like`: what the new database is like, as far as it is known;
+    `apart`: as whom, and by which programs, the dump is loaded."""
+
+    server: Any
+    source: SourceSpec
+    store: Store
+    dump: int
+    like: Properties | None
+    apart: Scratch | None
+    terms: Terms
+
+    def make(self, name: str) -> Loaded:
+        """Raises: Refused for what the server answered, and where the dump has to be trusted; TargetFailed when it went
+        away; psycopg.Error; what the loader raises."""
+        from psycopg import sql
+
+        unfinished = name.encode()[: LONGEST_NAME - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
+        self._drop(unfinished, logins.left_by(self.server, unfinished))
+        login = None if self.terms.trusted else logins.make(self.server, self.source)
+        try:
+            loaded, like = self._filled(unfinished, login)
+            names = sql.Identifier(unfinished), sql.Identifier(name)
+            # who is not its owner may not rename it
+            with self.server.transaction():
+                self.server.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(*names))
+                databases.give_to_owner(self.server, name, like)
+        except BaseException:
+            import psycopg
+
+            with suppress(psycopg.Error):  # a server that went away: the first error says so
+                self._drop(unfinished, login.role if login else "")
+            raise
+        if login:
+            logins.drop(self.server, login.role)
+        loaded.lacking += like.left
+        return loaded
+
+    def _drop(self, database: str, role: str) -> None:
+        from psycopg import sql
+
+        # a statement of a killed restore may go on for hours, as the making of an index does
+        force = " WITH (FORCE)" if self.server.info.server_version >= FIRST_WITH_FORCE else ""
+        self.server.execute(sql.SQL("DROP DATABASE IF EXISTS {}" + force).format(sql.Identifier(database)))
+        if role:
+            logins.drop(self.server, role)
+
+    def _filled(self, database: str, login: Login | None) -> tuple[Loaded, Properties]:
+        with loader_into(database, self.store, self.source, self.apart) as loader:
+            contents = read(loader, self.dump)
+        like = self.like or databases.of_source(self.server, self.source.path, contents.encoding)
+        databases.create(self.server, database, like)
+        loaded = self._loaded_by(login, database, contents) if login else self._loaded(database, contents, self.source)
+        if loaded.failures and contents.rows and not loaded.tables:
+            raise Refused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+        # what is shared among databases is kept in the encoding of the one that it was said in
+        with self._inside(database) as inside:
+            databases.furnish(inside, database, like)
+        return loaded, like
+
+    def _loaded(self, database: str, contents: Contents, account: SourceSpec, **how: Any) -> Loaded:
+        with loader_into(database, self.store, account, self.apart, **how) as loader:
+            return load(loader, self.dump, contents)
+
+    def _loaded_by(self, login: Login, database: str, contents: Contents) -> Loaded:
+        login = logins.give(self.server, login, database)
+
+        def make_ahead(script: IO[bytes]) -> set[str]:
+            with self._inside(database) as inside:
+                return owners.make_ahead(inside, login.role, script)
+
+        how = {"left_out": ("--no-owner",), "make_ahead": make_ahead}
+        loaded = self._loaded(database, contents, login.account, **how)
+        logins.close(self.server, login, database)
+        with self._inside(database) as inside, loader_into(database, self.store, self.source, self.apart) as loader:
+            loaded.failures = owners.say_again(inside, loaded.failures)
+            given = owners.hand_over(inside, loader, self.dump, contents.encoding)
+        loaded.failures += given.failures
+        loaded.notes += given.notes(login.role)
+        return loaded
+
+    @contextmanager
+    def _inside(self, database: str) -> Iterator[Any]:
+        """A connection of the source's account in the new database."""
+        with connected(self.source, (database,)) as inside:
+            yield inside

@@ -1,0 +1,116 @@
+"""A login that loads one dump: it owns the new database, and may do nothing else at its server.
+
+A dump is a program that whoever may write to its repository can have written: functions of indexes, checks and
+materialized views run while it is loaded. So the source's account makes a role for it, with a random password that only
+this process knows, lets it load, and takes its login away again. A restore that was killed leaves the role with its
+unfinished database, and the next one of that name drops both.
+
+Where the account may not make one, or the server does not let it in, the dump would run with the account's own rights.
+A person has to allow that, for each restore (`Terms.trusted`).
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engines.base import SourceSpec
+from engines.restores.pg.connections import connected
+from engines.restores.terms import needs_trust
+from storage.points.places import Refused
+
+PREFIX = "backupsched_"
+OURS = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+WITH_OPTIONS = 160000
+MAY_NOT = "this account may not make a login that owns the new database alone: ALTER ROLE {account} CREATEROLE"
+NOT_LET_IN = "the server does not let in a login that was made for it ({error})"
+SPACES = """
+SELECT DISTINCT t.spcname FROM pg_tablespace t, aclexplode(t.spcacl) a JOIN pg_roles r ON r.oid = a.grantee
+ WHERE r.rolname = %s
+"""
+END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
+
+
+@dataclass(frozen=True)
+class Login:
+    """`account`: the source as this role reaches it; `by_superuser`: whether one has made it."""
+
+    role: str
+    account: SourceSpec
+    by_superuser: bool
+
+
+def make(server: Any, source: SourceSpec) -> Login:
+    """Make one. Raises: Refused where the source's account may not."""
+    import psycopg
+    from psycopg import sql
+
+    role, password = f"{PREFIX}{secrets.token_hex(8)}", secrets.token_urlsafe(24)
+    name = sql.Identifier(role)
+    [(account, is_superuser)] = server.execute(
+        "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user"
+    ).fetchall()
+    verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # of which servers keep logs
+    rights = sql.SQL("BYPASSRLS" if is_superuser else "")  # without it, it could not count all rows
+    try:
+        server.execute(sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}").format(name, rights, verifier))
+        if not is_superuser:
+            more = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if server.info.server_version >= WITH_OPTIONS else "")
+            server.execute(sql.SQL("GRANT {} TO {}").format(name, sql.Identifier(account)) + more)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation):
+        drop(server, role)
+        raise Refused(needs_trust(account, source.name, MAY_NOT.format(account=account))) from None
+    return Login(role, replace(source, secret=password, options=source.options | {"user": role}), is_superuser)
+
+
+def give(server: Any, login: Login, database: str) -> Login:
+    """Give it the new database, and see that the server lets it in. Raises: Refused where it does not."""
+    import psycopg
+    from psycopg import sql
+
+    names = sql.Identifier(database), sql.Identifier(login.role)
+    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(*names))
+    first: psycopg.OperationalError | None = None
+    # a server that asks no one for a password is reached by a source without one
+    by_trust = replace(login.account, secret=None)
+    for account in (login.account, by_trust):
+        try:
+            connected(account, (database,)).close()
+        except psycopg.OperationalError as error:
+            first = first or error
+        else:
+            return replace(login, account=account)
+    said = str(first).strip().splitlines()[-1].rpartition("FATAL: ")[2].strip()
+    [account_name] = server.execute("SELECT current_user::text").fetchone()
+    raise Refused(needs_trust(account_name, login.account.name, NOT_LET_IN.format(error=said)))
+
+
+def close(server: Any, login: Login, database: str) -> None:
+    """Nothing runs as it any more, and the database is no longer its own."""
+    from psycopg import sql
+
+    rights = sql.SQL("NOBYPASSRLS" if login.by_superuser else "")
+    server.execute(sql.SQL("ALTER ROLE {} NOLOGIN {} PASSWORD NULL").format(sql.Identifier(login.role), rights))
+    server.execute(END_SESSIONS, (login.role,))
+    for (space,) in server.execute(SPACES, (login.role,)).fetchall():
+        names = sql.Identifier(space), sql.Identifier(login.role)
+        server.execute(sql.SQL("REVOKE ALL ON TABLESPACE {} FROM {}").format(*names))
+    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(sql.Identifier(database)))
+
+
+def drop(server: Any, role: str) -> bool:
+    """Whether it is gone: it may own what is given to nobody."""
+    import psycopg
+    from psycopg import sql
+
+    try:
+        server.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+    except psycopg.Error:
+        return False
+    return True
+
+
+def left_by(server: Any, database: str) -> str:
+    """The role that an interrupted restore has left as the owner of its database; empty: none."""
+    found = server.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = %s", (database,)).fetchone()
+    return found[0] if found and OURS.fullmatch(found[0]) else ""

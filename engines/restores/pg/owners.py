@@ -1,0 +1,145 @@
+"""Hands over what a login has loaded, after that login was closed: objects to their owners, and the few statements that
+it might not run itself.
+
+Nothing of a dump runs here. A statement goes to the server alone (the extended protocol takes no second one), and only
+if it changes an owner, a comment, default privileges or a publication. A role that has rights over the server gets no
+object: functions of a table's indexes run with the rights of its owner, be it by autovacuum.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from engines.restores.pg import scripts
+from engines.restores.pg.contents import IDENTIFIER
+from engines.restores.pg.failures import Failure
+from engines.restores.pg.loader import Loader
+from engines.restores.pg.roles import name_of
+
+KINDS = (
+    "AGGREGATE|COLLATION|CONVERSION|DOMAIN|FOREIGN TABLE|FUNCTION|LARGE OBJECT|MATERIALIZED VIEW|OPERATOR|"
+    "OPERATOR CLASS|OPERATOR FAMILY|PROCEDURE|PUBLICATION|SCHEMA|SEQUENCE|SERVER|STATISTICS|TABLE|"
+    "TEXT SEARCH CONFIGURATION|TEXT SEARCH DICTIONARY|TYPE|VIEW"
+)
+OWNER = re.compile(rf"ALTER ({KINDS}) ([^;]+|[^;]*\"[^\n]*) OWNER TO ({IDENTIFIER});\n".encode())
+EXTENSION = re.compile(rf"CREATE EXTENSION IF NOT EXISTS ({IDENTIFIER}) WITH SCHEMA ({IDENTIFIER});\n".encode())
+SPACE = re.compile(rf"SET default_tablespace = ({IDENTIFIER});\n".encode())
+SAID_AGAIN = re.compile(
+    r"(?:ALTER DEFAULT PRIVILEGES FOR ROLE |COMMENT ON (?:EXTENSION|SCHEMA) |(?:CREATE|ALTER) PUBLICATION |"
+    r"(?:GRANT|REVOKE) [A-Z, ]+ ON SCHEMA public (?:TO|FROM) )"
+)
+NO_RIGHT = "42501"
+GONE = frozenset({"42704", "42883", "42P01", "3F000"})
+"""Of what was not made, which is named already."""
+PRIVILEGED = """
+SELECT r.rolname FROM pg_roles r WHERE EXISTS (
+  SELECT FROM pg_roles p
+   WHERE (p.rolsuper OR p.rolcreaterole OR p.rolreplication OR p.rolbypassrls
+          OR (p.rolname ^@ 'pg_' AND p.rolname <> 'pg_database_owner'))
+     AND pg_has_role(r.oid, p.oid, 'MEMBER'))
+"""
+KEPT = (
+    "owners: {number} objects belong to {role}, as which nobody can log in, since what belongs to {owners} runs with "
+    "rights over the server. If you trust the dump, `REASSIGN OWNED BY {role} TO {first}` in that database changes that"
+)
+
+
+@dataclass
+class HandedOver:
+    """`failures`: what was refused; `kept`: how many objects of which owners were not given to them."""
+
+    failures: list[Failure] = field(default_factory=list)
+    kept: Counter[str] = field(default_factory=Counter)
+
+    def notes(self, role: str) -> list[str]:
+        """As which `role` they belong to."""
+        owners = sorted(self.kept)
+        named = " and ".join(owners[:3]) + (", …" if len(owners) > 3 else "")
+        text = KEPT.format(number=f"{self.kept.total():,}", role=role, owners=named, first="".join(owners[:1]))
+        return [text] if owners else []
+
+
+def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
+    """Make the extensions of a dump in a database that is still empty: later, what it has put there would run in their
+    scripts. `role` may use the tablespaces of its tables. Returns the names of schemas that were made for extensions,
+    which belong to that role."""
+    from psycopg import Error, sql
+
+    schemas, spaces = set[str](), set[str]()
+    for line in script:
+        if space := SPACE.fullmatch(line):
+            spaces.add(name_of(space[1].decode(errors="replace")))
+        if found := EXTENSION.fullmatch(line):
+            extension, schema = (name_of(each.decode(errors="replace")) for each in found.groups())
+            make = [sql.SQL("CREATE SCHEMA {} AUTHORIZATION {}").format(sql.Identifier(schema), sql.Identifier(role))]
+            is_there = inside.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+            names = sql.Identifier(extension), sql.Identifier(schema)
+            extend = sql.SQL("CREATE EXTENSION IF NOT EXISTS {} WITH SCHEMA {}").format(*names)
+            try:
+                with inside.transaction():
+                    for each in [*([] if is_there else make), extend]:
+                        inside.execute(each)
+            except Error as error:
+                if error.sqlstate is None:
+                    raise
+                continue  # it fails once more where it is named
+            schemas |= set() if is_there else {schema}
+    for each in spaces:
+        names = sql.Identifier(each), sql.Identifier(role)
+        with suppress(Error):  # there is none, or the account may not: the table goes into the usual one
+            inside.execute(sql.SQL("GRANT CREATE ON TABLESPACE {} TO {}").format(*names))
+    return schemas
+
+
+def hand_over(inside: Any, loader: Loader, dump: int, encoding: str) -> HandedOver:
+    """Give each object to its owner. Raises: psycopg.Error when the server goes away; what the loader raises."""
+    found = HandedOver()
+    privileged = {name for (name,) in inside.execute(PRIVILEGED)}
+    inside.execute(b"SET client_encoding = '" + encoding.encode() + b"'")
+    for section in ("pre-data", "post-data"):
+        with loader.file() as script:
+            scripts.write(loader, dump, section, script)
+            for what, line, owner in _owners(script):
+                if owner in privileged:
+                    found.kept[owner] += 1
+                elif (state := run_alone(inside, line)) and state not in GONE:
+                    text = line.decode(errors="replace").rstrip()
+                    found.failures.append(Failure(what, statement=text, text="the owner was not changed", state=state))
+    inside.execute("SET client_encoding = 'UTF8'")
+    return found
+
+
+def say_again(inside: Any, failures: list[Failure]) -> list[Failure]:
+    """Run what the login had no right to. Returns what still fails."""
+    return [each for each in failures if not (_may_be_said(each) and not run_alone(inside, each.statement.encode()))]
+
+
+def _may_be_said(failure: Failure) -> bool:
+    return failure.state == NO_RIGHT and SAID_AGAIN.match(failure.statement) is not None
+
+
+def run_alone(inside: Any, statement: bytes) -> str:
+    """Run one statement; several are refused whole. Returns its SQLSTATE; empty: it is done."""
+    import psycopg
+
+    try:
+        inside.execute(statement.strip(), binary=True)  # which makes it the extended protocol
+    except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise
+        return error.sqlstate
+    return ""
+
+
+def _owners(script: IO[bytes]) -> Iterator[tuple[str, bytes, str]]:
+    """The object, the statement and the role of each."""
+    script.seek(0)
+    what = ""
+    for line in script:
+        if found := scripts.HEADER.fullmatch(line):
+            what = scripts.shown(found)
+        elif owner := OWNER.fullmatch(line):
+            yield what, line, name_of(owner[3].decode(errors="replace"))
