@@ -87,10 +87,10 @@ def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
                     raise
                 continue  # it fails once more where it is named
             schemas |= set() if is_there else {schema}
-    for each in spaces:
-        names = sql.Identifier(each), sql.Identifier(role)
+    for space_name in spaces:
+        used = sql.Identifier(space_name), sql.Identifier(role)
         with suppress(Error):  # there is none, or the account may not: the table goes into the usual one
-            inside.execute(sql.SQL("GRANT CREATE ON TABLESPACE {} TO {}").format(*names))
+            inside.execute(sql.SQL("GRANT CREATE ON TABLESPACE {} TO {}").format(*used))
     return schemas
 
 
