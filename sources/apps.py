@@ -21,7 +21,7 @@ class SourcesConfig(AppConfig):
         from schedules.providers import add_provider
         from sealing.references import Referring, referring
         from sources import planning
-        from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Source
+        from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Restore, Source
 
         guarded.loopback_is_open = settings.LOOPBACK
         follow(Source, also=("paused_at", "paused_why", "retired_at", "snoozed_until"))
@@ -32,7 +32,7 @@ class SourcesConfig(AppConfig):
         follow(RecoveryKey, title="'the scheduler'", hidden=("age_identity", "sealed_passphrase"))
         of_policies = (Policy, "ping_url", False, "schedule__name")
         for each in (
-            *((Source, "secret"), (Source, "secrets")),
+            *((Source, "secret"), (Source, "secrets"), (Restore, "secret", False, "point")),
             *((Repository, "secrets"), (Repository, "key", True)),
             of_policies,
         ):

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from backups.progress import ProgressWriter
 from backups.restores import process, requests
-from backups.specifications import specification_of
+from backups.specifications import specification_as
 from engines.base import EngineProgress
 from external.formatting import several
 from external.processes.programs import ProgramMissing
@@ -53,7 +53,7 @@ def run_restore(run: Run) -> Outcome:
         why = f"{REFUSED}the repository that held point {row.point} was deleted"
         return Cancelled(process.added(why, process.way_out(None, wish.assignment, row.point)))
     try:
-        specification = None if row.to == To.FOLDER else specification_of(source)
+        specification = None if row.to == To.FOLDER else specification_as(source, row.user, row.secret)
         if specification and place:
             name = Path(source.path).name if row.to == To.DATABASE else ""
             specification = replace(specification, path=str(Path(place) / name))
@@ -97,5 +97,5 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case _:
             return
     if found.get("outcome"):
-        found["ended_at"] = now
+        found |= {"ended_at": now, "secret": ""}
     Restore.objects.filter(pk=record.payload["restore"]).update(**found)

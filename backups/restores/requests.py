@@ -21,6 +21,7 @@ from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from sealing.lookup import problem_with_stored
 from sources.declarations import reach, resources
 from sources.models import Assignment, Repository, Restore, RestoreOutcome, Source, To
 from sources.models.source import ON_THIS_HOST, SourceKind
@@ -36,6 +37,7 @@ NONE_THERE = (
     "none of the {} points that repository {} has by our records is in {}: was it moved, or is another disk mounted "
     "there?"
 )
+ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
 """What a person says yes to, of one restore."""
 LOOK = "(only a look) "
@@ -58,7 +60,7 @@ class Restores(Service[Restore]):
         return {
             "source": row.assignment.source.name, "policy": row.assignment.policy.schedule.name, "at": row.point,
             "repository": row.repository and row.repository.name, "paths": row.paths, "to": row.to,
-            "target": row.target, **{name: getattr(row, name) for name in ALLOWED},
+            "target": row.target, **{name: getattr(row, name) for name in (*ACCOUNT, *ALLOWED)},
         }  # fmt: skip
 
     def ids(self, row: Restore) -> dict[str, int | None]:
@@ -71,9 +73,10 @@ class Restores(Service[Restore]):
             row.assignment = assignment_of(self._source(wish["source"]), wish["policy"])
         except ValueError as error:
             raise ValidationError({"source": str(error)}) from None
-        for name in ("paths", "to", "target", *ALLOWED):
+        for name in ("paths", "to", "target", *ACCOUNT, *ALLOWED):
             setattr(row, name, wish[name])
         self.place = self._check_target(row)
+        self._check_account(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
             how = {"only": wish["repository"], "foreign": wish["foreign"]}
@@ -106,6 +109,18 @@ class Restores(Service[Restore]):
                 no_such("source", name, list(Source.objects.order_by("name").values_list("name", flat=True)))
             )
         return source
+
+    def _check_account(self, row: Restore) -> None:
+        """Raises: ValidationError for another account of the server that this one may not name, or there is none."""
+        if not row.user:
+            return
+        if "user" not in {each.name for each in RULES[row.assignment.source.kind].options}:
+            raise ValidationError({"user": f"{row.assignment.source.name} has no accounts"})
+        if self.account and not self.account.has_perm(reach.SET_SECRET):
+            text = "your account may not set where passwords are found; ask an administrator"
+            raise ValidationError({"secret": text})
+        if problem := problem_with_stored(row.secret):
+            raise ValidationError({"secret": problem})
 
     def _check_target(self, row: Restore) -> str:
         """Returns where that is on this host, as links lead now: the folder; of a source its path; of a new database
@@ -144,7 +159,9 @@ def end_cancelled() -> int:
     """Each minute: note of which the record was cancelled while it waited, which no settle does. Returns how many."""
     records = BacklogRecord.objects.filter(kind=KIND, status=Status.CANCELLED)
     waiting = Restore.objects.filter(ended_at=None, record_id__in=records.values("pk"))
-    return waiting.update(outcome=RestoreOutcome.CANCELLED, ended_at=Now(), error="cancelled while it waited")
+    return waiting.update(
+        outcome=RestoreOutcome.CANCELLED, ended_at=Now(), error="cancelled while it waited", secret=""
+    )
 
 
 def prune(before: datetime) -> int:

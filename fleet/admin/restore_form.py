@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
+from backups.restores.requests import ACCOUNT
 from engines.kinds import RULES
 from engines.not_kept import not_kept
 from sources.declarations import resources
@@ -12,10 +13,10 @@ from sources.models import Source, To
 from sources.models.source import SourceKind
 
 TICKS = {
-    SourceKind.POSTGRESQL: ("dry_run", "trusted", "roles_with_rights"),
-    SourceKind.MARIADB: ("dry_run", "trusted"),
+    SourceKind.POSTGRESQL: ("trusted", "roles_with_rights"),
+    SourceKind.MARIADB: ("trusted",),
 }
-"""Ticks that are as they are declared, of other kinds `dry_run`."""
+"""Ticks of kinds whose servers have accounts."""
 
 
 class RestoreForm(forms.Form):
@@ -39,8 +40,11 @@ class RestoreForm(forms.Form):
     def __init__(self, source: Source, *args: Any) -> None:
         super().__init__(*args)
         is_database = RULES[source.kind].is_database
-        for name in TICKS.get(SourceKind(source.kind), ("dry_run",)):
-            self.fields[name] = _tick(name)
+        ticks = TICKS.get(SourceKind(source.kind), ())
+        for name in ("dry_run", *ticks):
+            self.fields[name] = _field(name, forms.BooleanField, UnfoldBooleanWidget)
+        for name in ACCOUNT if ticks else ():
+            self.fields[name] = _field(name, forms.CharField, UnfoldAdminTextInputWidget)
         back = To.DATABASE if is_database else To.SOURCE
         self.fields["to"].help_text = f"Its backups, so its restores, lack {'; '.join(not_kept(source.kind))}."
         self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
@@ -53,9 +57,7 @@ class RestoreForm(forms.Form):
             self.fields["target"].help_text = text
 
 
-def _tick(name: str) -> forms.BooleanField:
+def _field(name: str, kind: type[forms.Field], widget: Any) -> forms.Field:
     """As it is declared."""
     declared = resources.Restore.model_fields[name]
-    return forms.BooleanField(
-        required=False, widget=UnfoldBooleanWidget, label=declared.title, help_text=f"{declared.description}."
-    )
+    return kind(required=False, widget=widget, label=declared.title, help_text=f"{declared.description}.")

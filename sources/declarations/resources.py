@@ -191,6 +191,18 @@ class Restore(BaseModel):
         title="Only look",
         description="Nothing is written: the target is asked, and what would be left out or replaced is named",
     )
+    user: Annotated[str, Field(max_length=100), PRINTABLE] = Field(
+        "",
+        title="As another account",
+        description="Of a new database: the account of its server that restores, with a secret of its own. Empty: that "
+        "of its backups, which needs fewer rights",
+    )
+    secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "",
+        title="With its secret",
+        description="Where the password of that account is found, never the password itself: stored:NAME, env:NAME or "
+        "file:/path. To set it needs a permission of its own. It is forgotten when the restore has ended",
+    )
     trusted: bool = Field(
         False,
         title="Trust the dump",
@@ -218,3 +230,9 @@ class Restore(BaseModel):
     def _suits_where(cls, target: str, info: ValidationInfo) -> str:
         validation.check_restore_target(str(info.data.get("to", "")), target)
         return target
+
+    @checks("secret")
+    @classmethod
+    def _is_a_reference(cls, secret: str, info: ValidationInfo) -> str:
+        validation.check_restore_account(str(info.data.get("to", "")), str(info.data.get("user", "")), secret)
+        return secret

@@ -212,6 +212,16 @@ def check_restore_target(to: str, target: str) -> None:
         raise ValueError("must be the name of a database that is not there yet")
 
 
+def check_restore_account(to: str, user: str, secret: str) -> None:
+    """Raises: ValueError for another account where none is used, and for one without a secret, or the reverse."""
+    if (user or secret) and to != "database":
+        raise ValueError("is for a new database: a folder, or the source, is written with the source's own account")
+    if bool(user) is not bool(secret):
+        raise ValueError(f"goes with the name of an account: give both, the secret as {FORMS}")
+    if secret:
+        check_reference(secret)
+
+
 def check_repository_remote(remote: dict[str, Any], before: dict[str, Any]) -> None:
     if not remote:
         return

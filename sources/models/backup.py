@@ -179,6 +179,15 @@ class Restore(models.Model):
     overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
     foreign = models.BooleanField(default=False, help_text="Whether the point may be foreign.")
     dry_run = models.BooleanField(default=False, help_text="Whether its target was asked alone, and nothing written.")
+    user = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        help_text="The server's account that restores; empty: the source's.",
+    )
+    secret = models.CharField(
+        max_length=500, blank=True, default="", help_text="Where its password is found, until the restore has ended."
+    )
     trusted = models.BooleanField(
         default=False, help_text="Whether the dump was allowed to run with all rights of the account that restored it."
     )

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from backups.restores import process, requests
-from backups.specifications import specification_of
+from backups.specifications import specification_as
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import one_line
 from declarations.unknown import named
@@ -62,9 +62,10 @@ class Command(VerbCommand):
             "--check", action="store_true", dest="dry_run",
             help="as --dry-run; a database's server is asked, and what would be left out is named (exit code 1)",
         )  # fmt: skip
+        parser.add_argument("--user", metavar="NAME", default="", help=_described("user"))
+        parser.add_argument("--secret", metavar="REFERENCE", default="", help=_described("secret"))
         for name in TERMS:
-            text = resources.Restore.model_fields[name].description
-            parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+            parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=_described(name))
         parser.set_defaults(verb="restore")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -117,6 +118,11 @@ class Command(VerbCommand):
             raise CommandError(f"{several(report.failed_files, report.what)} {verb}", returncode=1)
 
 
+def _described(name: str) -> str:
+    """As it is declared."""
+    return str(resources.Restore.model_fields[name].description)
+
+
 def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
     """How `process.restore` makes a database. Raises: CommandError, ValueError."""
     source = assignment.source
@@ -125,9 +131,11 @@ def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str,
     if "/" in options["database"]:
         raise CommandError("--database names a new database, or a file beside the source's", returncode=2)
     validation.check_restore_target(To.DATABASE, options["database"])
+    validation.check_restore_account(To.DATABASE, options["user"], options["secret"])
+    specification = specification_as(source, options["user"], options["secret"])
     loader = process.scratch_for(source.kind, needs_server=False)
     terms = {name: options[name] for name in TERMS}
-    return {"do": "create_database", "source": specification_of(source), "loader": loader, "terms": terms}
+    return {"do": "create_database", "source": specification, "loader": loader, "terms": terms}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from sources.models import Repository, Restore
-from tests.api.asking import make_user
+from tests.api.asking import Program, fields_of, make_user
 from tests.backups.restores.test_back import database_of_the_tests
 from tests.backups.restores.test_restore_command import call_command
 from tests.backups.restores.test_restores import ask, work
@@ -20,7 +20,7 @@ from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
-ROLE, NEW = "looked_at_role", "looked_at_database"
+ROLE, OTHER, NEW = "looked_at_role", "looked_at_other", "looked_at_database"
 LACKS = f"role {ROLE}: REPLICATION was left out: `ALTER ROLE … REPLICATION` gives it back"
 
 
@@ -44,7 +44,8 @@ def shop(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
             server.execute(f"DROP ROLE {ROLE}")
         yield row.pk
         server.execute(f"DROP DATABASE IF EXISTS {NEW}")
-        server.execute(f"DROP ROLE IF EXISTS {ROLE}")
+        for each in (ROLE, OTHER):
+            server.execute(f"DROP ROLE IF EXISTS {each}")
 
 
 def there() -> list[str]:
@@ -87,3 +88,34 @@ def test_a_database_comes_back_by_a_command_with_roles_that_were_allowed(shop: i
         assert server.execute(asked, (ROLE,)).fetchone() == (True,)
     with pytest.raises(CommandError, match=f"there is a database '{NEW}' at shop already"):
         restore("--database", NEW)
+
+
+@pytest.mark.slow
+def test_another_account_restores_with_a_secret_that_is_forgotten_then(
+    shop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKUP_SECRET_OTHER", "o")
+    other = {"user": OTHER, "secret": "env:BACKUP_SECRET_OTHER"}
+    wish = {"source": "shop", "to": "database", "target": NEW, **other}
+    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as server:
+        server.execute(f"CREATE ROLE {OTHER} LOGIN CREATEDB CREATEROLE PASSWORD 'o'")
+    assert "ask an administrator" in fields_of(ask(**wish))["secret"]
+    for wrong, text in (
+        ({"secret": ""}, "give both"),
+        ({"secret": "o"}, "must say where the password is found"),
+        ({"to": "folder", "target": "/srv/x"}, "is for a new database"),
+    ):
+        assert text in fields_of(ask(**wish | wrong))["secret"]
+
+    account = make_user("restore_source", "view_restore", "set_secret_of_source")
+    assert Program(account, scopes=("operate",)).post("restores", wish).status_code == 201
+    [row] = Restore.objects.all()
+    assert row.secret == "env:BACKUP_SECRET_OTHER"
+    restore_row = work()
+    assert (restore_row.outcome, restore_row.secret) == ("incomplete", ""), restore_row.error
+    with psycopg.connect(**connection.get_connection_params()) as server:
+        owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = %s"
+        assert server.execute(owner, (NEW,)).fetchone() == (OTHER,), "it may not give it to another"
+    monkeypatch.setenv("BACKUP_SECRET_OTHER", "wrong")
+    with pytest.raises(CommandError, match="password authentication failed"):
+        restore("--database", f"{NEW}2", "--user", OTHER, "--secret", "env:BACKUP_SECRET_OTHER")
