@@ -13,6 +13,8 @@ from api.declared import Declared
 from api.errors import ApiError, not_valid
 from api.fields import Instant, MovedAnswer, Name, Stored
 from api.models import Scope
+from api.pausing import PauseRequest
+from fleet import pauses
 from fleet.edits import Policies
 from jobs import rollouts
 from sources import models, planning
@@ -22,6 +24,8 @@ from sources.domain.windows import Opening
 from sources.planning import previews
 from sources.planning.previews import LARGEST_COUNT
 
+PAUSING = Staff(Scope.OPERATE, "sources.change_policy")
+
 
 class PolicyAnswer(Policy):
     """A policy. `schedule`: the id of its schedule."""
@@ -30,6 +34,10 @@ class PolicyAnswer(Policy):
     schedule: int
     sources: int = Field(description="How many sources are under it")
     next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
+    paused_until: datetime | None = Field(
+        description="While it is disabled: when it is enabled by itself; null: by a person"
+    )
+    paused_why: str
     edit_under_way: rollouts.Progress | None = Field(description="Null: all its assignments follow its last edit")
 
 
@@ -112,6 +120,18 @@ def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
     if not policy.schedule.enabled:
         raise ApiError(409, "the policy is disabled", "enable it first")
     return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=name_of(request))}
+
+
+@resource.verb("pause", PAUSING, "No more backups of its sources")
+def pause(request: HttpRequest, policy: models.Policy, query: Query[PauseRequest]) -> None:
+    """It is disabled until it is resumed, by itself at `until`. Backups that run already go on."""
+    pauses.pause_policy(policy, by=name_of(request), **query.checked())
+
+
+@resource.verb("resume", PAUSING, "Back its sources up again")
+def resume(request: HttpRequest, policy: models.Policy) -> None:
+    """It is enabled; what is due is on the backlog at once."""
+    pauses.resume_policy(policy, by=name_of(request))
 
 
 @router.get(

@@ -11,6 +11,7 @@ from api.auth import looking, operating
 from api.cursors import patiently
 from api.errors import ApiError
 from api.fields import Body, Instant, Line, Stored
+from api.pausing import PauseRequest
 from jobs import backlog
 from jobs.backlog.pausing import check_known
 from jobs.models import Hold
@@ -24,8 +25,8 @@ router = Router(tags=["backlog"], auth=looking())
 class QueueAnswer(
     Stored,
     of=QueueSummary,
-    names="name in_settings paused_at paused_reason waiting backing_off ready running oldest_ready_for overdue_for "
-    "finished_last_minute workers places",
+    names="name in_settings paused_at paused_until paused_reason waiting backing_off ready running oldest_ready_for "
+    "overdue_for finished_last_minute workers places",
 ):
     """A queue at this moment. Numbers named in `at_least` are lower bounds. `oldest_ready_for`: seconds."""
 
@@ -37,12 +38,6 @@ class QueuesAnswer(Schema):
 
     items: list[QueueAnswer]
     next: None = None
-
-
-class PauseRequest(Body):
-    """`reason`: why nothing starts."""
-
-    reason: Annotated[Line, Field()] = ""
 
 
 def _given(reason: str) -> str:
@@ -79,7 +74,7 @@ def list_queues(request: HttpRequest) -> dict[str, Any]:
 def pause(request: HttpRequest, name: str, body: PauseRequest) -> dict[str, Any]:
     """Nothing is claimed from it until it is resumed. What runs goes on. Again: the reason is replaced."""
     _existing(name)
-    backlog.pause_queue(name, body.reason)
+    backlog.pause_queue(name, **body.checked())
     return _queue(name)
 
 

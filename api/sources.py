@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Field, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from api.agent_messages import SnoozeRequest
@@ -16,6 +16,7 @@ from api.declared import Declared
 from api.errors import ApiError
 from api.fields import DURATION, Body, MovedAnswer, Name, Stored
 from api.models import Scope
+from api.pausing import PauseRequest
 from fleet.edits import Sources, policies_of
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
@@ -42,6 +43,8 @@ class SourceAnswer(
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
     policies: list[str] = Field(description="Names of the policies that it is under")
     paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
+    paused_until: datetime | None = Field(description="When it is resumed by itself; null: by a person")
+    paused_why: str
     snoozed_until: datetime | None = Field(description="No backups of it before; null or past: no snooze")
     checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
     addresses: Any
@@ -56,6 +59,12 @@ class StaffSnoozeBody(SnoozeRequest):
 
     too_far = ("a year", "or pause the source")
     seconds: Annotated[float, Field(gt=0, le=longest), DURATION] | None = Field(None, alias="for")
+
+
+class SourcePauseQuery(PauseRequest):
+    """`stop`: stop what runs of it, too."""
+
+    stop: Annotated[bool, Field(strict=False)] = False
 
 
 class CheckedInAnswer(Schema):
@@ -149,13 +158,12 @@ def unsnooze(request: HttpRequest, source: Source) -> None:
 
 
 @resource.verb("pause", OPERATING, "No more backups")
-def pause(request: HttpRequest, source: Source, stop: bool = False) -> str:
-    """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
-    planning.pause([source], stop=stop, by=name_of(request))
-    return "Paused and stopped" if stop else "Paused"
+def pause(request: HttpRequest, source: Source, query: Query[SourcePauseQuery]) -> None:
+    """Until it is resumed, by itself at `until`. Backups that run already go on; with `stop`, they are stopped."""
+    planning.pause([source], stop=query.stop, by=name_of(request), **query.checked())
 
 
-@resource.verb("resume", OPERATING, "Back it up again", noted="Resumed")
+@resource.verb("resume", OPERATING, "Back it up again")
 def resume(request: HttpRequest, source: Source) -> None:
     """What is due is on the backlog at once."""
     planning.resume([source], by=name_of(request))

@@ -10,6 +10,13 @@ from sources.models import Progress
 PROGRESS_EVERY_SECONDS = 0.5
 
 
+def of_records(ids: list[int]) -> dict[int, dict[str, int]]:
+    """How far these are, as far as that is known."""
+    names = ("bytes_done", "bytes_total", "files_done")
+    rows = Progress.objects.filter(pk__in=ids).values_list("pk", *names)
+    return {pk: dict(zip(names, numbers, strict=True)) for pk, *numbers in rows}
+
+
 class ProgressWriter:
     """Saves how far a run is, at most twice a second."""
 

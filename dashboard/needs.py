@@ -110,7 +110,8 @@ def _of_backlog(request: HttpRequest, now: datetime) -> Iterator[Notice]:
     """Paused queues, open breakers and dead letters, as all summaries say them, each with its page or button instead of
     what there is to type."""
     paused = [
-        QueueSummary(queue.name, True, queue.paused_at, queue.reason) for queue in PausedQueue.objects.order_by("name")
+        QueueSummary(queue.name, True, queue.paused_at, queue.reason, queue.paused_until)
+        for queue in PausedQueue.objects.order_by("name")
     ]
     failed = BacklogRecord.objects.filter(status=RecordStatus.FAILED)
     summary = Summary(now, paused, [], [], open_breakers(now, SHOWN), dead_letters=failed.count())

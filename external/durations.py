@@ -60,6 +60,15 @@ def instant(written: str, now: datetime) -> datetime:
         ) from None
 
 
+def coming(written: str, now: datetime) -> datetime:
+    """`24h` from `now` on, or an instant after it; without an offset in UTC. Raises: ValueError with an example."""
+    at = now + (now - instant(written, now)) if written[-1:] in UNITS and not written[-1:].isdigit() else None
+    at = at or instant(written, now)
+    if at <= now:
+        raise ValueError(f"{written!r:.60} is over; write an instant to come, such as 7d or 2026-12-24T08:00 (UTC)")
+    return at
+
+
 def span(seconds: float | None) -> str:
     """A duration in its two largest units, as `2 h 5 min`, or one, as `2 h` or `40 ms`; empty for none."""
     if seconds is None:

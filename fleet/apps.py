@@ -7,7 +7,11 @@ class FleetConfig(AppConfig):
 
     def ready(self) -> None:
         """Say which sources are in need where the summary of the backlog is shown."""
-        from jobs.handlers import later
-        from operations.backlog import IN_NEED
+        from jobs.handlers import later, registry
+        from operations.backlog import IN_NEED, PROGRESS
+        from sealing.references import at_set
 
+        registry.add_periodic(later("fleet.pauses:resume_those_over"))
+        at_set.append(later("fleet.trying_again:after_secret"))
+        PROGRESS.append(later("backups.progress:of_records"))
         IN_NEED["sources"] = later("fleet.status:in_need")

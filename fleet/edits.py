@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from backups.upkeep import removals
 from declarations.service import Service
-from fleet import duplicates
+from fleet import duplicates, trying_again
 from fleet.repository_edits import REMOVES, first_messages, points_of
 from jobs import rescheduling, rollouts
 from jobs.conf import PROGRAM
@@ -104,6 +104,7 @@ class Policies(Service[Policy]):
             planning.limit_seeding(row)
         if changed is None or "enabled" in changed:
             ledger.note_enabled(row)
+            Policy.objects.filter(pk=row.pk).update(paused_until=None, paused_why="")
         if changed is not None and "retry_policy" in changed:
             transaction.on_commit(partial(rescheduling.follow, row.schedule))
         left = _left_copies(row) if changed and "copy_to" in changed else []
@@ -165,6 +166,9 @@ class Sources(Service[Source]):
         super().write(row, changed and _columns(changed))
         if changed is not None:
             emit_after_commit(row.assignments.values_list("pk", flat=True))
+        if changed and not changed.isdisjoint(trying_again.SECRETS):
+            ids = list(row.assignments.values_list("pk", flat=True))
+            transaction.on_commit(partial(trying_again.of_assignments, ids))
         return [*self.notices, *self._alike([(row, changed)]).values()]
 
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:

@@ -28,10 +28,11 @@ def sentence(
         return f"retired at {moment(source.retired_at)} UTC: its backups stay until their retention ends"
     if source.paused_at:
         why = f" ({source.paused_why})" if source.paused_why else ""
-        return f"paused since {moment(source.paused_at)} UTC{why}: `{PROGRAM} resume {source.name}` ends it"
+        end = f", until {moment(source.paused_until)} UTC" if source.paused_until else ""
+        return f"paused since {moment(source.paused_at)} UTC{end}{why}: `{PROGRAM} resume {source.name}` ends it"
     active = [each for each in assignments if each.status != Status.UNPROTECTED]
     if not active:
-        names = ", ".join(str(each.policy) for each in assignments)
+        names = ", ".join(map(_with_pause, assignments))
         return f"disabled: {names}, and it is in no other policy" if names else "it is in no policy"
     worst = min(active, key=lambda each: PRECEDENCE.index(each.status))
     text = _of_assignment(worst, records.get(subject_of(worst.pk)), around)
@@ -41,6 +42,14 @@ def sentence(
     found = [*doubts, text] if worst.status == Status.DOUBTFUL else [text, *doubts]
     found = [*broken_off, *found]
     return "; ".join(filter(None, found))
+
+
+def _with_pause(assignment: Any) -> str:
+    """The name of its policy, with until when it is paused, and why, where that was said."""
+    policy = assignment.policy
+    end = f"until {moment(policy.paused_until)} UTC" if policy.paused_until else ""
+    words = ": ".join(filter(None, (end, policy.paused_why)))
+    return f"{policy} ({words})" if words else str(policy)
 
 
 def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from jobs import breakers, conf, decisions, long_waits, sweeps
+from jobs.backlog import pausing
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import log_unless_away
@@ -61,8 +62,8 @@ def run_minutely() -> int:
 
     Raises: django.db.Error when the database is away.
     """
-    tasks = [sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, *registry.periodic]
-    return sum(_done_or_logged(task) for task in tasks)
+    own = [sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, pausing.resume_those_over]
+    return sum(_done_or_logged(task) for task in (*own, *registry.periodic))
 
 
 def _done_or_logged(task: Callable[[], int]) -> int:

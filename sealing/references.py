@@ -1,5 +1,6 @@
 """How a stored secret (`stored_secrets.py`) is referred to and by which tables, apart from it: that loads much."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from django.db.models import Model
@@ -23,5 +24,8 @@ class Referring(NamedTuple):
     stays: bool = False
     named_by: str = "name"
 
+
+at_set: list[Callable[[str], object]] = []
+"""What is done once a secret has been stored or replaced, by its name: apps above try what failed without it."""
 
 referring: list[Referring] = []

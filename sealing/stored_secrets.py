@@ -8,6 +8,7 @@ A table whose rows may refer to one is named in `references.referring`: a secret
 """
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -22,7 +23,7 @@ from jobs.conf import PROGRAM
 from sealing import declarations
 from sealing.encryption import Unsealable, seal, unseal
 from sealing.models import StoredSecret
-from sealing.references import PREFIX, Referring, referring
+from sealing.references import PREFIX, Referring, at_set, referring
 
 
 class NotStored(ValueError):
@@ -103,6 +104,8 @@ class StoredSecrets(Service[StoredSecret]):
     def write(self, row: StoredSecret, changed: set[str] | None) -> list[str]:
         super().write(row, None if changed is None else {"sealed", "changed_at"})
         self._log(row, "stored" if changed is None else "replaced")
+        for task in at_set:
+            transaction.on_commit(partial(task, row.name), robust=True)
         return []
 
     def uses(self, row: StoredSecret) -> list[str]:

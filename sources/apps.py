@@ -5,6 +5,9 @@ OF_POLICY = """(
      WHERE p.id = ($1 ->> 'policy_id')::bigint)"""
 
 
+PAUSE = ("paused_until", "paused_why")
+
+
 class SourcesConfig(AppConfig):
     name = "sources"
     verbose_name = "Sources"
@@ -24,9 +27,9 @@ class SourcesConfig(AppConfig):
         from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Restore, Source
 
         guarded.loopback_is_open = settings.LOOPBACK
-        follow(Source, also=("paused_at", "paused_why", "retired_at", "snoozed_until"))
+        follow(Source, also=("paused_at", "paused_until", "paused_why", "retired_at", "snoozed_until"))
         follow(Repository)
-        follow(Policy, title=named("jobs_origin", "schedule_id"), hidden=("ping_url",))
+        follow(Policy, title=named("jobs_origin", "schedule_id"), also=PAUSE, hidden=("ping_url",))
         follow(Assignment, title=f"{named('sources_source', 'source_id')} || ' under ' || {OF_POLICY}")
         follow(AgentToken, title=named("sources_source", "source_id"), hidden=("digest",), without=("used_at",))
         follow(RecoveryKey, title="'the scheduler'", hidden=("age_identity", "sealed_passphrase"))

@@ -1,12 +1,14 @@
 """Policies, each edited in one form with its schedule, with buttons that fill in what most want."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
@@ -18,6 +20,8 @@ from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.previewing import PreviewedForm
 from declarations.surfaces.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
+from fleet import pauses
+from fleet.admin.pausing import pause_until
 from fleet.admin.preview import WHEN_FIELDS, preview_of
 from fleet.edits import SCHEDULE_FIELDS, Policies
 from jobs import rollouts
@@ -109,6 +113,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         "enabled",
         "next_trigger",
     )
+    actions = ("pause_until", "resume")
     list_filter = ("repository", "schedule__enabled")
     list_select_related = ("schedule", "repository")
     search_fields = ("schedule__name",)
@@ -165,6 +170,19 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         return ", ".join(spans) or "always"
 
     number_of_sources = column("sources", "sources", int)
+
+    @admin.action(description="Pause until…", permissions=["change"])
+    def pause_until(self, request: HttpRequest, policies: QuerySet[Policy]) -> HttpResponse | None:
+        return pause_until(self, request, policies, partial(self._each, request, policies, pauses.pause_policy))
+
+    @admin.action(description="Resume", permissions=["change"])
+    def resume(self, request: HttpRequest, policies: QuerySet[Policy]) -> None:
+        resumed = self._each(request, policies, pauses.resume_policy, by=request.user.get_username())
+        self.message_user(request, f"{resumed} resumed; what is due is on the backlog.")
+
+    @staticmethod
+    def _each(request: HttpRequest, policies: QuerySet[Policy], verb: Callable[..., bool], **asked: Any) -> int:
+        return sum(verb(policy, account=request.user, **asked) for policy in policies)
 
     def rows_of_history(self, row: Policy) -> list[About]:
         return [(Policy, row.pk), (Schedule, row.schedule_id)]

@@ -49,7 +49,7 @@ WIDTH, HEIGHT, MARGIN = 320, 56, 4
 """Of a small curve, in SVG of the page itself: two dozen numbers need no picture of their own."""
 
 OF_THE_LIST = (
-    "back_up_now", "pause", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
+    "back_up_now", "pause", "pause_until", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
 )  # fmt: skip
 """Actions of the list that this page does to its source."""
 SHOWN_ABOVE = {"act_on_this", "restore", "retire_this", "unretire_this"}
@@ -110,7 +110,8 @@ class SourcePage(AsksFirst[Verb], ModelAdmin):
         """POST of `do`: an action of the list, `try` or `put_under`. A GET leads to the page with the buttons."""
         do = request.POST.get("do", "") if request.method == "POST" else ""
         if do in OF_THE_LIST:
-            getattr(self, do)(request, Source.objects.filter(pk=source.pk))
+            if response := getattr(self, do)(request, Source.objects.filter(pk=source.pk)):
+                return response  # type: ignore[no-any-return]
         elif do == "try":
             self._try(request, source)
         elif do == "put_under":

@@ -1,6 +1,7 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,7 +9,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import BaseInlineFormSet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -22,6 +23,7 @@ from fleet import edits
 from fleet.admin.agents import AGENT_FIELDS, Agents
 from fleet.admin.browsing import BrowsesBackups
 from fleet.admin.deletion import RemovesInBackground
+from fleet.admin.pausing import pause_until
 from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSourceFilter, proved
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
@@ -133,7 +135,7 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     actions_detail = (*SourcePage.actions_detail, *BrowsesBackups.actions_detail, *Agents.actions_detail)
     inlines = (AssignmentInline,)
     actions = (
-        *("back_up_now", "pause", "pause_and_stop", "resume"),
+        *("back_up_now", "pause", "pause_until", "pause_and_stop", "resume"),
         *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
         *SourcePage.actions,
         *RemovesInBackground.actions,
@@ -197,6 +199,10 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     def pause(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         paused = planning.pause(sources, by=request.user.get_username())
         self.message_user(request, f"{several(paused, 'source')} paused. Backups that run already go on.")
+
+    @admin.action(description="Pause until…", permissions=["change"])
+    def pause_until(self, request: HttpRequest, sources: QuerySet[Source]) -> HttpResponse | None:
+        return pause_until(self, request, sources, partial(planning.pause, sources))
 
     @admin.action(description="Pause and stop what runs", permissions=["change"])
     def pause_and_stop(self, request: HttpRequest, sources: QuerySet[Source]) -> None:

@@ -10,35 +10,53 @@ from django.db.models import QuerySet
 from declarations.surfaces.commands.base import VerbCommand, without_its_log_lines
 from declarations.surfaces.terminal import Column, one_line
 from declarations.unknown import named
-from sources.models import Assignment, Source
+from sources.models import Assignment, Policy, Source
 
 
 class SourcesCommand(VerbCommand):
-    """`act` does it for one source and says what came of it, or raises ValueError: nothing was to be done."""
+    """`act` does it for one source and says what came of it, or raises ValueError: nothing was to be done.
+    `takes_policies`: with --policy the names are of policies, and `act_on_policy` does it."""
+
+    takes_policies: ClassVar[bool] = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("names", nargs="+", metavar="NAME", help="of a source")
+        of = "of a source, or with --policy of a policy" if self.takes_policies else "of a source"
+        parser.add_argument("names", nargs="+", metavar="NAME", help=of)
+        if self.takes_policies:
+            parser.add_argument("--policy", action="store_true", help="the names are of policies")
         parser.set_defaults(verb="all")
 
     def _all(self, options: dict[str, Any]) -> None:
-        chosen = [named(Source.objects, name) for name in dict.fromkeys(options["names"])]
+        names = dict.fromkeys(options["names"])
+        if options.get("policy"):
+            from fleet.edits import Policies  # loads pydantic, which most commands do without
+
+            chosen: list[Any] = [Policies().named(name) for name in names]
+        else:
+            chosen = [named(Source.objects, name) for name in names]
         refused = 0
-        for source in chosen:
+        for row in chosen:
             try:
                 with without_its_log_lines():
-                    text = self.act(Source.objects.filter(pk=source.pk), options)
+                    if isinstance(row, Policy):
+                        text = self.act_on_policy(row, options)
+                    else:
+                        text = self.act(Source.objects.filter(pk=row.pk), options)
             except ValueError as error:
                 refused, text = refused + 1, f"nothing was done: {error}"
-            self.stdout.write(f"{one_line(source)}: {one_line(text)}")
+            self.stdout.write(f"{one_line(row)}: {one_line(text)}")
         if refused:
             raise CommandError(f"{refused} of {len(chosen)} were left as they are", returncode=1)
 
     def act(self, source: QuerySet[Source], options: dict[str, Any]) -> str:
         raise NotImplementedError
 
+    def act_on_policy(self, policy: Policy, options: dict[str, Any]) -> str:
+        raise NotImplementedError
+
 
 class AskingCommand(VerbCommand):
-    """It lists what was last done about each assignment, and with the name of a source asks for it now.
+    """It lists what was last done about each assignment, and with names of sources asks for it now.
 
     `rows`: what is listed; `facts`: key in JSON → its path from a row, those first by which they are ordered;
     `columns`: of the table, and `empty` in its place; `idle`: why nothing may have been put on the backlog.
@@ -59,7 +77,7 @@ class AskingCommand(VerbCommand):
         raise NotImplementedError
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("source", nargs="?", metavar="SOURCE", help="name of a source")
+        parser.add_argument("sources", nargs="*", metavar="SOURCE", help="names of sources")
         keys = f"print a list of {{{', '.join(self.facts)}}}, or {{enqueued}}"
         parser.add_argument("--json", action="store_true", help=keys)
         parser.set_defaults(verb="look")
@@ -75,10 +93,11 @@ class AskingCommand(VerbCommand):
 
     def named_by(self, options: dict[str, Any]) -> tuple[object, Iterable[int]] | None:
         """What is named, and its assignments; None: nothing is."""
-        if options["source"] is None:
+        if not options["sources"]:
             return None
-        source = named(Source.objects, options["source"])
-        return source, source.assignments.values_list("pk", flat=True)
+        sources = [named(Source.objects, name) for name in dict.fromkeys(options["sources"])]
+        ids = Assignment.objects.filter(source__in=sources).values_list("pk", flat=True)
+        return ", ".join(map(str, sources)), ids
 
     def _ask(self, what: object, ids: Iterable[int]) -> None:
         if not (enqueued := self.ask(ids)):

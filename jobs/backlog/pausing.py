@@ -18,21 +18,22 @@ MAX_REASON = 200
 
 
 @transaction.atomic
-def pause_queue(name: str, reason: str = "", *, now: datetime | None = None) -> bool:
-    """Let nothing be claimed from queue `name` until it is resumed; what runs goes on.
+def pause_queue(name: str, reason: str = "", *, until: datetime | None = None, now: datetime | None = None) -> bool:
+    """Let nothing be claimed from queue `name` until it is resumed, by itself at `until`; what runs goes on.
 
-    Pausing again keeps the first instant and replaces the reason, if a new one is given. Returns whether that changed
-    anything. Raises: ValueError for an unknown queue, or a reason of more than 200 characters.
+    Pausing again keeps the first instant, and replaces reason and end if new ones are given. Returns whether that
+    changed anything. Raises: ValueError for an unknown queue, a reason of more than 200 characters, or an `until` that
+    is over.
     """
     check_known(name)
-    reason = checked_reason(reason)
-    facts = {"paused_at": now or database_clock(), "reason": reason}
+    instant = now or database_clock()
+    given = {"reason": checked_reason(reason), "paused_until": checked_end(until, instant)}
+    facts = {"paused_at": instant, **given}
     paused, created = PausedQueue.objects.select_for_update().get_or_create(name=name, defaults=facts)
-    if created or not reason or paused.reason == reason:
-        return created
-    paused.reason = reason
-    paused.save(update_fields=["reason"])
-    return True
+    differs = {name: value for name, value in given.items() if value and value != getattr(paused, name)}
+    if differs:
+        PausedQueue.objects.filter(pk=paused.pk).update(**differs)
+    return created or bool(differs)
 
 
 @transaction.atomic
@@ -46,6 +47,12 @@ def resume_queue(name: str) -> bool:
     if deleted:
         notify(name)
     return bool(deleted)
+
+
+def resume_those_over(now: datetime | None = None) -> int:
+    """Resume the queues whose pause had an end, once it has come. Returns how many."""
+    over = PausedQueue.objects.filter(paused_until__lte=now or database_clock()).values_list("name", flat=True)
+    return sum(resume_queue(name) for name in over)
 
 
 def held() -> Hold | None:
@@ -94,6 +101,13 @@ def check_known(name: str) -> None:
         return
     if not (is_text and BacklogRecord.objects.unfinished().filter(queue=name).exists()):
         raise ValueError(f"no queue {name!r}; there are {', '.join(rules)}")
+
+
+def checked_end(until: datetime | None, now: datetime) -> datetime | None:
+    """When a pause ends by itself; None: a person ends it. Raises: ValueError for an instant that is over."""
+    if until is not None and until <= now:
+        raise ValueError(f"a pause ends in the future: {until:%Y-%m-%d %H:%M} UTC is over")
+    return until
 
 
 def checked_reason(reason: str) -> str:

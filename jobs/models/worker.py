@@ -58,11 +58,12 @@ class PausedQueue(models.Model):
 
     name = models.CharField(primary_key=True, max_length=50)
     paused_at = models.DateTimeField(db_default=Now())
+    paused_until = models.DateTimeField(null=True, help_text="When it is resumed by itself; empty: by a person.")
     reason = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
         verbose_name_plural = "queues"
-        constraints = [readable("every_instant_of_a_paused_queue_is_readable", "paused_at")]
+        constraints = [readable("every_instant_of_a_paused_queue_is_readable", "paused_at", "paused_until")]
 
     def __str__(self) -> str:
         return f"{self.name} (paused)"

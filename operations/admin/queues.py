@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
 
+from declarations.surfaces import pausing
 from declarations.surfaces.admin.asking import button, posting
 from declarations.surfaces.admin.base import ReadOnlyAdmin, column, moment
 from declarations.surfaces.admin.tables import table
@@ -67,7 +68,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
                 case "resume":
                     done = f"Queue {name} {'goes on' if backlog.resume_queue(name) else 'was not paused'}"
                 case _:
-                    done = f"Queue {name} {'is paused' if backlog.pause_queue(name, reason) else 'was paused before'}"
+                    done = _paused(name, backlog.pause_queue(name, **pausing.asked(request.POST)))
         except ValueError as error:
             self.message_user(request, f"{error}", messages.ERROR)
         else:
@@ -81,7 +82,7 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
             queue.name if queue.in_settings else f"{queue.name} (not in the settings)",
             *map(queue.describe, LYING),
             queue.served_by,
-            moment(queue.paused_at),
+            f"{moment(queue.paused_at)}{f' until {moment(queue.paused_until)}' if queue.paused_until else ''}",
             queue.paused_reason,
             _form(request, queue) if may_operate(request) else "",
         )
@@ -91,6 +92,10 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
     hold = _hold_form(request) if may_operate(request) and not found.held else ""
     content = table(COLUMNS, rows, empty="")
     return format_html('<div class="flex flex-col gap-4">{}<ul>{}</ul>{}</div>', content, lines, hold)
+
+
+def _paused(name: str, changed: bool) -> str:
+    return f"Queue {name} {'is paused' if changed else 'was paused before'}"
 
 
 HOLD_MEANS = (
@@ -106,7 +111,8 @@ def _hold_form(request: HttpRequest) -> SafeString:
 
 def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
     verb = "resume" if queue.paused_at else "pause"
-    content = format_html("{}{}", "" if queue.paused_at else _reason(), button(verb.capitalize(), submit=1))
+    asks = "" if queue.paused_at else pausing.fields(" ".join(INPUT_CLASSES))
+    content = format_html("{}{}", asks, button(verb.capitalize(), submit=1))
     return posting(request, content, name=queue.name, verb=verb)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from declarations.surfaces import pausing
 from declarations.surfaces.commands.options import Examples
 from declarations.unknown import names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
@@ -85,8 +86,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     resumes = _verb(verbs, "resume", "let a paused queue go on", "", "backlog resume backups")
     for changes in (pauses, resumes):
-        changes.add_argument("queue", metavar="QUEUE", help="name of the queue")
-    pauses.add_argument("--reason", default="", metavar="TEXT", help="why, for those who look next")
+        changes.add_argument("queues", nargs="+", metavar="QUEUE", help="names of queues")
+    pausing.add_options(pauses)
 
 
 def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *examples: str) -> ArgumentParser:

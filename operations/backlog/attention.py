@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from external.durations import span
-from external.formatting import several
+from external.formatting import moment, several
 from jobs import conf
 from jobs.conf import PROGRAM
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
@@ -93,7 +93,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
     if queue.paused_at:
         yield Need(
             "paused",
-            f"Queue {paused(name, queue.paused_at, queue.paused_reason, summary.at)}",
+            f"Queue {paused(name, queue.paused_at, queue.paused_reason, queue.paused_until, summary.at)}",
             f"`{PROGRAM} backlog resume {name}` resumes it",
             name,
         )
@@ -131,10 +131,10 @@ def _fed(queue: str, rules: Mapping[str, conf.QueueRule]) -> str | None:
     return rules[queue].feeds if queue in rules else None
 
 
-def paused(name: str, since: datetime, reason: str, now: datetime) -> str:
-    """As `backups has been paused for 2 h (the store is full)`."""
-    why = f" ({reason})" if reason else ""
-    return f"{name} has been paused for {span((now - since).total_seconds())}{why}"
+def paused(name: str, since: datetime, reason: str, until: datetime | None, now: datetime) -> str:
+    """As `backups has been paused for 2 h (the store is full), until 2026-03-02 18:00 UTC`."""
+    why, end = f" ({reason})" if reason else "", f", until {moment(until)} UTC" if until else ""
+    return f"{name} has been paused for {span((now - since).total_seconds())}{why}{end}"
 
 
 def _of_breaker(breaker: BreakerSummary) -> Need:

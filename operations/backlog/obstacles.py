@@ -98,7 +98,7 @@ def paused(record: BacklogRecord, around: Surroundings) -> str | None:
     queue = around.paused.get(record.queue)
     if queue is None:
         return None
-    words = attention.paused(queue.name, queue.paused_at, queue.reason, around.now)
+    words = attention.paused(queue.name, queue.paused_at, queue.reason, queue.paused_until, around.now)
     return f"its queue {words}: `{conf.PROGRAM} backlog resume {queue.name}`"
 
 

@@ -15,24 +15,27 @@ from external.formatting import moment, several
 from jobs.conf import PROGRAM
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome
+from operations.backlog import at_work
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
 from operations.backlog.summary import LYING, Summary, WorkerSummary
 
 
-def summary_view(summary: Summary) -> RenderableType:
-    """What needs attention, first, since a small terminal shows no more; the queues, the workers."""
+def summary_view(summary: Summary, running: Sequence[dict[str, Any]] = ()) -> RenderableType:
+    """What needs attention, first, since a small terminal shows no more; the queues, what is `at_work`, the workers."""
     lines = attention(summary)
     parts: list[RenderableType] = [Text(f"The backlog at {moment(summary.at)} UTC", style="bold")]
     parts += [Text(f"! {plain(line)}", style="yellow") for line in lines] or [Text("All is well.", style="green")]
     parts += [_queues(summary), _ended(summary)]
+    parts += [table(AT_WORK, map(at_work.row, running))] if running else []
     return Group(*parts, *([_workers(summary.workers)] if summary.workers else []))
 
 
 QUEUES = columns("queue", "waiting>", "ready>", "running>", "oldest ready>", "served by", "")
 ENDED = ("succeeded", "failed", "cancelled", "finished_last_minute", "finished_last_hour", "failed_last_hour")
 BEGAN_IN = columns("began in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
+AT_WORK = columns("running>", "what", "queue", "for>", "how far")
 WORKERS = columns("worker", "life", "running>", "heartbeat", "serves")
 
 

@@ -46,6 +46,7 @@ class QueueSummary:
     in_settings: bool
     paused_at: datetime | None = None
     paused_reason: str = ""
+    paused_until: datetime | None = None
     waiting: int = 0
     backing_off: int = 0
     ready: int = 0
@@ -166,6 +167,7 @@ class Queues(dict[str, QueueSummary]):
             queue = self[name]
             if name in paused:
                 queue.paused_at, queue.paused_reason = paused[name].paused_at, paused[name].reason
+                queue.paused_until = paused[name].paused_until
 
     def __missing__(self, name: str) -> QueueSummary:
         return self.setdefault(name, QueueSummary(name, name in conf.queue_rules()))

@@ -73,6 +73,10 @@ class Policy(models.Model):
     on_battery = models.BooleanField(default=True)
     on_metered = models.BooleanField(default=True)
     alert_after = models.FloatField(null=True, blank=True)
+    paused_until = models.DateTimeField(
+        null=True, editable=False, help_text="While it is not enabled: when it is again by itself; empty: by a person."
+    )
+    paused_why = models.TextField(blank=True, default="", db_default="", editable=False)
     chance_over_at = models.DateTimeField(
         null=True, editable=False, help_text="When the last period ended in which its window was open."
     )
@@ -86,7 +90,7 @@ class Policy(models.Model):
 
     class Meta:
         verbose_name_plural = "policies"
-        constraints = [readable("every_instant_of_a_policy_is_readable", "chance_over_at")]
+        constraints = [readable("every_instant_of_a_policy_is_readable", "chance_over_at", "paused_until")]
 
     def __str__(self) -> str:
         return self.schedule.name

@@ -98,6 +98,9 @@ class Source(models.Model):
     paused_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
     )
+    paused_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When it is resumed by itself; empty: by a person."
+    )
     paused_why = models.TextField(blank=True, default="", editable=False)
     retired_at = models.DateTimeField(
         null=True,
@@ -142,6 +145,7 @@ class Source(models.Model):
                 "every_instant_of_a_source_is_readable",
                 "last_woken_at",
                 "paused_at",
+                "paused_until",
                 "retired_at",
                 "snoozed_until",
                 "checked_in_at",

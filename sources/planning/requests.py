@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from jobs import decisions, exclusivity, rescheduling
-from jobs.backlog import cancelling
+from jobs.backlog import cancelling, pausing
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status, WaitingFor
@@ -119,17 +119,26 @@ def pause(
     *,
     stop: bool = False,
     reason: str = "",
+    until: datetime | None = None,
     by: str = "a person",
 ) -> int:
-    """No more backups of these sources until `resume`. Running ones go on, unless `stop`. Returns how many were paused.
+    """No more backups of these sources until `resume`, by itself at `until`. Running ones go on, unless `stop`.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
+    Pausing again keeps the first instant, and replaces reason and end if new ones are given. Returns how many sources
+    that changed. Raises: ValueError for a reason of more than 200 characters, or an `until` that is over.
     """
     instant = now or database_clock()
+    reason, until = pausing.checked_reason(reason), pausing.checked_end(until, instant)
     ids = [source.pk for source in sources]
+    given = {name: value for name, value in (("paused_until", until), ("paused_why", reason)) if value}
+    before = Source.objects.filter(pk__in=ids, paused_at__isnull=False)
+    again = before.exclude(**given).update(**given) if given else 0
     active = _write_pauses(Source.objects.filter(pk__in=ids, paused_at=None), instant)
-    paused = Source.objects.filter(pk__in=active).update(paused_at=instant, paused_why=reason)
-    _log("paused", f"{by} paused it{f': {reason}' if reason else ''}", map(subject_of_source, ids), instant)
+    facts = {"paused_at": instant, "paused_until": until, "paused_why": reason}
+    paused = again + Source.objects.filter(pk__in=active).update(**facts)
+    end, why = f" until {until:%Y-%m-%d %H:%M} UTC" if until else "", f": {reason}" if reason else ""
+    _log("paused", f"{by} paused it{end}{why}", map(subject_of_source, ids), instant)
     unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
     cancel(_records_of(ids), "paused by a person", instant)
     if stop:
@@ -144,7 +153,9 @@ def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = 
     """Back up these sources again, at once if they are due. Returns how many were resumed."""
     instant = now or database_clock()
     ids = [source.pk for source in sources]
-    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(paused_at=None, paused_why="")
+    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(
+        paused_at=None, paused_until=None, paused_why=""
+    )
     Pause.objects.filter(source__in=ids, until=None).update(until=instant)
     _log("resumed", f"{by} resumed it", map(subject_of_source, ids), instant)
     assignments = Assignment.objects.filter(source__in=ids).values_list("pk", flat=True)

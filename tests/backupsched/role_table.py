@@ -141,6 +141,7 @@ OPERATIONS = {
     "DELETE sources/{source_id}/snooze": "operate edits",
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
+    **{f"POST policies/{{policy_id}}/{verb}": "operate edits" for verb in ("pause", "resume")},
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
     **{
         f"POST assignments/{{assignment_id}}/{verb}": "operate operates"

@@ -18,7 +18,7 @@ from unfold.decorators import action
 
 from declarations.surfaces.web.permissions import may_operate
 
-KEPT_FIELDS = ("action", "select_across", "group")
+KEPT_FIELDS = ("action", "select_across", "group", "do")
 """Of the request that asks, sent again with the answer: which rows it is about."""
 
 Verb = TypeVar("Verb")
@@ -35,14 +35,15 @@ def question(
     back: str = "",
     danger: bool = False,
     buttons: Iterable[SafeString] = (),
+    fields: SafeString | str = "",
     **page: Any,
 ) -> TemplateResponse:
     """The page that asks whether to do `name`, says what that `means`, and lists in `lines` what it is about.
 
     The answer yes is a POST to the same address, with the fields that chose the rows (see `is_confirmed`). `asks` is
     the question itself, `yes` the words of its button, `back` where no leads: to the list or the row that was left,
-    unless given; `buttons`: those of several answers, instead of the one. `page` is added to the page's context; its
-    `title` is `name?`, unless given.
+    unless given; `buttons`: those of several answers, instead of the one. `fields`: inputs that are sent with the
+    answer. `page` is added to the page's context; its `title` is `name?`, unless given.
     """
     kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
     kept += [(field, request.POST[field]) for field in KEPT_FIELDS if field in request.POST]
@@ -54,6 +55,7 @@ def question(
         "means": means,
         "lines": lines,
         "kept": kept,
+        "fields": fields,
         "buttons": [
             button("No, take me back", href=back),
             *(buttons or [button(yes, submit=1, variant="danger" if danger else "primary")]),

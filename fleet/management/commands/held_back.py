@@ -23,7 +23,7 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("verb", nargs="?", choices=("accept",), help="what to do about one of them")
-        parser.add_argument("source", nargs="?", metavar="SOURCE", help="of which source")
+        parser.add_argument("sources", nargs="*", metavar="SOURCE", help="of which sources")
         parser.add_argument("--json", action="store_true", help="print a list of {source, policy, since, why}")
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -34,13 +34,17 @@ class Command(VerbCommand):
         self.list_out(facts, COLUMNS, _row, "Nothing is held back.")
 
     def _accept(self, options: dict[str, Any]) -> None:
-        if not options["source"]:
+        if not options["sources"]:
             raise ValueError(f"say which: `{PROGRAM} held_back accept SOURCE`")
-        source = named(Source.objects, options["source"])
-        ids = list(source.assignments.values_list("pk", flat=True))
-        if not held_back.accept(ids, by=person()):
-            raise CommandError(f"nothing of {source} is held back: nothing was changed", returncode=1)
-        self.stdout.write(f"{one_line(source)}: accepted; what is kept is removed again as its policy says")
+        sources = [named(Source.objects, name) for name in dict.fromkeys(options["sources"])]
+        idle = []
+        for source in sources:
+            if held_back.accept(list(source.assignments.values_list("pk", flat=True)), by=person()):
+                self.stdout.write(f"{one_line(source)}: accepted; what is kept is removed again as its policy says")
+            else:
+                idle.append(source.name)
+        if idle:
+            raise CommandError(f"nothing of {', '.join(idle)} is held back: nothing was changed of it", returncode=1)
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:

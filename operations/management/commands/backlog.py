@@ -2,15 +2,18 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandError
-from rich.console import Console
+from django.db import transaction
+from rich.console import Console, RenderableType
 from rich.live import Live
 
+from declarations.surfaces import pausing
 from declarations.surfaces.commands.base import VerbCommand, patiently
+from external.formatting import moment
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.clock import database_clock
@@ -21,6 +24,7 @@ from jobs.prepared import storable
 from jobs.states import FINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule
+from operations.backlog.at_work import at_work
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts, summary_facts
 from operations.backlog.reasons import reasons
@@ -62,7 +66,8 @@ class Command(VerbCommand):
 
     def _sum_up(self) -> None:
         found = summary()
-        self.answer(summary_facts(found), lambda: summary_view(found))
+        running = at_work(found.at)
+        self.answer(summary_facts(found) | {"at_work": running}, lambda: summary_view(found, running))
 
     def _watch(self, seconds: float) -> None:
         try:
@@ -71,12 +76,10 @@ class Command(VerbCommand):
                     self._sum_up()
                     self.stdout.flush()
                     time.sleep(seconds)
-            with Live(
-                summary_view(summary()), console=Console(file=sys.__stdout__), auto_refresh=False, screen=True
-            ) as live:
+            with Live(_view(), console=Console(file=sys.__stdout__), auto_refresh=False, screen=True) as live:
                 while True:
                     time.sleep(seconds)
-                    live.update(summary_view(summary()), refresh=True)
+                    live.update(_view(), refresh=True)
         except KeyboardInterrupt:
             self.stderr.write("")
 
@@ -121,17 +124,22 @@ class Command(VerbCommand):
         self.answer(facts | {"attempts": list(map(attempt_facts, attempts))}, lambda: record_view(facts, attempts))
 
     def _pause(self, options: dict[str, Any]) -> None:
-        changed = pause_queue(options["queue"], options["reason"])
-        words = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._report(options["queue"], words, paused=True, changed=changed)
+        asked = pausing.asked(options)
+        end = f"until {moment(asked['until'])} UTC" if asked["until"] else "any more"
+        words = f"nothing is claimed from it {end}; what runs goes on", "it was paused before"
+        self._report(options["queues"], lambda queue: pause_queue(queue, **asked), *words, paused=True)
 
     def _resume(self, options: dict[str, Any]) -> None:
-        changed = resume_queue(options["queue"])
-        words = "it goes on" if changed else "it was not paused"
-        self._report(options["queue"], words, paused=False, changed=changed)
+        self._report(options["queues"], resume_queue, "it goes on", "it was not paused", paused=False)
 
-    def _report(self, queue: str, words: str, **facts: Any) -> None:
-        self.answer({"queue": queue, **facts}, f"queue {queue}: {words}")
+    @transaction.atomic
+    def _report(self, queues: list[str], change: Callable[[str], bool], done: str, idle: str, *, paused: bool) -> None:
+        """All or none: a name that is wrong leaves the others as they are."""
+        for queue in dict.fromkeys(queues):
+            changed = change(queue)
+            self.answer(
+                {"queue": queue, "paused": paused, "changed": changed}, f"queue {queue}: {done if changed else idle}"
+            )
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change("cancel", options)
@@ -180,6 +188,11 @@ class Command(VerbCommand):
                 lambda: records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])),
                 f"would {verb} {describe_counts(counts)}; nothing was changed",
             )
+
+
+def _view() -> "RenderableType":
+    found = summary()
+    return summary_view(found, at_work(found.at))
 
 
 def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""How a pause is asked for, on every surface: when it ends by itself, and why."""
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypedDict
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from external import durations
+from jobs.backlog.pausing import MAX_REASON
+from jobs.clock import database_clock
+
+UNTIL_MEANS = (
+    "until when, such as 7d or 2026-12-24T08:00 (UTC), from when on it goes on by itself; left out: until it is resumed"
+)
+REASON_MEANS = "why, for those who look next"
+
+
+class Pausing(TypedDict):
+    """Keyword arguments of each verb that pauses."""
+
+    until: datetime | None
+    reason: str
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Of a command."""
+    parser.add_argument("--until", metavar="WHEN", help=UNTIL_MEANS)
+    parser.add_argument("--reason", default="", metavar="TEXT", help=REASON_MEANS)
+
+
+def asked(given: Mapping[str, Any]) -> Pausing:
+    """Of the options of a command, or the fields of a form. Raises: ValueError for an instant that is none, or over."""
+    until = str(given.get("until") or "").strip()
+    return {
+        "until": durations.coming(until, database_clock()) if until else None,
+        "reason": str(given.get("reason") or "").strip(),
+    }
+
+
+def fields(classes: str) -> SafeString:
+    """Of a form."""
+    html = (
+        '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">'
+        '<input type="text" name="until" maxlength="40" placeholder="until: 7d, or 2026-12-24T08:00 (UTC)" '
+        'aria-label="Until" class="{}">'
+    )
+    return format_html(html, MAX_REASON, classes, classes)

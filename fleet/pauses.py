@@ -1,0 +1,44 @@
+"""Pauses of policies, and the end of pauses that have one: of sources and policies."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from fleet.edits import Policies
+from jobs.backlog.pausing import checked_end, checked_reason
+from jobs.clock import database_clock
+from sources import planning
+from sources.models import Policy, Source
+
+BY_ITSELF = "the end of the pause"
+
+
+@transaction.atomic
+def pause_policy(
+    policy: Policy, *, reason: str = "", until: datetime | None = None, by: str, account: object = None
+) -> bool:
+    """No backups of it begin until it is enabled again, by itself at `until`. What is on the backlog is taken off it.
+
+    Pausing again replaces reason and end, if new ones are given. Returns whether that changed anything. Raises:
+    ValueError for a reason of more than 200 characters, or an `until` that is over.
+    """
+    until, reason = checked_end(until, database_clock()), checked_reason(reason)
+    changed = bool(Policies(account, by).edit(policy, {"enabled": False}).changed)
+    given = {name: value for name, value in (("paused_until", until), ("paused_why", reason)) if value}
+    if given:
+        changed |= bool(Policy.objects.filter(pk=policy.pk).exclude(**given).update(**given))
+    return changed
+
+
+def resume_policy(policy: Policy, *, by: str, account: object = None) -> bool:
+    """Enable it. Returns whether it was not."""
+    return bool(Policies(account, by).edit(policy, {"enabled": True}).changed)
+
+
+def resume_those_over(now: datetime | None = None) -> int:
+    """Resume the sources and policies whose pause had an end, once it has come. Returns how many."""
+    instant = now or database_clock()
+    sources = list(Source.objects.filter(paused_at__isnull=False, paused_until__lte=instant))
+    resumed = planning.resume(sources, instant, by=BY_ITSELF) if sources else 0
+    policies = Policy.objects.filter(schedule__enabled=False, paused_until__lte=instant).select_related("schedule")
+    return resumed + sum(resume_policy(policy, by=BY_ITSELF) for policy in policies)
