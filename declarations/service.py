@@ -9,12 +9,14 @@ A caller holds a transaction around `fill` and `write`, with the row locked. A s
 section of a fleet file: what it has looked up it remembers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models import ForeignKey, Model, QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from pydantic import BaseModel
 
 import declarations
@@ -23,6 +25,8 @@ from declarations.problems import validated
 from declarations.unknown import named, nothing_named
 from external.formatting import some_of
 
+AT_ONCE = 1_000
+"""Rows that are read in one statement, where all are read."""
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
@@ -75,6 +79,19 @@ class Service(Generic[Row]):
     def declared_rows(self) -> QuerySet[Any]:
         """Those that are declared by themselves, and not as a part of something else."""
         return self.rows()
+
+    def by_name(self) -> Iterator[Any]:
+        """The declared rows in the order of their names, read some at a time."""
+        rows = self.declared_rows().order_by(self.named_by)
+        found = self.together(list(rows[:AT_ONCE]))
+        while found:
+            yield from found
+            further = rows.filter(**{f"{self.named_by}__gt": self.name_of(found[-1])})
+            found = self.together(list(further[:AT_ONCE])) if len(found) == AT_ONCE else []
+
+    def together(self, rows: list[Any]) -> list[Any]:
+        """Rows that were read at once, with what is looked up for all of them."""
+        return rows
 
     def lock(self, row_id: int) -> bool:
         """Lock a row, with those that are edited as one thing with it, until the transaction ends. False: none."""
@@ -131,6 +148,10 @@ class Service(Generic[Row]):
         holders = {name: self.holder(row, name) for name in self.declaration.model_fields}
         return {name: getattr(each, f"{name}_id") for name, each in holders.items() if self._reference(each, name)}
 
+    def name_of(self, row: Any) -> str:
+        """The name of a row, without all else that is declared of it."""
+        return str(attrgetter(self.named_by.replace(LOOKUP_SEP, "."))(row))
+
     def named(self, name: str) -> Row:
         """The row of that name. Raises: ValueError naming those there are."""
         found: Row = named(self.rows(), name, self.named_by)
@@ -138,7 +159,8 @@ class Service(Generic[Row]):
 
     def existing(self, names: Collection[str]) -> dict[str, Row]:
         """The rows that have one of these names. The other names are known as free from now on."""
-        found = {self.values(row)["name"]: row for row in self.rows().filter(**{f"{self.named_by}__in": names})}
+        rows = self.rows().filter(**{f"{self.named_by}__in": list(names)})
+        found = {self.name_of(row): row for row in self.together(list(rows))}
         self.free = set(names) - set(self._taken(names))
         return found
 

@@ -31,7 +31,7 @@ class Schedules(Service[Schedule]):
         return super().rows().select_related(*owners())
 
     def declared_rows(self) -> QuerySet[Any]:
-        return self.rows().exclude(provider=OF_POLICIES)
+        return super().rows().exclude(provider=OF_POLICIES)
 
     def obstacle(self, row: Schedule) -> str:
         return obstacle_to_editing(row)

@@ -2,8 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import Node
 
-from declarations.surfaces.printable import printable
 from external.formatting import reason_of
-from fleet.files import yaml_problems
+from fleet.files import writing, yaml_problems
 
 LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
 """Bytes. YAML is read at some 100 kB a second, so a fleet of more than some ten thousand sources is for JSON."""
@@ -61,13 +60,9 @@ def read(file: str) -> Any:
         raise Unreadable(f"{name} cannot be read: it is nested too deeply") from error
 
 
-def write(data: Any, form: str) -> str:
+def write(data: Mapping[str, Iterable[writing.Row]], form: str) -> str:
     """`data` as text. `form`: JSON or YAML."""
-    if form == "JSON":
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    out = StringIO()
-    _yaml().dump(data, out)
-    return out.getvalue()
+    return "".join(writing.pieces(data.items(), form))
 
 
 def form_of(file: str) -> str:
@@ -87,20 +82,9 @@ class _Composer(Composer):
 def _yaml() -> Any:
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _Composer
-    yaml.default_flow_style = False
-    yaml.allow_unicode = True
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.representer.add_representer(str, _scalar)
     # a date stays the text that it is in JSON
     yaml.constructor.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: node.value)
     return yaml
-
-
-def _scalar(representer: Any, text: str) -> Node:
-    """In quotes where a character is escaped: by YAML, or by the stream of a terminal."""
-    quoted = '"' if printable(text) != text else None
-    found: Node = representer.represent_scalar("tag:yaml.org,2002:str", text, style=quoted)
-    return found
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 Rows are named, and a section refers to those before it only. How a file is made true: `fleet/files/apply.py`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from django.db import connection, transaction
 from django.utils.module_loading import import_string
 from pydantic import BaseModel, Field, create_model
 from pydantic_core import to_jsonable_python
@@ -94,14 +97,31 @@ class FleetReport:
 
 def export_fleet() -> dict[str, list[Row]]:
     """All that is declared, as `import_fleet` takes it. Secrets are no part of it."""
-    services = {section: service() for section, service in SECTIONS.items()}
-    return {
-        section: [
-            {name: _plain(value) for name, value in to_jsonable_python(service.values(row)).items()}
-            for row in service.declared_rows().order_by(service.named_by)
-        ]
-        for section, service in services.items()
-    }
+    return {section: list(rows) for section, rows in exported()}
+
+
+def exported() -> Iterator[tuple[str, Iterator[Row]]]:
+    """The same section by section and row by row, each to be read before the next one."""
+    with one_snapshot():
+        for section, service in SECTIONS.items():
+            yield section, _rows_of(service())
+
+
+def _rows_of(service: Service[Any]) -> Iterator[Row]:
+    for row in service.by_name():
+        yield {name: _plain(value) for name, value in to_jsonable_python(service.values(row)).items()}
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """Read all as it is at one instant, unless a transaction has begun: a row that is renamed in the meantime would be
+    read twice, or not at all."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
 
 
 def _plain(value: Any) -> Any:

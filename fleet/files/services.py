@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from django.db.models import Exists, OuterRef, Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from pydantic import AfterValidator, Field
 
 from declarations.types import Reference
@@ -36,21 +36,32 @@ class SourcesOfFleet(edits.Sources):
     """Sources with their assignments, in few statements."""
 
     declaration = SourceOfFleet
+    _sources: Sequence[int] = ()
+    _kept: set[int] | None = None
 
     def rows(self) -> QuerySet[Any]:
-        backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-        copies = Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[]))
-        assignments = Assignment.objects.select_related("policy__schedule").annotate(has_points=backups | copies)
-        return Source.objects.prefetch_related(Prefetch("assignments", assignments))
+        return Source.objects.all()
+
+    def together(self, rows: list[Any]) -> list[Any]:
+        """With `under`: the name of each policy that a source is under → the id of the assignment."""
+        policies = {pk: name for name, pk in self._policies().items()}
+        under: dict[int, dict[str, int]] = {row.pk: {} for row in rows}
+        found = Assignment.objects.filter(source__in=list(under)).values_list("source_id", "policy_id", "pk")
+        for source, policy, pk in found:
+            under[source][policies[policy]] = pk
+        for row in rows:
+            row.under = under[row.pk]
+        self._sources, self._kept = list(under), None
+        return rows
 
     def values(self, row: Any) -> Row:
         own = {name: getattr(row, name) for name in resources.Source.model_fields}
-        under = row.wanted if hasattr(row, "wanted") else edits.policies_of(row) if row.pk else ()
+        under = row.wanted if hasattr(row, "wanted") else getattr(row, "under", {})
         return own | {"policies": sorted(under)}
 
     def problems(self, row: Any, changed: set[str] | None) -> dict[str, str]:
         found = super().problems(row, changed)
-        if kept := [str(each.policy) for each in getattr(row, "surplus", ()) if each.has_points]:
+        if kept := [name for name, pk in getattr(row, "surplus", {}).items() if pk in self._with_points()]:
             found["policies"] = (
                 f"{', '.join(map(repr, kept))} is taken away, but there are backups under it, or copies; "
                 "keep it in the file, or delete the assignment in the admin first"
@@ -65,7 +76,7 @@ class SourcesOfFleet(edits.Sources):
         own: list[Any] = [(row, None if changed is None else changed - {"policies"}) for row, changed in edits]
         warnings = super().write_all(own)
         rows = [row for row, _ in own if hasattr(row, "wanted")]
-        Assignment.objects.filter(pk__in=[each.pk for row in rows for each in row.surplus]).delete()
+        Assignment.objects.filter(pk__in=[pk for row in rows for pk in row.surplus.values()]).delete()
         ids = self._policies()
         wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
         created = [Assignment(source=row, policy_id=ids[name]) for row, name in wanted]
@@ -75,9 +86,9 @@ class SourcesOfFleet(edits.Sources):
     def _put(self, row: Any, values: Row) -> dict[str, str]:
         """What the file says of its policies is kept beside the row until it is written."""
         if "policies" in values:
-            under = {each.policy.schedule.name: each for each in (row.assignments.all() if row.pk else ())}
+            under = getattr(row, "under", {})
             row.wanted = set(values["policies"])
-            row.surplus = [each for name, each in under.items() if name not in row.wanted]
+            row.surplus = {name: pk for name, pk in under.items() if name not in row.wanted}
             row.lacking = row.wanted - under.keys()
             if unknown := row.lacking - self._policies().keys() - self.remembered("broken", set[str]):
                 return {"policies": f"there is no policy {', '.join(map(repr, sorted(unknown)))}"}
@@ -89,3 +100,13 @@ class SourcesOfFleet(edits.Sources):
     def _policies(self) -> dict[str, int]:
         """All there are, by name."""
         return self.remembered("policies", lambda: dict(Policy.objects.values_list("schedule__name", "pk")))
+
+    def _with_points(self) -> set[int]:
+        """Assignments, of the rows that were read last, that have backups or copies: looked up for all at once, and
+        only where one is taken away."""
+        if self._kept is None:
+            backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
+            copies = Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[]))
+            rows = Assignment.objects.filter(backups | copies, source__in=self._sources)
+            self._kept = set(rows.values_list("pk", flat=True))
+        return self._kept

@@ -1,14 +1,15 @@
 import json
 from argparse import ArgumentParser
-from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from declarations.surfaces.commands.base import TerminalCommand
 from external.formatting import reason_of
-from fleet.files import formats
-from fleet.files.schema import Fleet, export_fleet
+from fleet.files import formats, writing
+from fleet.files.schema import Fleet, exported
 
 
 class Command(TerminalCommand):
@@ -28,12 +29,15 @@ class Command(TerminalCommand):
             return
         file = options["file"]
         form = "JSON" if options["json"] else formats.form_of(file) if file else "YAML"
-        text = formats.write(export_fleet(), form)
-        if not file:
-            self.stdout.write(text, ending="")
-            return
-        try:
-            Path(file).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"cannot write {file}: {reason_of(error)}", returncode=2) from error
+        with TemporaryFile("w+", encoding="utf-8") as whole:  # what fails in the middle writes nothing
+            try:
+                whole.writelines(writing.pieces(exported(), form))
+                whole.seek(0)
+                if not file:
+                    copyfileobj(whole, self.stdout)
+                    return
+                with open(file, "w", encoding="utf-8") as written:
+                    copyfileobj(whole, written)
+            except OSError as error:
+                raise CommandError(f"cannot write {file or 'it'}: {reason_of(error)}", returncode=2) from error
         self.stdout.write(f"{file} is written")
