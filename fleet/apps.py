@@ -6,12 +6,13 @@ class FleetConfig(AppConfig):
     verbose_name = "Fleet"
 
     def ready(self) -> None:
-        """Say which sources are in need where the summary of the backlog is shown."""
+        """Say which sources are in need where the summary of the backlog is shown, and how they are called."""
         from jobs.handlers import later, registry
-        from operations.backlog import IN_NEED, PROGRESS
+        from operations.backlog import CALLED, IN_NEED, PROGRESS
         from sealing.references import at_set
 
         registry.add_periodic(later("fleet.pauses:resume_those_over"))
         at_set.append(later("fleet.trying_again:after_secret"))
         PROGRESS.append(later("backups.progress:of_records"))
         IN_NEED["sources"] = later("fleet.status:in_need")
+        CALLED.append(later("fleet.status:subjects_called"))

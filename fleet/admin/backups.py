@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -16,16 +16,18 @@ from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.audited import ModelAdmin
-from declarations.surfaces.admin.base import ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.base import OfManyRows, PagedByIds, ReadOnlyAdmin, column, moment
 from declarations.surfaces.admin.tables import table
+from engines import ENGINES, engine_for
 from external.durations import span
 from external.formatting import several
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
 from fleet.status import with_assignment_status
 from operations.admin.decisions import log_url
+from operations.admin.filters import OneOf
 from sources.domain.status import COLOURS
-from sources.models import Assignment, Backup, Progress
+from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
 from sources.protection.copy_status import doubt
 
@@ -69,8 +71,25 @@ class PolicyOfBackupFilter(PolicyFilter):
     path = "assignment__policy"
 
 
+class EngineFilter(OneOf):
+    """By engine. The choices are those there are: a DISTINCT would read every backup."""
+
+    title = parameter_name = "engine"
+    has_others = True
+
+    def names(self) -> list[str]:
+        return sorted({engine_for(kind).name for kind in ENGINES} | {str(Format.RESTIC.value)})
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(engine=self.value()) if self.value() else queryset
+
+
+MOST_SEARCHED = 1000
+"""Assignments, or points, that a search names one by one. Of more than that one meets some soon, from the latest on."""
+
+
 @admin.register(Backup)
-class BackupAdmin(ReadOnlyAdmin):
+class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
     """Every completed run."""
 
     when_empty = "Each completed backup is listed here, with its size and what was new in it."
@@ -82,11 +101,23 @@ class BackupAdmin(ReadOnlyAdmin):
         "source", "policy", "repository", "snapshot", "engine", "record_id", "attempt", "shown_started_at", "took",
         "shown_size", "files", "new", "changed", "unchanged", "removed", "shown_read", "shown_added", "shown_warnings",
     )  # fmt: skip
-    list_filter = ("engine", "repository", PolicyOfBackupFilter)
+    list_filter = (EngineFilter, "repository", PolicyOfBackupFilter, "ended_at")
     search_fields = ("assignment__source__name", "snapshot")
+    search_help_text = "Words of the name of the source; or how the name of a point begins"
     list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
-    date_hierarchy = "started_at"
-    show_full_result_count = False
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Backup], search_term: str
+    ) -> tuple[QuerySet[Backup], bool]:
+        """The sources by their names first, and points by an index: no backup is read that is not found."""
+        if not (words := search_term.split()):
+            return queryset, False
+        of_sources = Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
+        points = Backup.objects.filter(snapshot__startswith=search_term.strip()).order_by().values("pk")
+        pks = list(points.values_list("pk", flat=True)[:MOST_SEARCHED])
+        ids = list(of_sources.values_list("pk", flat=True)[: MOST_SEARCHED + 1])
+        many = len(ids) > MOST_SEARCHED
+        return queryset.filter(Q(assignment__in=of_sources.values("pk") if many else ids) | Q(pk__in=pks)), False
 
     source = column("assignment__source__name", "source")
     policy = column("assignment__policy", "policy", ordered=False)
@@ -108,7 +139,7 @@ class BackupAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Assignment)
-class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
+class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     when_empty = "An assignment is a source under a policy; it is made on the page of the source."

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import display
 
-from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, ago, column, link, moment
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, PagedByIds, ago, column, link, moment
 from engines.not_kept import not_kept
 from external.formatting import several
 from fleet import edits
@@ -108,7 +108,7 @@ class AssignmentInline(TabularInline):
 
 
 @admin.register(Source)
-class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
+class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind, PagedByIds):
     """Every source, whether it is protected, and when it is next."""
 
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."

@@ -212,3 +212,13 @@ def _records_of(assignments: Collection[Any]) -> dict[str, BacklogRecord]:
     gave_up = of_backups.filter(status=states.Status.FAILED, finished_at__isnull=False, subject__in=failing)
     dead = gave_up.order_by("finished_at") if failing else []
     return found | {each.subject: each for each in dead}
+
+
+MOST_CALLED = 100
+
+
+def subjects_called(text: str) -> list[str]:
+    """The subjects of the first assignments of whose source the name has each word of a text."""
+    words = (Q(source__name__icontains=word) for word in text.split())
+    found = Assignment.objects.filter(*words).order_by("pk").values_list("pk", flat=True)[:MOST_CALLED]
+    return [subject_of(pk) for pk in found]

@@ -218,6 +218,8 @@ class BacklogRecord(models.Model):
             models.Index("exclusive_key", name="backlog_exclusive_key", condition=Q(exclusive_key__isnull=False)),
             # dead letters: the newest first
             models.Index("finished_at", "id", name="backlog_failed", condition=Q(status=Status.FAILED)),
+            # events that were not delivered, among all that were
+            models.Index("finished_at", "id", name="backlog_cancelled", condition=Q(status=Status.CANCELLED)),
             # the Done list and pruning
             models.Index("finished_at", name="backlog_done", condition=Q(finished_at__isnull=False)),
         ]

@@ -15,7 +15,7 @@ from unfold.admin import TabularInline
 from declarations.surfaces.admin.base import (
     MOST_LISTED,
     Completing,
-    FirstPages,
+    OfManyRows,
     ReadOnlyAdmin,
     ReadOnlyRows,
     anchor,
@@ -44,6 +44,7 @@ from operations.admin.filters import (
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import reasons
+from operations.backlog.searching import LATEST, searched
 from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.models import AttemptEntry
 from schedules.models import Trigger
@@ -106,7 +107,7 @@ def _sent(record: BacklogRecord) -> SafeString:
 
 
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmin):
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, ReadOnlyAdmin):
     """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
 
     when_empty = (
@@ -123,10 +124,11 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmi
         ScheduleFilter, TriggerFilter, DeadLetterFilter,
     )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
-    search_help_text = "Words of the title, subject or last error; or the whole id of an event"
+    search_help_text = (
+        f"Words of title, subject or last error, of what has not ended, gave up, or is among the latest {LATEST:,}; "
+        "of any age: the name of a source, a whole subject of a backup, or the whole id of an event"
+    )
     list_select_related = ("origin",)
-    paginator = FirstPages
-    show_full_result_count = False
     inlines = (AttemptInline,)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -165,22 +167,19 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, ReadOnlyAdmi
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[BacklogRecord], search_term: str
     ) -> tuple[QuerySet[BacklogRecord], bool]:
-        """Of an event id by an index; for all else each row is looked at."""
-        if EVENT_ID.fullmatch(search_term.strip()):
-            return filtered(queryset, {"subject": search_term.strip()}), False
-        return super().get_search_results(request, queryset, search_term)  # type: ignore[no-any-return]
+        """Of an event id by an index; for all else what has not ended, what gave up, and the latest of what ended."""
+        if not (term := search_term.strip()):
+            return queryset, False
+        if EVENT_ID.fullmatch(term):
+            return filtered(queryset, {"subject": term}), False
+        return queryset.filter(pk__in=searched(queryset, term, MOST_LISTED)), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list, with notices: of paused queues, where nothing starts, and of what is not counted any more."""
+        """The list, with a notice of paused queues, where nothing starts."""
         if request.method == "GET" and (paused := list(PausedQueue.objects.order_by("name"))):
             names = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
             self.message_user(request, f"Nothing is claimed from paused queues: {names}.", messages.WARNING)
-        answer: HttpResponse = super().changelist_view(request, extra_context)
-        listed = (getattr(answer, "context_data", None) or {}).get("cl")
-        if listed and listed.result_count == MOST_LISTED:
-            text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find what lies further back."
-            self.message_user(request, text, messages.INFO)
-        return answer
+        return super().changelist_view(request, extra_context)
 
     why = column(_why, "why it does not run now")
     log = column(lambda record: anchor(log_url_of_record(record), "what was done to it"), "its log")

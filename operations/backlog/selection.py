@@ -89,10 +89,16 @@ def _answered(rows: Rows, answer: str) -> Rows:
     rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
     if answer == "2xx":
         return rows.filter(answer_code__regex=r"^2\d\d$")
-    rows = rows.filter(~Q(status=Status.SUCCEEDED), attempt__gt=0)
+    rows = rows.filter(_undelivered(), attempt__gt=0)
     if answer == "none":
         return rows.filter(Exists(Attempt.objects.filter(record_id=OuterRef("pk"))), answer_code__isnull=True)
     return rows.filter(answer_code__regex=rf"^{answer[0]}\d\d$")
+
+
+def _undelivered() -> Q:
+    """One by one, by the partial indexes: with *not succeeded* all would be read."""
+    ended = Q(status=Status.FAILED, finished_at__isnull=False) | Q(status=Status.CANCELLED, finished_at__isnull=False)
+    return reduce(or_, (Q(status=status) for status in UNFINISHED), ended)
 
 
 def _events(rows: Rows, only: bool = True) -> Rows:

@@ -45,6 +45,8 @@ class Backup(models.Model):
         indexes = [
             # the list of the admin, and what a day added
             models.Index("ended_at", name="backup_ended"),
+            # the search for a point
+            models.Index(fields=["snapshot"], opclasses=["varchar_pattern_ops"], name="backup_snapshot"),
         ]
 
     def __str__(self) -> str:

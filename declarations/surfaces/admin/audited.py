@@ -24,6 +24,9 @@ SHOWN = 200
 class ModelAdmin(PlainModelAdmin):
     """The theme's, with the audit as history. What forms save is seen by triggers; a sentence is noted."""
 
+    show_facets = admin.ShowFacets.NEVER
+    """Each choice of each filter would count the table: 10 s and more of a million rows."""
+
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Nothing: the trigger has seen it."""
 

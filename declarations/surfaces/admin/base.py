@@ -4,9 +4,10 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import models
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -69,6 +70,41 @@ class WholePage(ChangeList):
         super().get_results(request)
         self.result_list = list(self.result_list)
         self.model_admin.complete(self.result_list)
+
+
+class ByIds(ChangeList):
+    """A page whose rows are found by their ids, and then with what their columns show: that is made for these alone,
+    and not for all rows that a filter or an order goes by."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        ids = list(self.result_list.prefetch_related(None).values_list("pk", flat=True))
+        found = self.apply_select_related(self.root_queryset.order_by()).in_bulk(ids)
+        self.result_list = [found[pk] for pk in ids if pk in found]  # one may be gone since
+
+
+class PagedByIds(ModelAdmin):
+    """A model admin whose lists have such pages."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return ByIds
+
+
+class OfManyRows(ModelAdmin):
+    """A model admin of a table that grows with each day: its list ends after MOST_LISTED rows, and says so."""
+
+    paginator = FirstPages
+    show_full_result_count = False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        listed = (getattr(answer, "context_data", None) or {}).get("cl")
+        if listed and listed.result_count == MOST_LISTED:
+            text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find what lies further back."
+            self.message_user(request, text, messages.INFO)
+        return answer
 
 
 class Completing(ModelAdmin):

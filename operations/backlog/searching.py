@@ -1,0 +1,40 @@
+"""Records that a person searches for by a word of theirs. No index serves that, and there may be millions.
+
+What has not ended and what has given up is looked at by partial indexes, and of all else the latest. However old they
+are, backups are found by the name of what they are of, and by a whole subject: by `backups_of_subject`.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import Max, Q, QuerySet
+
+from jobs.handlers import registry
+from jobs.models import BacklogRecord
+from jobs.states import UNFINISHED, Status
+from operations.backlog import CALLED
+
+LATEST = 100_000
+"""Records by their ids, of which each is looked at: some tenths of a second."""
+OF_BACKUPS = "backup"
+FIELDS = ("subject", "payload__title", "last_error")
+
+
+def searched(rows: QuerySet[Any], text: str, most: int) -> list[int]:
+    """The ids of the latest `most` of `rows` of which each word of `text` is in the subject, the title or the error."""
+    newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    with_words = rows.filter(
+        *(reduce(or_, (Q(**{f"{each}__icontains": word}) for each in FIELDS)) for word in text.split())
+    )
+    subjects = [text, *(subject for ask in CALLED for subject in ask(text))]
+    looked_at: Iterable[QuerySet[Any]] = (
+        with_words.filter(pk__gt=newest - LATEST),
+        *(with_words.filter(status=status) for status in UNFINISHED),
+        with_words.filter(status=Status.FAILED, finished_at__isnull=False),
+        rows.filter(subject__in=subjects, kind=OF_BACKUPS, finished_at__isnull=False),
+        rows.filter(subject=text, kind__in=sorted(registry.kinds), status__in=UNFINISHED),
+    )
+    found = {pk for each in looked_at for pk in each.order_by().values_list("pk", flat=True)[:most]}
+    return sorted(found, reverse=True)[:most]

@@ -1,0 +1,99 @@
+"""Lists that are as quick with millions of rows as with few: what they find, and what they leave out for that."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.utils import timezone
+
+from backupsched import urls  # noqa: F401 - loads the pages of the admin
+from declarations.surfaces.admin import base
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from operations.backlog import searching
+from operations.backlog.selection import filtered
+from sources.models import Backup
+from sources.planning import KIND, subject_of
+from tests.factories import make_record
+from tests.sources.factories import make_assignment, make_policy, make_source
+
+pytestmark = pytest.mark.django_db
+
+NOW = timezone.now()
+BACKUPS, RECORDS, SOURCES = "/admin/sources/backup/", "/admin/jobs/backlogrecord/", "/admin/sources/source/"
+
+
+def listed(client: Client, path: str, **asked: str) -> list[int]:
+    answer = client.get(path, asked)
+    assert answer.status_code == 200, answer
+    return [row.pk for row in answer.context["cl"].result_list]
+
+
+def make_backup(name: str, hours: int, snapshot: str) -> Backup:
+    assignment = make_assignment(make_policy(), make_source(name=name))
+    at = NOW - timedelta(hours=hours)
+    return Backup.objects.create(
+        assignment=assignment, repository=assignment.policy.repository, attempt=1, engine="rclone", started_at=at,
+        ended_at=at, size=1, files=1, snapshot=snapshot,
+    )  # fmt: skip
+
+
+def test_no_list_counts_the_choices_of_its_filters() -> None:
+    assert {each.show_facets for each in admin.site._registry.values()} == {admin.ShowFacets.NEVER}
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    if many:
+        monkeypatch.setattr("fleet.admin.backups.MOST_SEARCHED", 1)
+    old, new = make_backup("Laptop of Anna", 9, "20260301T090000Z"), make_backup("laptop of Ben", 1, "20260302T090000Z")
+    assert listed(admin_client, BACKUPS, q="laptop") == [new.pk, old.pk]
+    assert listed(admin_client, BACKUPS, q="anna LAP") == [old.pk]
+    assert listed(admin_client, BACKUPS, q="20260302") == [new.pk]
+    assert listed(admin_client, BACKUPS, q="nothing") == []
+    assert listed(admin_client, BACKUPS, engine="rclone") == [new.pk, old.pk]
+    assert listed(admin_client, BACKUPS, engine="restic") == []
+
+
+def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client) -> None:
+    policy = make_policy()
+    for name, failures in (("a", 0), ("b", 2), ("c", 0)):
+        make_assignment(policy, make_source(name=name), failures=failures, last_backup_at=NOW)
+    rows = admin_client.get(SOURCES, {"o": "-1"}).context["cl"].result_list
+    assert [(row.name, row.status == "failing") for row in rows] == [("c", False), ("b", True), ("a", False)]
+    by_status = admin_client.get(SOURCES, {"status": "failing"}).context["cl"]
+    assert ([row.name for row in by_status.result_list], by_status.result_count) == (["b"], 1)
+
+
+def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_latest(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(make_assignment(source=make_source(name="laptop of Anna")).pk)
+    backup = make_record(Status.SUCCEEDED, kind=KIND, subject=subject)
+    waiting = make_record(Status.WAITING, payload={"title": "laptop of Ben"})
+    failed = make_record(Status.FAILED, last_error="the laptop is full", failures=1, last_failure_at=NOW,
+                         first_failure_at=NOW)  # fmt: skip
+    other = make_record(Status.SUCCEEDED, payload={"title": "laptop that was"})
+    assert listed(admin_client, RECORDS, q="laptop") == [other.pk, failed.pk, waiting.pk, backup.pk]
+    monkeypatch.setattr(searching, "LATEST", 0)
+    assert listed(admin_client, RECORDS, q="laptop") == [failed.pk, waiting.pk, backup.pk]
+    assert listed(admin_client, RECORDS, q="Anna laptop") == [backup.pk]
+    assert listed(admin_client, RECORDS, q=subject) == [backup.pk]
+    assert listed(admin_client, RECORDS, q="laptop", status="waiting") == [waiting.pk]
+    assert listed(admin_client, RECORDS, q=other.subject) == []
+
+
+def test_what_was_not_delivered_is_found_without_what_was() -> None:
+    sql = str(filtered(BacklogRecord.objects.all(), {"answer": "5xx"}).query)
+    assert f'"status" = {Status.CANCELLED:d}' in sql
+    assert f'NOT ("jobs_backlogrecord"."status" = {Status.SUCCEEDED:d})' not in sql
+
+
+def test_a_list_that_ends_after_its_first_rows_says_so(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_backup("a", 1, "20260301T090000Z")
+    assert b"are listed" not in admin_client.get(BACKUPS).content
+    monkeypatch.setattr(base, "MOST_LISTED", 1)
+    assert b"The first 1 are listed. There may be more" in admin_client.get(BACKUPS).content
