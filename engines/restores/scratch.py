@@ -50,12 +50,14 @@ def ran(
 @dataclass(frozen=True)
 class Scratch:
     """Where drills write. `reserve`: percent of its file system that stays free. Of a database: the `account` (uid,
-    gid) that its server runs as; None: the present one; `programs`: the directory of a PostgreSQL server's programs."""
+    gid) that its server runs as; None: the present one; `programs`: the directory of a PostgreSQL server's programs;
+    `servers`: those of further ones that this host has, by major version."""
 
     folder: str
     reserve: float
     programs: str = ""
     account: tuple[int, int] | None = None
+    servers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

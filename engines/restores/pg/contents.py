@@ -9,6 +9,7 @@ from storage.points.places import TargetFailed
 IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
 COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")
 ENCODING = re.compile(r"SET client_encoding = '(\w+)';")
+FROM = re.compile(r";\s+Dumped from database version: (\d+)\b.*")
 ENTRY = re.compile(r"(\d+); \d+ \d+ (.+)")
 KINDS = (
     "MATERIALIZED VIEW DATA", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY", "TEXT SEARCH TEMPLATE",
@@ -25,11 +26,12 @@ KINDS = (
 @dataclass
 class Contents:
     """`rows` by table, quoted as SQL has it; `objects`: the number of an entry → its kind and name, as `TABLE DATA
-    public.orders`."""
+    public.orders`; `version`: major, of the server that was dumped; 0: not known."""
 
     encoding: str = "UTF8"
     rows: dict[str, int] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
+    version: int = 0
 
 
 def read(loader: Loader, dump: int) -> Contents:
@@ -39,6 +41,8 @@ def read(loader: Loader, dump: int) -> Contents:
     def take_entry(line: str) -> None:
         if entry := ENTRY.fullmatch(line):
             found.objects[int(entry[1])] = name_of(entry[2])
+        elif dumped := FROM.fullmatch(line):
+            found.version = int(dumped[1])
 
     def take_row(line: str) -> None:
         if table[0]:

@@ -7,6 +7,7 @@ is no fault of the backup, and is said; rows that could not be loaded for such a
 """
 
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with loading.opened(files, DATABASE) as dump:
         contents = read(server.loader(), dump)
-    with server.running(server.made(), signal.SIGINT):
+    with server.running(server.made_for(contents.version), signal.SIGINT):
         server.psql("postgres", [f"CREATE ROLE {each};" for each in names])
         ended = server.psql("postgres", [
             "\\set ON_ERROR_STOP 1",
@@ -77,14 +78,25 @@ class _Scratch(Server):
     def program(self, name: str) -> str:
         return str(Path(self.scratch.programs) / name)
 
-    def made(self) -> tuple[str, ...]:
+    def made_for(self, version: int) -> tuple[str, ...]:
+        """Returns the command of a server for a dump of that version: the host's own where it has one that is not
+        older, with the extensions and collations that it has; else the one that comes with this program."""
+        own = {int(each): Path(folder) for each, folder in self.scratch.servers.items()}
+        if version and (fitting := sorted(each for each in own if each >= version)):
+            try:
+                return self.made(own[fitting[0]])
+            except (TargetFailed, OSError):
+                shutil.rmtree(self.data, ignore_errors=True)
+        return self.made(Path(self.scratch.programs))
+
+    def made(self, programs: Path) -> tuple[str, ...]:
         """Returns its command."""
         self.make(
-            self.program("initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
+            str(programs / "initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
             "--locale=C", "--no-sync", "--no-instructions",
         )  # fmt: skip
         settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
-        return self.program("postgres"), f"-D{self.data}", *settings
+        return str(programs / "postgres"), f"-D{self.data}", *settings
 
     def loader(self) -> Loader:
         to = (f"--dbname={NAME}", f"--username={NAME}")
