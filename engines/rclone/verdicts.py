@@ -11,9 +11,13 @@ from engines.base import Verdict
 from engines.rclone.log import BREAKDOWN, IGNORED, Problem, RcloneLog, cut
 from storage.points.store import PARTIAL_SUFFIX
 
+BROKE_DOWN = (
+    "rclone broke down, as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large directories "
+    "out (engine option exclude), or raise that"
+)
 EXIT_CODES = {
     1: "an error that rclone does not classify",
-    2: "rclone did not understand its arguments",
+    2: BROKE_DOWN,  # with 2 Go ends a program that has no memory left, and rclone itself one whose arguments are wrong
     3: "the directory does not exist on the source",
     4: "a file does not exist on the source",
     5: "a temporary error that lasted through every attempt",
@@ -68,12 +72,7 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
     for pattern, verdict, text in (
-        (
-            BREAKDOWN,
-            Verdict.SOURCE_FAILED,
-            "rclone broke down, as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large "
-            "directories out (engine option exclude), or raise that",
-        ),
+        (BREAKDOWN, Verdict.SOURCE_FAILED, BROKE_DOWN),
         (
             HOST_KEY,
             Verdict.SOURCE_FAILED,

@@ -34,7 +34,8 @@ ROW, LOGGED = '{"Path"', '{"time"'
 """How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
 AFTER_A_PROBLEM = "can't close account: file already closed"
 """Which rclone adds where it could not decrypt a file."""
-TOO_MUCH = 8
+TOO_MUCH, BROKE_DOWN = 8, 2
+"""rclone's exit code for a limit, and Go's for a program that has no memory left."""
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -202,6 +203,8 @@ def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: i
         return False
     if ended.exit_code == TOO_MUCH:
         raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+    if ended.exit_code == BROKE_DOWN and not errors:
+        raise StorageFailed(f"rclone {verb} broke down, as when more is listed than fits in BACKUPSCHED_ENGINE_MEMORY")
     if ended.exit_code != 0:
         raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
     return True

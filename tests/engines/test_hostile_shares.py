@@ -6,9 +6,10 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -34,7 +35,7 @@ from tests.engines.peers import (
     tree,
     write_files,
 )
-from tests.engines.redirecting import FILE, TEXT, Server, server
+from tests.engines.redirecting import FILE, S3, TEXT, Server, server
 from tests.sources.strangers import talker
 from tests.storage.repositories import KEY, encrypted, webdav
 from tests.waiting import PATIENCE
@@ -287,6 +288,33 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
         result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "BACKUPSCHED_ENGINE_MEMORY" in result.error
+
+
+@pytest.mark.slow
+def test_a_bucket_that_is_listed_without_end_ends_a_run_of_it_and_one_into_it(tmp_path: Path, settings: Any) -> None:
+    settings.ENGINE_MEMORY_MIB = 96
+    pages, entry = count(), S3[S3.index("<Contents>") : S3.index("</ListBucketResult>")]
+
+    def page(method: str, path: str) -> tuple[int, str]:
+        asked = parse_qs(urlsplit(path).query)
+        if "max-keys" not in asked:
+            return 404, ""
+        number, prefix = next(pages), asked.get("prefix", [""])[0]
+        keys = "".join(entry.replace(FILE, f"{prefix}{number}-{each}{'x' * 200}") for each in range(1000))
+        goes_on = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{number}</NextContinuationToken>"
+        return 200, f'<?xml version="1.0"?><ListBucketResult><Name>photos</Name>{goes_on}{keys}</ListBucketResult>'
+
+    with server(loopback_address()) as bucket:
+        bucket.fails = page
+        remote = {"type": "s3", **S3_SETTINGS, "endpoint": bucket.url}
+        location = remotes.location_of("photos/vault", remote, {"secret_access_key": "s"}, None)
+        photos = specification("s3", bucket.url, path="photos/2026", options={"access_key_id": "a"}, secret="s")
+        for task, verdict in (
+            (task_for(photos, tmp_path / "copy"), Verdict.SOURCE_FAILED),
+            (task_for(local_folder(tmp_path), tmp_path, location=location, folder="nas-1"), Verdict.REPOSITORY_FAILED),
+        ):
+            result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+            assert (result.verdict, "BACKUPSCHED_ENGINE_MEMORY" in result.error) == (verdict, True), result
 
 
 @pytest.mark.slow
