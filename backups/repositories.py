@@ -272,7 +272,10 @@ def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:
     """In words, of one that gave no answer and was not stopped."""
     if ended.ending is Ending.STALLED:
         return f"{location} has not answered for {silent_for:g} s; is its share dead?"
-    return f"the process that works there ended with code {ended.exit_code}: {' '.join(ended.last_lines[-1:])}"
+    last = " ".join(ended.last_lines[-1:])
+    if last.startswith("MemoryError"):
+        return f"{location} lists more than fits in BACKUPSCHED_ENGINE_MEMORY"
+    return f"the process that works there ended with code {ended.exit_code}: {last}"
 
 
 def _engine(

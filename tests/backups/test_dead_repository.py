@@ -21,6 +21,7 @@ from jobs.states import AttemptOutcome, Status
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, Policy, Repository
+from storage.places.location import of_directory
 from tests.operations.doctor.examining import finding
 from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
@@ -162,3 +163,9 @@ class TestASilence:
             dying.result(timeout=PATIENCE)
         assert isinstance(outcome, Failed)
         assert outcome.fault_of == guarded_by(kept.repository)
+
+
+def test_a_repository_that_lists_more_than_fits_in_the_memory_is_named(tmp_path: Path, settings: Any) -> None:
+    settings.ENGINE_MEMORY_MIB = 5  # in which no order has room
+    with pytest.raises(repositories.Unanswered, match=f"^{tmp_path} lists more than fits in BACKUPSCHED_ENGINE_MEMORY"):
+        repositories.ask("not_writable", of_directory(tmp_path), reserve=0.0)
