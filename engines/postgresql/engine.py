@@ -12,6 +12,7 @@ would be read as a connection string.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from engines.addresses import addresses_of
@@ -22,6 +23,7 @@ from engines.engine import Run
 from engines.postgresql import properties
 from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
 from engines.postgresql.counting import counting
+from engines.postgresql.damage import dump_what_can_be_read
 from engines.postgresql.properties import PROPERTIES
 from external.processes.programs import find_postgresql_program
 from external.processes.runner import Ended, StopSignal
@@ -96,7 +98,8 @@ class PgDumpEngine(DumpEngine):
             raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
         file = dump.new_file(DATABASE)
         arguments = (*dump_arguments(file, task.source), *catalogue.left_out)
-        judge_dump(dumped := _start(dump, "pg_dump", *arguments, alive=dump.grows), task)
+        dumped, damaged = dump_what_can_be_read(partial(_start, dump, "pg_dump", *arguments, alive=dump.grows))
+        judge_dump(dumped, task)
         with counting() as (descriptor, counter):
             where = ("--section=data", f"--file=/dev/fd/{descriptor}")
             read = _start(dump, "pg_restore", "--format=custom", *where, str(file), inherited=(descriptor,))
@@ -105,7 +108,7 @@ class PgDumpEngine(DumpEngine):
             raise RunEnded(Verdict.REPOSITORY_FAILED, text)
         dump.tables, dump.rows = counter.tables, counter.rows
         left_out = [f"not in the dump: {each}" for each in catalogue.lacking]
-        warnings = (*left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read))
+        warnings = (*damaged, *left_out, *catalogue.not_kept, *unknown, *said(dumped), *said(read))
         warnings = (*warnings, *_dump_globals(dump), *_keep_properties(dump))
         judge_dump(version := _start(dump, "pg_dump", "--version"), task)
         return version.last_lines[-1], warnings

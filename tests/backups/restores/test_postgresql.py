@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from engines.base import SourceSpec
+from engines.base import SourceSpec, Verdict
 from engines.restores import postgresql
 from engines.restores.pg import leftover
 from storage.places.location import of_directory
@@ -90,6 +90,36 @@ def test_what_failed_lies_in_a_file_for_who_may_restore_and_its_rows_nowhere_els
     assert "hunter2" in file.read_text()
     assert "hunter2" not in f"{report}"
     assert old.ask("SELECT count(*) FROM orders", "half") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [(0, "invalid page in block"), (8192, "invalid page in block"), (None, 'could not open file "base/')],
+)
+def test_a_table_that_the_server_cannot_read_costs_no_other_one(
+    old: PostgresqlServer, tmp_path: Path, offset: int | None, said: str
+) -> None:
+    old.run("DROP DATABASE IF EXISTS ill")
+    shop(
+        old,
+        'CREATE TABLE "Bad ""one" AS SELECT n FROM generate_series(1, 1000) n;;'
+        "CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n;; CHECKPOINT",
+    )
+    [(file,)] = old.ask('SELECT pg_relation_filepath(\'"Bad ""one"\')', "shop")
+    old.run("CREATE DATABASE ill TEMPLATE shop STRATEGY file_copy")  # nothing of it is in memory
+    [(ill,)] = old.ask("SELECT 'base/' || oid FROM pg_database WHERE datname = 'ill'")
+    damaged = old.folder / "data" / ill / Path(file).name
+    if offset is None:
+        damaged.unlink()
+    else:
+        with damaged.open("r+b") as pages:
+            pages.seek(offset)
+            pages.write(b"\xff" * 64)
+    result = back_up(old.source(path="ill"), tmp_path / "repository" / ASSIGNMENT)
+    assert result.verdict is Verdict.WARNINGS, result.error
+    named = f'not in the dump: the rows of public."Bad ""one", which the server cannot read ({said})'
+    assert result.warnings[0].startswith(named), result.warnings
+    assert (result.tables, result.rows) == (1, 10)
 
 
 def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: PostgresqlServer, tmp_path: Path) -> None:
