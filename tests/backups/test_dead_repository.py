@@ -1,6 +1,7 @@
 """A repository on a dead share: no file operation there ever returns, and no signal ends the process that made it."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import fleet.doctor  # noqa: F401 - declares its conditions
 from backups import repositories
 from backups.copying.handler import copy_source
+from external.processes import runner
+from external.processes.runner import Command
 from fleet import repository_edits
 from jobs.backlog.cancelling import cancel
 from jobs.handlers import Run
@@ -21,7 +24,6 @@ from jobs.states import AttemptOutcome, Status
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, Policy, Repository
-from storage.places.location import of_directory
 from tests.operations.doctor.examining import finding
 from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
@@ -165,7 +167,7 @@ class TestASilence:
         assert outcome.fault_of == guarded_by(kept.repository)
 
 
-def test_a_repository_that_lists_more_than_fits_in_the_memory_is_named(tmp_path: Path, settings: Any) -> None:
-    settings.ENGINE_MEMORY_MIB = 5  # in which no order has room
-    with pytest.raises(repositories.Unanswered, match=f"^{tmp_path} lists more than fits in BACKUPSCHED_ENGINE_MEMORY"):
-        repositories.ask("not_writable", of_directory(tmp_path), reserve=0.0)
+def test_a_repository_that_lists_more_than_fits_in_the_memory_is_named() -> None:
+    ended = runner.run(Command((sys.executable, "-c", "bytes(2**62)")), stop=Event())
+    text = repositories.why_unanswered(ended, "/srv/attic", 60)
+    assert text == "/srv/attic lists more than fits in BACKUPSCHED_ENGINE_MEMORY"
