@@ -64,7 +64,8 @@ SELECT clock.now,
                     FROM jobs_backlogrecord
                    WHERE status = {Status.READY} AND queue = asked.name
                    ORDER BY lane
-                   LIMIT 1) AS first){{step}}
+                   LIMIT 1) AS first
+            WHERE asked.name NOT IN (SELECT name FROM jobs_pausedqueue) AND NOT EXISTS (SELECT FROM jobs_hold)){{step}}
   FROM (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
 """
 
@@ -73,7 +74,7 @@ SELECT clock.now,
 class Due:
     """What a look found at `now`: the first instant at which a waiting record may run, a ready one's window closes, a
     lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
-    records; and what the registered `step` found."""
+    records, and are neither paused nor held; and what the registered `step` found."""
 
     now: datetime
     run_after: datetime | None

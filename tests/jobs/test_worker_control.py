@@ -87,7 +87,11 @@ def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_
     assert outcomes_of(too_long)[-1] == AttemptOutcome.RESCUED
 
 
-def test_an_idle_worker_asks_at_most_one_question_a_second(workers):
+@pytest.mark.parametrize("beside", ["nothing", "a paused queue", "a hold"])
+def test_an_idle_worker_asks_at_most_one_question_a_second(workers, beside):
+    if beside != "nothing":  # what is ready there is not claimed, and not asked for again and again
+        backlog.pause_queue("default") if beside == "a paused queue" else backlog.hold("a bad day", by="kim")
+        workers.put("hang")
     log = Path(os.environ["BACKUPSCHED_TEST_VAR"]) / "postgres" / "server.log"
     beginning = log.stat().st_size
     workers(DATABASE_URL=f"{database_url()}?options=-c%20log_statement%3Dall&application_name=idle-worker")
