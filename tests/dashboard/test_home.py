@@ -302,3 +302,20 @@ def test_what_waits_stands_there_in_plain_words(admin_client, policy):
     assert "did not answer, and is asked again at <time" in text
     assert "2026-03-02 09:00 UTC" in text
     assert "recheck" not in text
+
+
+def test_what_is_kept_for_open_pages_has_its_age_and_is_never_old(admin_client, policy, monkeypatch):
+    clock = {"now": 1_000.0}
+    monkeypatch.setattr("dashboard.home.monotonic", lambda: clock["now"])
+    kept: list[float] = []
+    monkeypatch.setattr("dashboard.home.cache.set", lambda key, value, seconds: kept.append(seconds))
+    assert admin_client.get(FACTS)["Age"] == "0"
+
+    def slowly(template: str, context: Any) -> str:
+        clock["now"] += 9.0
+        return "facts"
+
+    monkeypatch.setattr("dashboard.home.render_to_string", slowly)
+    assert admin_client.get(FACTS)["Age"] == "9"  # as of when they began to be gathered
+    assert kept == [5, 25]
+    assert "As of <span" in text_of(admin_client)

@@ -12,7 +12,10 @@
         else if (xhr.status === 200) elt.dataset.etag = etag;
     });
     document.addEventListener('htmx:afterRequest', event => {
-        const is_fresh = [200, 304].includes(event.detail.xhr.status);
-        if (ours(event)) document.getElementById('stale').hidden = is_fresh;
+        if (!ours(event)) return;
+        const { xhr } = event.detail, is_fresh = [200, 304].includes(xhr.status), age = xhr.getResponseHeader('Age');
+        document.getElementById('stale').hidden = is_fresh;
+        // all open pages are served the same facts for a while: as of when they are is said, and stays when none come
+        if (is_fresh && age) document.getElementById('as-of').textContent = new Date(Date.now() - age * 1000).toLocaleTimeString();
     });
 })();
