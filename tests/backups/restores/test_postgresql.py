@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -11,12 +12,14 @@ import pytest
 from engines.base import SourceSpec, Verdict
 from engines.restores import postgresql
 from engines.restores.pg import leftover
+from engines.restores.terms import Terms
 from storage.places.location import of_directory
 from storage.points.places import Refused, Report, TargetFailed, Wish
 from storage.points.store import Store
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
 from tests.storage.building import ASSIGNMENT, Built
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -137,3 +140,32 @@ def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: Pos
     with pytest.raises(TargetFailed, match="the server went away: "):
         restored(old, tmp_path / "away", "shop3")
     assert not {"shop3", "shop3.unfinished"} & databases(old)
+
+
+def test_a_connection_that_is_lost_before_the_owner_leaves_no_database_of_that_name(
+    old: PostgresqlServer, tmp_path: Path
+) -> None:
+    old.run("CREATE ROLE goner")
+    old.run("DROP DATABASE IF EXISTS shop;; CREATE DATABASE shop OWNER goner")
+    old.run("CREATE TABLE orders AS SELECT 1 AS n", "shop")
+    built = Built(tmp_path / "built")
+    result = back_up(old.source(), built.folder / "repository" / ASSIGNMENT)
+    old.run("DROP DATABASE shop")
+    waits = "FROM pg_stat_activity WHERE query ^@ 'ALTER DATABASE \"whole\" OWNER' AND wait_event_type = 'Lock'"
+
+    def restore_it() -> Report:
+        wish, cache = Wish(ASSIGNMENT, result.snapshot, Path("whole")), tmp_path / "cache"
+        return postgresql.create(wish, built.store, old.source(), cache, lambda step: None, terms=Terms(trusted=True))
+
+    with ThreadPoolExecutor(1) as pool, old.connect() as other:
+        other.execute("BEGIN")
+        other.execute("DROP ROLE goner")  # the change of the owner waits for the end of this
+        restoring = pool.submit(restore_it)
+        eventually(lambda: old.ask(f"SELECT 1 {waits}"))
+        old.ask(f"SELECT pg_terminate_backend(pid) {waits}")
+        other.execute("ROLLBACK")
+        with pytest.raises(TargetFailed):
+            restoring.result()
+    assert "whole" not in databases(old)
+    assert restore_it().failed == []
+    assert old.ask("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'whole'") == [("goner",)]
