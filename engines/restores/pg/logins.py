@@ -28,6 +28,10 @@ SPACES = """
 SELECT DISTINCT t.spcname FROM pg_tablespace t, aclexplode(t.spcacl) a JOIN pg_roles r ON r.oid = a.grantee
  WHERE r.rolname = %s
 """
+GRANTEES = """
+SELECT DISTINCT r.rolname FROM pg_database d, aclexplode(d.datacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+ WHERE d.datname = %s
+"""
 END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
 
 
@@ -86,16 +90,24 @@ def give(server: Any, login: Login, database: str) -> Login:
 
 
 def close(server: Any, login: Login, database: str) -> None:
-    """Nothing runs as it any more, and the database is no longer its own."""
+    """Nothing runs as it any more, and the database is no longer its own, nor as it may have changed it."""
     from psycopg import sql
 
+    named = sql.Identifier(database)
     rights = sql.SQL("NOBYPASSRLS" if login.by_superuser else "")
     server.execute(sql.SQL("ALTER ROLE {} NOLOGIN {} PASSWORD NULL").format(sql.Identifier(login.role), rights))
     server.execute(END_SESSIONS, (login.role,))
     for (space,) in server.execute(SPACES, (login.role,)).fetchall():
         names = sql.Identifier(space), sql.Identifier(login.role)
         server.execute(sql.SQL("REVOKE ALL ON TABLESPACE {} FROM {}").format(*names))
-    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(sql.Identifier(database)))
+    server.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(named))
+    server.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false CONNECTION LIMIT -1").format(named))
+    if grantees := server.execute(GRANTEES, (database,)).fetchall():  # none: nobody has changed its rights
+        for grantee in {each for (each,) in grantees} - {login.role}:
+            whom = sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC")
+            server.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {} CASCADE").format(named, whom))
+        server.execute(sql.SQL("GRANT CONNECT, TEMPORARY ON DATABASE {} TO PUBLIC").format(named))
+    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(named))
 
 
 def drop(server: Any, role: str) -> bool:

@@ -19,14 +19,20 @@ from tests.storage.building import ASSIGNMENT, Built
 pytestmark = pytest.mark.slow
 
 HOSTILE = """
-CREATE FUNCTION act(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION do_it(n int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
   IF current_database() = 'shop' THEN RETURN n; END IF;
   BEGIN EXECUTE 'ALTER ROLE bystander SUPERUSER'; EXCEPTION WHEN OTHERS THEN NULL; END;
   BEGIN EXECUTE 'SET ROLE admin'; EXECUTE 'ALTER ROLE bystander CREATEROLE'; EXCEPTION WHEN OTHERS THEN NULL; END;
   BEGIN EXECUTE 'COPY (SELECT 1) TO ''/tmp/of_a_hostile_pg_dump'''; EXCEPTION WHEN OTHERS THEN NULL; END;
+  BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = evil', current_database());
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO bystander, PUBLIC', current_database());
+  EXCEPTION WHEN OTHERS THEN NULL; END;
   RETURN n;
 END$$;;
+CREATE FUNCTION act(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN public.do_it(n); END$$;;
+CREATE TABLE checked (n int CHECK (act(n) = n));;
+INSERT INTO checked VALUES (1);;
 CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n;;
 CREATE INDEX by_act ON orders (act(n));;
 CREATE MATERIALIZED VIEW acted AS SELECT act(n) FROM orders;;
@@ -83,15 +89,22 @@ def test_what_a_dump_runs_reaches_nothing_while_it_is_loaded_and_after_it(
     [role] = ours(old)
     assert f"objects belong to {role}, as which nobody can log in" in "".join(report.not_set)
     owned = "SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE relkind IN ('r', 'm') AND oid > 16383"
-    assert {*old.ask(owned, "mine")} == {("orders", role), ("acted", role), ("app_orders", "app")}
+    assert {*old.ask(owned, "mine")} == {("orders", role), ("acted", role), ("checked", role), ("app_orders", "app")}
     [(can_login, bypasses)] = old.ask(f"SELECT rolcanlogin, rolbypassrls FROM pg_roles WHERE rolname = '{role}'")
     assert (can_login, bypasses) == (False, False)
-    assert old.ask("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mine'") == [("admin",)]
+    [(owner, rights)] = old.ask("SELECT datdba::regrole::text, datacl::text FROM pg_database WHERE datname = 'mine'")
+    assert (owner, {*rights.strip("{}").split(",")}) == ("admin", {"=Tc/admin", "admin=CTc/admin"})
+    assert old.ask("SHOW search_path", "mine") == [('"$user", public',)], "no setting of its own"
     old.run("ANALYZE orders", "mine")
     old.run("VACUUM (ANALYZE)", "mine")
     assert bystander(old) == (False, False), "as autovacuum does"
     old.run(f"REASSIGN OWNED BY {role} TO admin", "mine")
     old.run(f"DROP ROLE {role}")
+
+    restore(built, old.source(), "trusting", trusted=True)
+    assert bystander(old) == (True, True), "this is what that keeps away"
+    old.run("ALTER ROLE bystander NOSUPERUSER NOCREATEROLE")
+    Path("/tmp/of_a_hostile_pg_dump").unlink()
 
 
 def test_where_no_such_login_can_be_made_a_person_has_to_allow_it_each_time(
@@ -103,7 +116,7 @@ def test_where_no_such_login_can_be_made_a_person_has_to_allow_it_each_time(
             restore(built, weak, "weakly", dry_run=dry_run)
     assert (ours(old), "weakly.unfinished" in databases(old)) == ([], False)
     report = restore(built, weak, "weakly", trusted=True)
-    assert old.ask("SELECT count(*) FROM orders", "weakly") == [(10,)]
+    assert old.ask("SELECT count(*) FROM public.orders", "weakly") == [(10,)]
     assert {each.partition(": ")[0] for each in report.failed} >= {"TABLE public.app_orders"}
 
     # a server that lets in whom it knows by name
