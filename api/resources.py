@@ -122,8 +122,9 @@ class Resource(Generic[Row]):
     def own_facts(self, row: Row) -> dict[str, Any]:
         """The answer's fields that are fields of the row, or are told of it."""
         columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
-        names = (name for name in self.answer.model_fields if name not in self.told and hasattr(row, name))
-        own = {name: getattr(row, columns.get(name, name)) for name in names}
+        fields = {name: columns.get(name, name) for name in self.answer.model_fields if name not in self.told}
+        # asked for by its name, a foreign key would be fetched, for each row
+        own = {name: getattr(row, column) for name, column in fields.items() if hasattr(row, column)}
         return own | {name: (attrgetter(of)(row) if isinstance(of, str) else of(row)) for name, of in self.told.items()}
 
     def detailed(self, row: Row) -> dict[str, Any]:

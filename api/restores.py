@@ -36,7 +36,8 @@ class RestoresOfTheApi(Declared[Restore]):
     orderings, usual_ordering = ("id", "asked_at"), "-asked_at"
 
     def rows(self) -> QuerySet[Any]:
-        return Restore.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")
+        related = ("repository", "assignment__source", "assignment__policy__schedule")
+        return Restore.objects.order_by().select_related(*related)
 
 
 router = RestoresOfTheApi().router

@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
@@ -13,7 +15,8 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog import searching
 from operations.backlog.selection import filtered
-from sources.models import Backup
+from schedules.models import Trigger
+from sources.models import Backup, Restore
 from sources.planning import KIND, subject_of
 from tests.factories import make_record
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -90,6 +93,22 @@ def test_what_was_not_delivered_is_found_without_what_was() -> None:
     sql = str(filtered(BacklogRecord.objects.all(), {"answer": "5xx"}).query)
     assert f'"status" = {Status.CANCELLED:d}' in sql
     assert f'NOT ("jobs_backlogrecord"."status" = {Status.SUCCEEDED:d})' not in sql
+
+
+@pytest.mark.parametrize("path", ["/api/backups", "/api/triggers", "/api/restores"])
+def test_a_list_of_the_api_asks_as_often_for_many_rows_as_for_one(admin_client: Client, path: str) -> None:
+    asked = []
+    for number in range(3):
+        backup = make_backup(f"source {number}", number, "20260301T090000Z")
+        Trigger.objects.create(schedule=backup.assignment.policy.schedule, trigger_at=NOW)
+        Restore.objects.create(
+            assignment=backup.assignment, repository=backup.repository, point="20260301T090000Z", to="folder",
+            asked_by="kim", asked_at=NOW,
+        )  # fmt: skip
+        with CaptureQueriesContext(connection) as statements:
+            assert len(admin_client.get(path).json()["items"]) == number + 1
+        asked.append(len(statements))
+    assert asked[1] == asked[2]
 
 
 def test_a_list_that_ends_after_its_first_rows_says_so(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
