@@ -17,6 +17,7 @@ Link = dict[str, Any]
 
 BACKUPS = (
     ("Home", "home", "home"),
+    ("Alerts", "alerting.alert", "notifications"),
     ("Calendar", "matrix", "calendar_month"),
     ("Sources", "sources.source", "devices"),
     ("Assignments", "sources.assignment", "assignment"),
@@ -24,6 +25,7 @@ BACKUPS = (
     ("Repositories", "sources.repository", "database"),
     ("Backups", "sources.backup", "backup"),
     ("Restores", "sources.restore", "settings_backup_restore"),
+    ("Backlog", "jobs.backlogrecord", "list_alt"),
 )
 EVENTS = (
     ("Schedules", "schedules.schedule", "schedule"),
@@ -32,9 +34,7 @@ EVENTS = (
     ("Triggers", "schedules.trigger", "alarm"),
 )
 SYSTEM = (
-    ("Alerts", "alerting.alert", "notifications"),
     ("Alert routes", "alerting.alertroute", "campaign"),
-    ("Backlog", "jobs.backlogrecord", "list_alt"),
     ("Dead letters", "dead letters", "mail_off"),
     ("Workers", "jobs.worker", "memory"),
     ("Queues", "jobs.pausedqueue", "low_priority"),

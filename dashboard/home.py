@@ -48,6 +48,7 @@ def home(request: HttpRequest) -> HttpResponse:
     text, etag, _ = _rendered(request)
     return page(
         request, "dashboard/home.html", "Home", facts=mark_safe(text), etag=etag, as_of=database_clock(),  # noqa: S308
+        may_hold=may_operate(request),
     )  # fmt: skip
 
 
@@ -89,6 +90,8 @@ def act(request: HttpRequest) -> HttpResponse:
         _resume_queue(request, about)
     elif action == "release":
         _release(request)
+    elif action == "hold":
+        _hold(request, request.POST.get("reason", ""))
     elif action in OF_SOURCES and about.isdecimal():
         _to_source(request, action, int(about))
     else:
@@ -109,6 +112,16 @@ def _release(request: HttpRequest) -> None:
         raise PermissionDenied
     done = backlog.release(by=str(request.user))
     messages.success(request, "Everything goes on." if done else "Nothing was on hold.")
+
+
+def _hold(request: HttpRequest, reason: str) -> None:
+    if not may_operate(request):
+        raise PermissionDenied
+    try:
+        done = backlog.hold(reason, by=str(request.user))
+        messages.success(request, "Everything is on hold." if done else "That was so before.")
+    except ValueError as error:
+        messages.error(request, str(error))
 
 
 def _resume_queue(request: HttpRequest, name: str) -> None:

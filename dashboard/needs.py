@@ -21,9 +21,11 @@ from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
 from operations.backlog.attention import attention, needs
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
-from sources.domain.status import COLOURS, Status
+from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, Status
 from sources.models import Assignment, Source
 
+UP_TO_DATE = "up to date"
+"""What *protected* is called beside what is protected, too: what runs, waits, is due or absent."""
 SHOWN = 6
 LOOKED_AT = 60
 """Of the sources in need, for those that fail alike: they stand there once."""
@@ -56,16 +58,25 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
         }
         for each in worst
     ]  # fmt: skip
-    by_status = [(word, COLOURS[word], count) for word in Status if (count := found.by_status.get(word, 0))]
     proved = Assignment.objects.filter(proved_at__isnull=False).order_by("-proved_at").select_related("source")
     return {
         "summary": found,
-        "by_status": by_status,
+        "groups": list(_groups(found)),
         "needs": needs,
         "more_needs": found.in_need - len(needs) - sum(more for more, _ in others.values()),
         "proved": proved.first(),
         "unproved": Assignment.objects.exclude(drill_error="").count(),
     }
+
+
+def _groups(found: status.Summary) -> Iterator[tuple[str, int, list[tuple[Status, str, str, int]]]]:
+    """The numbers of the sentence, each with those that add up to it: status, its name here, colour, number."""
+    protected = frozenset(Status) - NEEDS_A_PERSON - NOT_COUNTED
+    for words, members in (("protected", protected), ("need you", NEEDS_A_PERSON), ("not counted", NOT_COUNTED)):
+        chips = [(each, count) for each in Status if each in members and (count := found.by_status.get(each, 0))]
+        if chips:
+            named = [(each, UP_TO_DATE if each == Status.PROTECTED else each, COLOURS[each], n) for each, n in chips]
+            yield words, sum(count for _, count in chips), named
 
 
 def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:

@@ -14,7 +14,7 @@ from operations.backlog.obstacles import Surroundings
 from operations.backlog.reasons import hindrances, next_trial
 from sources.domain.status import PRECEDENCE, Status
 from sources.models import Source
-from sources.planning.names import subject_of
+from sources.planning.names import BACKUPS, subject_of
 from sources.protection import copy_status
 
 
@@ -63,6 +63,8 @@ def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surrou
         case Status.OVERDUE:
             return f"no backup since {moment(assignment.last_backup_at)} UTC; {then}"
         case Status.NEVER:
+            if record and record.status == RecordStatus.RUNNING and record.queue == BACKUPS:
+                return f"its first backup is being made since {moment(record.started_at)} UTC"
             return f"its first backup is missing; {then}"
     return then
 
@@ -93,7 +95,9 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
             return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"
         case RecordStatus.RUNNING:
             since = f" since {moment(record.started_at)} UTC"
-            return f"it is being copied{since}" if assignment.status == Status.RUNNING else f"it is tried now{since}"
+            if record.queue != BACKUPS:
+                return f"it is asked now whether it is there{since}"
+            return f"it is being copied{since}"
         case RecordStatus.READY:
             return "; ".join(hindrances(record, around)) or f"it is ready in queue {record.queue} and comes in its turn"
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:

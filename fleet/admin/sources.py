@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import BaseInlineFormSet
@@ -15,6 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import display
+from unfold.views import ChangeList
 
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, PagedByIds, ago, column, link, moment
 from engines.not_kept import not_kept
@@ -28,6 +30,7 @@ from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSo
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
 from fleet.status import with_assignment_status, with_status
+from fleet.status.of_all import worst_first
 from jobs.clock import database_clock
 from operations.admin.decisions import log_url
 from sources import planning
@@ -107,6 +110,23 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
+class WorstFirst(ChangeList):
+    """A page of the list, in which what needs a person comes first unless another order is asked for: found for all
+    sources at once, since to sort them by their status one by one takes seconds."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if ORDER_VAR in self.params or (self.show_all and self.can_show_all) or not self.result_count:
+            return
+        chosen = self.queryset.order_by()
+        first = (self.page_num - 1) * self.list_per_page
+        ids = worst_first(chosen, timezone.now(), first=first, most=self.list_per_page)
+        rows = {row.pk: row for row in chosen.filter(pk__in=list(ids))}
+        self.result_list = [rows[pk] for pk in ids if pk in rows]
+
+
 @admin.register(Source)
 class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind, PagedByIds):
     """Every source, whether it is protected, and when it is next."""
@@ -142,6 +162,9 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     )
     formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("shown_last_woken_at", "log", "not_kept", *AGENT_FIELDS)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return WorstFirst
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
         sources = super().get_queryset(request).with_protection()

@@ -53,7 +53,7 @@ PAGES = {
     **dict.fromkeys(("home", "home-facts", "no-list-of-tables", "docs"), "staff"),
     "home-act": "staff",  # its buttons are refused one by one, as the admin refuses them
     "docs-of": "none",  # there is no document 1
-    **dict.fromkeys(("login", "logout"), "anybody"),
+    **dict.fromkeys(("login", "logout", "favicon"), "anybody"),
     "autocomplete": "none staff",  # GET: what it completes is asked for by a field; POST is not one of its methods
     "view_on_site": "none",  # no row has a page of its own
     "app_list": "looks",

@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib import admin
+from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import reverse
 
@@ -43,6 +44,26 @@ def test_assignments_stand_beside_their_sources(admin_client):
     make_one_of_each()
     backups = [item["title"] for item in admin_client.get("/").context["sidebar_navigation"][0]["items"]]
     assert backups.index("Assignments") == backups.index("Sources") + 1
+
+
+def test_alerts_and_the_backlog_do_not_stand_in_what_is_folded(admin_client):
+    make_one_of_each()
+    groups = {group["title"]: group for group in admin_client.get("/").context["sidebar_navigation"]}
+    first = [item["title"] for item in groups["Backups"]["items"]]
+    assert first[:2] == ["Home", "Alerts"]
+    assert "Backlog" in first
+    assert not {"Alerts", "Backlog"} & {item["title"] for item in groups["System"]["items"]}
+    assert [title for title, each in groups.items() if each["collapsible"]] == ["System"]
+
+
+def test_browsers_find_an_icon_and_pages_outside_of_the_frame_a_style_sheet():
+    client = Client()
+    icon = client.get("/favicon.ico")
+    assert icon.headers["Location"] == "/static/backupsched/favicon.svg"
+    page = client.get("/nowhere/").content.decode()
+    for name in ("declarations/plain.css", "backupsched/favicon.svg"):
+        assert f'href="/static/{name}"' in page
+        assert finders.find(name)
 
 
 def test_leads_no_account_where_it_may_not_go():

@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from alerting import raising
+from dashboard.needs import of_sources
 from dashboard.work import WAITS
 from jobs.backlog import hold, pause_queue
 from jobs.models import BacklogRecord, Breaker, Hold, PausedQueue
@@ -63,6 +64,54 @@ def test_names_who_needs_a_person_and_a_button_backs_it_up(admin_client, policy)
     answer = admin_client.post(ACT, {"do": f"back_up_now:{in_need.source_id}"})
     assert answer.headers["Location"] == "/"
     assert record_of(in_need).priority == BACK_UP_NOW_PRIORITY
+
+
+def test_the_chips_add_up_to_the_numbers_of_the_sentence(admin_client, policy):
+    """What runs or is due counts as protected in the sentence, and had a chip beside that of the protected."""
+    sources = [well(policy) for _ in range(3)]
+    Assignment.objects.filter(pk=sources[0].pk).update(next_backup_at=NOW - HOUR)
+    make_record(Status.RUNNING, kind=KIND, queue=BACKUPS, subject=subject_of(sources[1].pk), started_at=NOW)
+    make_assignment(policy)
+    groups = {words: (total, chips) for words, total, chips in needs_groups(admin_client)}
+    page = text_of(admin_client)
+    assert "3 of 4 protected · 1 need" in page
+    assert (groups["protected"][0], groups["need you"][0]) == (3, 1)
+    assert all(total == sum(count for *_, count in chips) for total, chips in groups.values())
+    assert [called for _, called, _, _ in groups["protected"][1]] == ["due", "running", "up to date"]
+    for words, (total, _) in groups.items():
+        assert f"<span>{total} {words}:</span>" in page
+
+
+def needs_groups(client: Client) -> Any:
+    request = client.get("/").wsgi_request
+    return of_sources(request, timezone.now())["groups"]
+
+
+def test_a_reason_is_one_line_and_its_details_are_folded(admin_client, policy):
+    assignment = make_assignment(policy, failures=3, first_failure_at=NOW - HOUR)
+    error = f"login refused {'by <host> ' * 30}"
+    record = make_record(Status.WAITING, kind=KIND, subject=subject_of(assignment.pk), failures=3, last_error=error,
+                         waiting_for=WaitingFor.BACKOFF, run_after=NOW + HOUR)  # fmt: skip
+    page = text_of(admin_client)
+    [shown] = re.findall(r'<details class="dash-reasons" id="why-\d+"><summary>(.*?)</summary><ul>(.*?)</ul>', page)
+    assert shown[0].startswith("3 failures in a row since")
+    assert shown[0].endswith("…")
+    assert shown[1].count("<li>") == 2, record
+    assert "it is tried again at" in shown[1]
+    assert "<host>" not in page
+
+
+def test_everything_is_held_with_a_reason_by_who_may(admin_client, policy):
+    assert "Hold everything" in text_of(admin_client)
+    admin_client.post(ACT, {"do": "hold:", "reason": " "})
+    assert not Hold.objects.exists()
+    admin_client.post(ACT, {"do": "hold:", "reason": "the disk is changed"})
+    assert Hold.objects.get().reason == "the disk is changed"
+    Hold.objects.all().delete()
+    onlooker = staff("view_source")
+    assert "Hold everything" not in text_of(onlooker)
+    assert onlooker.post(ACT, {"do": "hold:", "reason": "no"}).status_code == 403
+    assert not Hold.objects.exists()
 
 
 def test_what_stops_all_stands_before_the_sources_that_it_stops(admin_client):

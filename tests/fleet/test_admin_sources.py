@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
+from fleet.admin.sources import SourceAdmin
 from fleet.files.apply import import_fleet
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
@@ -97,6 +98,17 @@ class TestSourceList:
         assert found(f"?policy={weekly.pk}") == {name: name for name in ("never", "overdue", "protected")}
         every = ".".join(f"-{column}" for column in range(1, 9))
         assert len(found(f"?o={every}")) == 9
+
+    def test_lists_the_worst_first_on_each_page_unless_another_order_is_asked_for(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(SourceAdmin, "list_per_page", 4)
+        pages = [[each.name for each in listed(admin_client, f"{SOURCES}?p={page}")] for page in (1, 2, 3)]
+        assert pages == [
+            ["failing", "overdue", "never", "unprotected"], ["snoozed", "due", "protected", "paused"], ["retired"],
+        ]  # fmt: skip
+        assert [each.name for each in listed(admin_client, f"{SOURCES}?o=1")][:2] == ["due", "failing"]
+        assert [each.name for each in listed(admin_client, f"{SOURCES}?q=er")] == ["overdue", "never"]
 
     def test_shows_fifty_sources_in_as_many_queries_as_six(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries

@@ -163,6 +163,9 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     assert gave_up.endswith(f"login refused; it gave up: mend that, then `manage.py backlog retry {record.pk}`")
     absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
     assert absent.startswith("its first backup is missing; its source did not answer; it is asked again at")
+    assert reason(made({}, RUNNING)).startswith("its first backup is being made since ")
+    asked = reason(made({}, RUNNING | {"queue": "availability"}))
+    assert asked.startswith("its first backup is missing; it is asked now whether it is there since ")
     assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py resume x` ends it")
     held = made({**PROTECTED, "held_back_since": AGO, "held_back_why": "half is gone", "drill_error": "no room"})
     assert reason(held).startswith(

@@ -11,6 +11,13 @@
         else if (xhr.status === 200 && !etag) location.reload(); // it is the login: the session has ended
         else if (xhr.status === 200) elt.dataset.etag = etag;
     });
+    let open = [];  // what a person has unfolded stays so
+    document.addEventListener('htmx:beforeSwap', event => {
+        if (ours(event)) open = [...document.querySelectorAll('#facts details[open][id]')].map(each => each.id);
+    });
+    document.addEventListener('htmx:afterSwap', event => {
+        if (ours(event)) open.forEach(id => document.getElementById(id)?.setAttribute('open', ''));
+    });
     document.addEventListener('htmx:afterRequest', event => {
         if (!ours(event)) return;
         const { xhr } = event.detail, is_fresh = [200, 304].includes(xhr.status), age = xhr.getResponseHeader('Age');
