@@ -18,7 +18,15 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 from unfold.views import ChangeList
 
-from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, PagedByIds, ago, column, link, moment
+from declarations.surfaces.admin.base import (
+    SMALL_TEXT_AREAS,
+    ByIds,
+    column,
+    link,
+    moment,
+    roughly_ago,
+    to_the_minute,
+)  # fmt: skip
 from engines.not_kept import not_kept
 from external.formatting import several
 from fleet import edits
@@ -110,25 +118,25 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
-class WorstFirst(ChangeList):
+class WorstFirst(ByIds):
     """A page of the list, in which what needs a person comes first unless another order is asked for: found for all
     sources at once, since to sort them by their status one by one takes seconds."""
 
-    result_list: Any
+    def get_ordering_field_columns(self) -> dict[int, str]:
+        """The arrow of the head: at the status, unless another order is asked for."""
+        if ORDER_VAR in self.params:
+            return super().get_ordering_field_columns()  # type: ignore[no-any-return]
+        return {self.list_display.index("shown_status"): "asc"}
 
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        if ORDER_VAR in self.params or (self.show_all and self.can_show_all) or not self.result_count:
-            return
-        chosen = self.queryset.order_by()
+    def ids_of_page(self) -> list[Any]:
+        if ORDER_VAR in self.params or (self.show_all and self.can_show_all):
+            return super().ids_of_page()
         first = (self.page_num - 1) * self.list_per_page
-        ids = worst_first(chosen, timezone.now(), first=first, most=self.list_per_page)
-        rows = {row.pk: row for row in chosen.filter(pk__in=list(ids))}
-        self.result_list = [rows[pk] for pk in ids if pk in rows]
+        return list(worst_first(self.queryset, timezone.now(), first=first, most=self.list_per_page))
 
 
 @admin.register(Source)
-class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind, PagedByIds):
+class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
     """Every source, whether it is protected, and when it is next."""
 
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
@@ -174,10 +182,10 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     def policies(self, source: Source) -> str:
         return ", ".join(str(assignment.policy) for assignment in source.assignments.all())
 
-    last_success = column("last_backup_at", "last success", ago)
-    last_proved = column("proved_at", "proved restorable", ago)
-    next_backup = column("next_backup_at", "next-backup date (UTC)", moment)
-    checked_in = column("checked_in_at", "checked in", ago)
+    last_success = column("last_backup_at", "last success", roughly_ago)
+    last_proved = column("proved_at", "proved", roughly_ago)
+    next_backup = column("next_backup_at", "next (UTC)", to_the_minute)
+    checked_in = column("checked_in_at", "checked in", roughly_ago)
 
     @admin.display(description="failures", ordering="failures")
     def failures(self, source: Any) -> str:

@@ -25,7 +25,7 @@ from jobs.models import PausedQueue, Sweep, Worker
 from operations.backlog.attention import attention
 from operations.backlog.summary import LYING, QueueSummary, Summary, summary
 
-COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
+COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused (UTC)", "")
 
 
 @admin.register(PausedQueue)
@@ -82,8 +82,7 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
             queue.name if queue.in_settings else f"{queue.name} (not in the settings)",
             *map(queue.describe, LYING),
             queue.served_by,
-            f"{moment(queue.paused_at)}{f' until {moment(queue.paused_until)}' if queue.paused_until else ''}",
-            queue.paused_reason,
+            _pause_of(queue),
             _form(request, queue) if may_operate(request) else "",
         )
         for queue in found.queues
@@ -92,6 +91,13 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
     hold = _hold_form(request) if may_operate(request) and not found.held else ""
     content = table(COLUMNS, rows, empty="")
     return format_html('<div class="flex flex-col gap-4">{}<ul>{}</ul>{}</div>', content, lines, hold)
+
+
+def _pause_of(queue: QueueSummary) -> str:
+    if queue.paused_at is None:
+        return ""
+    end = f" until {moment(queue.paused_until)}" if queue.paused_until else ""
+    return f"since {moment(queue.paused_at)}{end}{f': {queue.paused_reason}' if queue.paused_reason else ''}"
 
 
 def _paused(name: str, changed: bool) -> str:

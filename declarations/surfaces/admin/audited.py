@@ -68,8 +68,11 @@ def history(found: list[AuditEntry]) -> SafeString | str:
 
 
 def done(found: dict[str, Any]) -> SafeString | str:
-    """What an entry says: a line a field."""
+    """What an entry says: a line a field; those of a row that is new or gone are folded."""
     if found["verb"] == Verb.DID:
         return str(found["text"])
     lines = format_html_join("", "<li>{}</li>", ((line,) for line in entries.changes_in_words(found)))
-    return format_html('{}<ul style="overflow-wrap: anywhere">{}</ul>', found["verb"], lines)
+    listed = format_html('<ul style="overflow-wrap: anywhere">{}</ul>', lines)
+    if found["verb"] == Verb.CHANGED or not lines:
+        return listed or str(found["verb"])
+    return format_html('<details><summary class="whitespace-nowrap">{}</summary>{}</details>', found["verb"], listed)

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -80,9 +80,13 @@ class ByIds(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        ids = list(self.result_list.prefetch_related(None).values_list("pk", flat=True))
+        ids = self.ids_of_page()
         found = self.apply_select_related(self.root_queryset.order_by()).in_bulk(ids)
         self.result_list = [found[pk] for pk in ids if pk in found]  # one may be gone since
+
+    def ids_of_page(self) -> list[Any]:
+        """In the order of the page; `result_list` is a query of its rows."""
+        return list(self.result_list.prefetch_related(None).values_list("pk", flat=True))
 
 
 class PagedByIds(ModelAdmin):
@@ -170,6 +174,17 @@ IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
 def foldable(text: object) -> SafeString:
     """What may be one long word, as a URL: it breaks where it must."""
     return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', text)
+
+
+def to_the_minute(instant: datetime) -> SafeString:
+    """An instant in a list, in one line."""
+    return format_html(IN_ONE_LINE, f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}")
+
+
+def roughly_ago(instant: datetime) -> str:
+    """How long ago an instant was, in its largest unit."""
+    number, unit = ago(instant).split()[:2]
+    return f"{float(number):.0f} {unit} ago"
 
 
 def ago(instant: datetime | None) -> str:
