@@ -115,6 +115,10 @@ class Service(Generic[Row]):
         """The same of many rows."""
         return [f"{self.title} {row}: {text}" for row, changed in edits for text in self.write(row, changed)]
 
+    def all_written(self) -> list[str]:
+        """Warnings about rows of a file that were written, once all of them are."""
+        return []
+
     def finish(self, row: Row) -> Finished:
         """Do what lies outside of the database."""
         return Finished()

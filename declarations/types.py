@@ -1,5 +1,6 @@
 """Types that declarations share. Nothing passes that the database cannot hold, or that no name holds."""
 
+import re
 from math import isfinite
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ DEEPEST = 50
 LARGEST_INTEGER = 2**31 - 1
 """Of the database's plain integers."""
 
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 LARGEST_PART = 10**1000
 """Of a JSON value: no quantity has more digits."""
 
@@ -35,7 +37,7 @@ def printable(text: str) -> str:
 
 def storable_text(text: str) -> str:
     """Raises: ValueError for what no text in the database holds."""
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if UNSTORABLE.search(text):
         raise ValueError("must not hold NUL or halves of surrogate pairs")
     return text
 

@@ -138,7 +138,8 @@ class Sources(Service[Source]):
         self.notices: list[str] = []
         self._look_where_it_leads(row, changed)
         try:
-            overlaps.check_source(row, self.remembered("repositories", lambda: list(Repository.objects.all())))
+            places = self.remembered("places", overlaps.OurPlaces.now)
+            overlaps.check_source(row, self.remembered("repositories", lambda: list(Repository.objects.all())), places)
             if self.account:
                 self.notices = reach.check_source(self.account, row)
         except ValidationError as error:
@@ -169,7 +170,7 @@ class Sources(Service[Source]):
         if changed and not changed.isdisjoint(trying_again.SECRETS):
             ids = list(row.assignments.values_list("pk", flat=True))
             transaction.on_commit(partial(trying_again.of_assignments, ids))
-        return [*self.notices, *self._alike([(row, changed)]).values()]
+        return [*self.notices, *duplicates.alike(_placed([(row, changed)])).values()]
 
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
         """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
@@ -178,14 +179,20 @@ class Sources(Service[Source]):
         fields = _columns(set[str]().union(*(changed for _, changed in edits if changed)))
         if fields:
             Source.objects.bulk_update([row for row, changed in edits if changed], sorted(fields), batch_size=500)
-        twice, names = self._alike(edits), {row.pk: row.name for row, _ in edits}
-        return [f"source {names[pk]}: {text}" for pk, text in list(twice.items())[:MOST_ALIKE]]
+        placed: list[int] = self.remembered("placed", list)
+        placed += (row.pk for row in _placed(edits))
+        return []
 
-    def _alike(self, edits: Sequence[tuple[Source, set[str] | None]]) -> dict[int, str]:
-        """Of those that are new, or in another place than before."""
-        return duplicates.alike(
-            [row for row, changed in edits if changed is None or not changed.isdisjoint(duplicates.PLACE)]
-        )
+    def all_written(self) -> list[str]:
+        """Which of them have the place of another source."""
+        placed, found = self.remembered("placed", list[int]), list[str]()
+        for start in range(0, len(placed), duplicates.AT_ONCE):
+            rows = Source.objects.in_bulk(placed[start : start + duplicates.AT_ONCE])
+            twice = duplicates.alike([rows[pk] for pk in placed[start : start + duplicates.AT_ONCE] if pk in rows])
+            found += (f"source {rows[pk].name}: {text}" for pk, text in twice.items())
+            if len(found) >= MOST_ALIKE:
+                break
+        return found[:MOST_ALIKE]
 
     def _retire(self, edits: Sequence[tuple[Source, set[str] | None]]) -> None:
         """Do what follows from being retired, or from not being so any more."""
@@ -207,6 +214,11 @@ class Sources(Service[Source]):
     def uses(self, row: Source) -> list[str]:
         backups, copies = Backup.objects.filter(assignment__source=row), Copy.objects.filter(assignment__source=row)
         return points_of(backups, copies, REMOVES.format(f"source {quote(row.name)}"))
+
+
+def _placed(edits: Sequence[tuple[Source, set[str] | None]]) -> list[Source]:
+    """Those that are new, or in another place than before."""
+    return [row for row, changed in edits if changed is None or not changed.isdisjoint(duplicates.PLACE)]
 
 
 def _columns(changed: set[str]) -> set[str]:

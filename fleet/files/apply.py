@@ -1,12 +1,15 @@
 """Fleet files are made true in one transaction.
 
 Rows are matched by name, so applying a file again changes only what the file changed; fields that a row does not name
-keep their values. Each section is read, checked and written by its service before the next one, which may refer to it.
+keep their values. Each section is read, checked and written by its service before the next one, which may refer to it,
+a thousand rows at a time.
 Everything that is wrong is found and reported at once, with row and field; then nothing is kept. The number of
 statements does not grow with the number of sources.
 """
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ from sources import planning
 from sources.declarations.validation import not_a_folder
 from sources.models import Assignment
 
+OnProgress = Callable[[str, int, int], object]
+
 
 def import_fleet(
     data: object,
@@ -32,16 +37,18 @@ def import_fleet(
     dry_run: bool = False,
     prune: bool = False,
     force: bool = False,
+    on_progress: OnProgress = lambda section, done, total: None,
 ) -> FleetReport:
     """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages.
 
     Relative repository locations count from `folder` (none: the current directory). Missing directories of
     repositories are made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run`
-    everything is done, and nothing is kept. `force`: of repositories, as `Repositories` has it.
+    everything is done, and nothing is kept. `force`: of repositories, as `Repositories` has it. `on_progress` gets of a
+    long section how many rows are done, and of how many.
 
     Raises: FleetError with every error found; nothing is kept then.
     """
-    work = _Import(origin, folder or Path.cwd(), force)
+    work = _Import(origin, folder or Path.cwd(), force, on_progress)
     try:
         with transaction.atomic():
             report = work.run(data, prune=prune, dry_run=dry_run)
@@ -52,13 +59,34 @@ def import_fleet(
     return report
 
 
+AT_ONCE = 1_000
+"""Rows of a section that are read, checked and written together: so it takes no more memory for more of them."""
 RENAMED = f"; if it was renamed, its new row says `{RENAMED_FROM}`"
 
 
+@dataclass
+class _Written:
+    """The rows of a section that were written: their names, and the rows themselves where more is done about them.
+    `first`: name → the row of the file that has it; `made`: names that were given in it, and `gone`: taken away."""
+
+    names: set[str] = field(default_factory=set)
+    rows: list[Any] = field(default_factory=list)
+    first: dict[str, int] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+
+    def note(self, service: Service[Any], rows: list[Any]) -> None:
+        self.names.update(map(service.name_of, rows))
+        if type(service).finish is not Service.finish:
+            self.rows += rows
+
+
 class _Import:
-    def __init__(self, origin: str, folder: Path, force: bool) -> None:
-        self.origin, self.folder, self.force = origin, folder, force
+    def __init__(self, origin: str, folder: Path, force: bool, on_progress: OnProgress) -> None:
+        self.origin, self.folder, self.force, self.on_progress = origin, folder, force, on_progress
         self.errors: list[str] = []
+        self.assignments: list[int] = []
+        """Of the sources of the file."""
         self.broken: set[str] = set()
         """Names of rows that are wrong: a reference to one is no error of its own."""
         self.report = FleetReport()
@@ -81,27 +109,46 @@ class _Import:
         written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
         if prune:
             for section, service in reversed(services.items()):
-                self._prune(section, service, {service.values(row)["name"] for row in written[section]})
+                self._prune(section, service, written[section].names)
         if not self.errors:
-            under = Assignment.objects.filter(source__in=written.get("sources", [])).order_by("pk")
-            self.report.emitted = planning.emit_due(None, under.values_list("pk", flat=True))
+            self.report.emitted = planning.emit_due(None, sorted(self.assignments))
             for section, service in services.items() if not dry_run else ():
-                self._finish(section, service, written[section])
+                self._finish(section, service, written[section].rows)
         if self.errors:
             raise FleetError(self.errors)
         return self.report
 
-    def _apply(self, section: str, service: Service[Any], rows: object) -> list[Any]:
-        """Check and write a section. Returns its rows that are right."""
+    def _apply(self, section: str, service: Service[Any], rows: object) -> "_Written":
+        """Check and write a section, some rows at a time. Returns those that are right."""
+        found = _Written()
         if not isinstance(rows, list):
             self._add(section, "must be a list")
-            return []
+            return found
+        service.remembered("broken", lambda: self.broken)
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            edits = self._checked(section, service, some, start, found)
+            self.report.warnings += service.write_all([edit for edit in edits if edit[1] or edit[1] is None])
+            found.note(service, [row for row, _ in edits])
+            if isinstance(service, Sources):
+                under = Assignment.objects.filter(source__in=[row.pk for row, _ in edits])
+                self.assignments += under.values_list("pk", flat=True)
+            if len(rows) > AT_ONCE:
+                self.on_progress(section, start + len(some), len(rows))
+        self.report.warnings += service.all_written()
+        return found
+
+    def _checked(
+        self, section: str, service: Service[Any], rows: list[object], start: int, found: "_Written"
+    ) -> list[tuple[Any, set[str] | None]]:
+        """Give rows that stand in the file from row `start` on what it says. Returns those that are right, each with
+        what differs."""
         wanted = [name for field in ("name", RENAMED_FROM) for name in (_name_of(each, field) for each in rows)]
         existing = service.existing([name for name in wanted if name and "\0" not in name])
-        service.remembered("broken", lambda: self.broken)
-        first: dict[Any, int] = {}
-        found: list[tuple[Any, set[str] | None]] = []
-        for number, sent in enumerate(rows):
+        for name in found.made & existing.keys():
+            del existing[name]  # no row had it before this file
+        first, edits = found.first, list[tuple[Any, set[str] | None]]()
+        for number, sent in enumerate(rows, start):
             if not isinstance(sent, dict):
                 self._add(section, "is not an object", number)
                 continue
@@ -113,17 +160,20 @@ class _Import:
                 self._add(section, f"{RENAMED_FROM}: must be a name, and is {old!r:.40}", number, name)
                 continue
             if old and old != name:
-                if old in existing and (row or first.setdefault(old, number) != number):
+                if (old in existing or old in found.gone) and (row or first.setdefault(old, number) != number):
                     text = (
                         f"{RENAMED_FROM}: {old!r} is there beside {name!r}: give one of them another name, or delete it"
                     )
                     self._add(section, text, number, name)
                     continue
                 row = row or existing.get(old)
+                if row:
+                    found.gone.add(old)
+            if name and name not in existing:
+                found.made.add(name)
             if (edit := self._edit(section, number, service, row or service.new(), sent)) is not None:
-                found.append(edit)
-        self.report.warnings += service.write_all([edit for edit in found if edit[1] or edit[1] is None])
-        return [row for row, _ in found]
+                edits.append(edit)
+        return edits
 
     def _edit(
         self, section: str, number: int, service: Service[Any], row: Any, sent: dict[str, Any]
@@ -143,7 +193,8 @@ class _Import:
                     self._add(section, f"{where}: {text}", number, _name_of(sent))
             self.broken.add(str(sent.get("name")))
             return None
-        self.report.note(section, service.title, changed, before, service.values(row))
+        differs = changed is None or bool(changed)
+        self.report.note(section, service.title, changed, before, service.values(row) if differs else before)
         return row, changed
 
     def _prune(self, section: str, service: Service[Any], names: set[str]) -> None:

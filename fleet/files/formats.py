@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from fleet.files import writing, yaml_problems
 
 LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
 """Bytes. YAML is read at some 100 kB a second, so a fleet of more than some ten thousand sources is for JSON."""
+
+MOST_TEXTS = 10_000
 
 YAML_NAMES = (".yaml", ".yml")
 
@@ -40,8 +43,9 @@ def read(file: str) -> Any:
         raise Unreadable(f"{name} is larger than {LARGEST[form]:,} bytes{more}")
     try:
         text = content.decode("utf-8-sig")
+        del content
         if form == "JSON":
-            return json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse)
+            return json.loads(text, object_pairs_hook=partial(_once_each, {}), parse_constant=_refuse)
         if lost := yaml_problems.lost_to_a_comment(text):
             raise Unreadable(f"{name}: {lost}")
         return _yaml().load(text)
@@ -87,9 +91,13 @@ def _yaml() -> Any:
     return yaml
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises: ValueError when a key stands in it twice; JSON itself would drop the first."""
-    found = dict(pairs)
+def _once_each(texts: dict[str, str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises: ValueError when a key stands in it twice; JSON itself would drop the first.
+
+    `texts`: those before it, of which equal ones are kept once: most values of a large fleet are alike."""
+    if len(texts) > MOST_TEXTS:
+        texts.clear()
+    found = {key: texts.setdefault(value, value) if isinstance(value, str) else value for key, value in pairs}
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)

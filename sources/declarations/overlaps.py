@@ -7,8 +7,8 @@ share that does not answer.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -20,16 +20,36 @@ OURS = ("postgres", "secrets", "secret_key", "staging")
 """In `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
 NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
 """Settings of a remote."""
+WITH_PLACES = (*ON_THIS_HOST, SourceKind.S3, SourceKind.RCLONE)
+"""Kinds of sources that may lie where a repository does."""
 OURS_IS_THERE = "which holds this program's database, passwords or keys"
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
-def check_source(source: Source, repositories: Iterable[Repository]) -> None:
-    """Raises: ValidationError on `path`, for what overlaps what it must not, as these repositories."""
+class OurPlaces(NamedTuple):
+    """Where this program itself lives: what is in it, and the directories that are left out of what is backed up."""
+
+    inside: list[str]
+    homes: list[str]
+
+    @classmethod
+    def now(cls) -> "OurPlaces":
+        inside = [settings.VAR_DIR / each for each in OURS]
+        homes = {str(settings.VAR_DIR), os.path.realpath(settings.VAR_DIR / "postgres")}
+        return cls([*map(str, inside), *map(os.path.realpath, inside)], sorted(homes))
+
+
+def check_source(source: Source, repositories: Iterable[Repository], ours: OurPlaces | None = None) -> None:
+    """Raises: ValidationError on `path`, for what overlaps what it must not, as these repositories. `ours`: where they
+    have been looked up for many sources."""
+    if source.kind not in WITH_PLACES:
+        return
     forms = _forms(source.path, is_here := source.kind in ON_THIS_HOST)
-    left_out = _left_out(forms)
-    if is_here and (ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)])):
-        _refuse("path", source.path, ours, OURS_IS_THERE)
+    if is_here:
+        places = ours or OurPlaces.now()
+        left_out = _left_out(forms, places)
+        if own := _first_overlap(forms, [each for each in places.inside if not _is_inside(each, left_out)]):
+            _refuse("path", source.path, own, OURS_IS_THERE)
     for repository in repositories:
         if _are_together(source, repository) and _first_overlap(forms, [_path_in(repository)]):
             why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
@@ -39,13 +59,13 @@ def check_source(source: Source, repositories: Iterable[Repository]) -> None:
 def check_repository(repository: Repository) -> None:
     """Raises: ValidationError on `location`, when it overlaps what it must not."""
     forms = _forms(repository.location, not repository.remote)
-    if not repository.remote and (ours := _first_overlap(forms, _ours())):
-        _refuse("location", repository.location, ours, OURS_IS_THERE)
+    if not repository.remote and (own := _first_overlap(forms, OurPlaces.now().inside)):
+        _refuse("location", repository.location, own, OURS_IS_THERE)
     for other in Repository.objects.exclude(pk=repository.pk):
         if _of_repository(other) == _of_repository(repository) and _first_overlap(forms, [_path_in(other)]):
             why = f"the location of repository {other}: the backups of one could delete those of the other"
             _refuse("location", repository.location, other.location, why)
-    for source in Source.objects.filter(kind__in=(*ON_THIS_HOST, SourceKind.S3, SourceKind.RCLONE)):
+    for source in Source.objects.filter(kind__in=WITH_PLACES):
         path = source.path if source.kind in ON_THIS_HOST else _rooted(source.path)
         if _are_together(source, repository) and _first_overlap(forms, [path]):
             why = f"the path of source {source}: its backup would copy backups, itself in the end"
@@ -94,19 +114,13 @@ def left_out_of(source: Source) -> list[str]:
     if source.kind != SourceKind.LOCAL:
         return []
     folder = os.path.realpath(source.path)
-    below = (os.path.relpath(each, folder) for each in _left_out([folder]))
+    below = (os.path.relpath(each, folder) for each in _left_out([folder], OurPlaces.now()))
     return ["/" + SPECIAL.sub(r"\\\1", each) + "/**" for each in below]
 
 
-def _ours() -> list[str]:
-    inside = [settings.VAR_DIR / each for each in OURS]
-    return [*map(str, inside), *map(os.path.realpath, inside)]
-
-
-def _left_out(forms: Iterable[str]) -> list[str]:
+def _left_out(forms: Iterable[str], ours: OurPlaces) -> list[str]:
     """Our directories that lie strictly below one of `forms`."""
-    homes = {str(settings.VAR_DIR), os.path.realpath(settings.VAR_DIR / "postgres")}
-    return [home for home in sorted(homes) if any(home != form and _is_inside(home, [form]) for form in forms)]
+    return [home for home in ours.homes if any(home != form and _is_inside(home, [form]) for form in forms)]
 
 
 def _forms(path: str, is_here: bool) -> list[str]:
@@ -114,12 +128,17 @@ def _forms(path: str, is_here: bool) -> list[str]:
 
 
 def _is_inside(path: str, directories: Iterable[str]) -> bool:
-    return any(Path(path).is_relative_to(each) for each in directories)
+    """Whether `path` is one of these directories or below one; all of them are normalized. Compared as text: a file of
+    a large fleet has some millions of pairs."""
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in directories)
+
+
+_normal = lru_cache(1_000)(os.path.normpath)
 
 
 def _first_overlap(forms: Iterable[str], others: Iterable[str]) -> str | None:
     for other in others:
-        normal = os.path.normpath(other)
+        normal = _normal(other)
         if any(_is_inside(form, [normal]) or _is_inside(normal, [form]) for form in forms):
             return other
     return None

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models.expressions import RawSQL
 
 from external.formatting import several
 from jobs import decisions, throttles
@@ -131,7 +132,8 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
     if assignment_ids is None:
         return catch_up(instant, seconds=float("inf"))
     ids = list(assignment_ids)
-    policies = Policy.objects.filter(schedule__enabled=True, assignments__in=ids).distinct().select_related("schedule")
+    chosen = RawSQL("SELECT policy_id FROM sources_assignment WHERE id = ANY(%s::bigint[])", [ids])
+    policies = Policy.objects.filter(schedule__enabled=True, pk__in=chosen).select_related("schedule")
     return _emit(
         [(policy, policy.schedule.period.current(instant)) for policy in policies if can_emit(policy.schedule)],
         instant,

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from fleet.files import apply
 from fleet.files.apply import import_fleet
 from fleet.files.schema import FleetError, FleetReport
 from jobs.models import BacklogRecord, RetryPolicy
@@ -202,6 +203,45 @@ def test_seven_hundred_laptops_take_few_statements(
     with django_assert_max_num_queries(30):
         assert import_fleet(fleet, "laptops-700.json", folder=tmp_path).count("change", "sources") == 700
     assert BacklogRecord.objects.filter(status__in=[Status.READY, Status.WAITING]).count() == 700
+
+
+def test_thirty_schedules_that_are_as_the_file_says_take_few_statements(
+    tmp_path: Path, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    endpoint = {"name": "shop", "url": "https://shop.example.com/hook"}
+    named = [{"name": f"events {number}", "endpoint": "shop", "cron": "0 3 * * *"} for number in range(30)]
+    fleet = {"endpoints": [endpoint], "schedules": [each | {"event_count": 1} for each in named]}
+    import_fleet(fleet, "shop.json", folder=tmp_path)
+    with django_assert_max_num_queries(20):
+        assert import_fleet(fleet, "shop.json", folder=tmp_path).unchanged["schedules"] == 30
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fleet(*rows: tuple[str, str | None]) -> dict[str, Any]:
+        alike = {"kind": "local", "path": "/srv/x"}
+        return {"sources": [{"name": name, "renamed_from": old} | alike for name, old in rows]}
+
+    monkeypatch.setattr(apply, "AT_ONCE", at_once)
+    rounds: list[int] = []
+    report = import_fleet(
+        fleet(("anna", None), ("bert", "anna"), ("cleo", "dora")),
+        "office.json", folder=tmp_path, on_progress=lambda section, done, total: rounds.append(done),
+    )  # fmt: skip
+    assert rounds == {1: [1, 2, 3], 2: [2, 3], 1000: []}[at_once]
+    assert report.count("create", "sources") == 3  # of no row is it known that it was anna, or dora
+    assert [line.partition(" has the same place")[0] for line in report.warnings] == [
+        "source anna: source bert, cleo", "source bert: source anna, cleo", "source cleo: source anna, bert",
+    ]  # fmt: skip
+    beside = "renamed_from: 'anna' is there beside 'eva': give one of them another name, or delete it"
+    assert errors_of(fleet(("dora", "anna"), ("eva", "anna"), ("bert", None), ("dora", None)), tmp_path) == [
+        f"office.json: sources[1] (eva): {beside}",
+        "office.json: sources[3] (dora): name: stands twice in the file, first in sources[0]",
+    ]
+    assert import_fleet(fleet(("dora", "anna"), ("eva", "dora")), "office.json", folder=tmp_path).count("create") == 1
+    assert set(Source.objects.values_list("name", flat=True)) == {"dora", "bert", "cleo", "eva"}
 
 
 run, _ = command("import_fleet")

@@ -1,4 +1,5 @@
 import json
+import time
 from argparse import ArgumentParser
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ MOST_SHOWN = 1_000
 """Changes. --json has all."""
 
 LONGEST_VALUE = 200
+SAY_EVERY_SECONDS = 2.0
 
 
 class Command(TerminalCommand):
@@ -31,6 +33,7 @@ class Command(TerminalCommand):
         "are counted from 0 in messages. With any error nothing is kept, and the exit code is 2."
     )
     prunes = True
+    _said_at = 0.0
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", help="the fleet file; - for standard input")
@@ -48,7 +51,7 @@ class Command(TerminalCommand):
             parser.add_argument("--yes", action="store_true", help="delete without asking")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        prune, dry_run = options.get("prune", False), options["dry_run"]
+        prune, dry_run, self._said_at = options.get("prune", False), options["dry_run"], time.monotonic()
         try:
             data = formats.read(options["file"])
         except formats.Unreadable as error:
@@ -69,7 +72,10 @@ class Command(TerminalCommand):
         name = "standard input" if file == "-" else Path(file).name
         try:
             with without_its_log_lines():
-                return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"])
+                return import_fleet(
+                    data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"],
+                    on_progress=self._say_how_far,
+                )  # fmt: skip
         except FleetError as error:
             count = len(error.errors)
             lines = "\n".join(f"  {one_line(line)}" for line in error.errors)
@@ -78,6 +84,12 @@ class Command(TerminalCommand):
             raise unanswered(error, "nothing was changed: ") from error
         except RecursionError as error:  # what JSON reads may still be nested too deeply
             raise CommandError(f"nothing was changed: {name} is nested too deeply", returncode=2) from error
+
+    def _say_how_far(self, section: str, done: int, total: int) -> None:
+        """Now and then, of what takes its time."""
+        if (now := time.monotonic()) - self._said_at >= SAY_EVERY_SECONDS:
+            self._said_at = now
+            self.stderr.write(f"{section}: {done:,} of {total:,}", self.style.NOTICE)
 
     def _print(self, report: FleetReport, options: dict[str, Any], last: str) -> None:
         if options["json"]:
