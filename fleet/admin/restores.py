@@ -38,7 +38,7 @@ class RestoreAdmin(ReadOnlyAdmin):
     search_fields = ("assignment__source__name", "asked_by", "target")
     list_select_related = ("assignment__source", "assignment__policy__schedule")
     fields = (
-        "source", "policy", "shown_point", "shown_paths", "where", *ALLOWED, "asked_by", "shown_asked_at",
+        "source", "policy", "shown_point", "shown_paths", "where", *ALLOWED, "user", "asked_by", "shown_asked_at",
         "record", "progress", "shown_outcome", "error", "shown_ended_at", "files", "shown_size", "present",
         "shown_not_set", "shown_failed",
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """Makes a database at the server of a source, and fills it with a dump.
 
 1. What an interrupted restore of that name has left is dropped, with its login.
-2. A login is made that will own the new database and nothing else (`logins.py`), unless the dump is trusted.
-3. The source's account makes the database, and, as long as that is empty, the extensions.
+2. The source's account makes the database. Unless the dump is trusted, it makes a login that owns this database and
+   nothing else (`logins.py`), in one transaction.
+3. As long as the database is empty, it makes the extensions.
 4. The login loads the dump (`steps.py`). Then it is closed: nothing of the dump runs after that.
 5. The source's account hands objects over to their owners (`owners.py`), and gives the database comment, rights and
    settings.
@@ -20,7 +21,6 @@ from engines.restores.pg import databases, logins, owners
 from engines.restores.pg.connections import connected, loader_into
 from engines.restores.pg.contents import Contents, read
 from engines.restores.pg.databases import Properties
-from engines.restores.pg.logins import Login
 from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
@@ -52,22 +52,22 @@ class Filling:
 
         unfinished = name.encode()[: LONGEST_NAME - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
         self._drop(unfinished, logins.left_by(self.server, unfinished))
-        login = None if self.terms.trusted else logins.make(self.server, self.source)
         try:
-            loaded, like = self._filled(unfinished, login)
-            names = sql.Identifier(unfinished), sql.Identifier(name)
+            loaded, like = self._filled(unfinished)
+            names, login = (sql.Identifier(unfinished), sql.Identifier(name)), logins.left_by(self.server, unfinished)
             # who is not its owner may not rename it
             with self.server.transaction():
                 self.server.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(*names))
+                self.server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(names[1]))
                 databases.give_to_owner(self.server, name, like)
         except BaseException:
             import psycopg
 
             with suppress(psycopg.Error):  # a server that went away: the first error says so
-                self._drop(unfinished, login.role if login else "")
+                self._drop(unfinished, logins.left_by(self.server, unfinished))
             raise
         if login:
-            logins.drop(self.server, login.role)
+            logins.drop(self.server, login)
         loaded.lacking += like.left
         return loaded
 
@@ -80,12 +80,15 @@ class Filling:
         if role:
             logins.drop(self.server, role)
 
-    def _filled(self, database: str, login: Login | None) -> tuple[Loaded, Properties]:
+    def _filled(self, database: str) -> tuple[Loaded, Properties]:
         with loader_into(database, self.store, self.source, self.apart) as loader:
             contents = read(loader, self.dump)
         like = self.like or databases.of_source(self.server, self.source.path, contents.encoding)
         databases.create(self.server, database, like)
-        loaded = self._loaded_by(login, database, contents) if login else self._loaded(database, contents, self.source)
+        if self.terms.trusted:
+            loaded = self._loaded(database, contents, self.source)
+        else:
+            loaded = self._loaded_by_a_login(database, contents)
         if loaded.failures and contents.rows and not loaded.tables:
             raise Refused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
         # what is shared among databases is kept in the encoding of the one that it was said in
@@ -97,8 +100,8 @@ class Filling:
         with loader_into(database, self.store, account, self.apart, **how) as loader:
             return load(loader, self.dump, contents)
 
-    def _loaded_by(self, login: Login, database: str, contents: Contents) -> Loaded:
-        login = logins.give(self.server, login, database)
+    def _loaded_by_a_login(self, database: str, contents: Contents) -> Loaded:
+        login = logins.let_in(self.server, logins.make(self.server, self.source, database), database)
 
         def make_ahead(script: IO[bytes]) -> set[str]:
             with self._inside(database) as inside:

@@ -44,8 +44,8 @@ class Login:
     by_superuser: bool
 
 
-def make(server: Any, source: SourceSpec) -> Login:
-    """Make one. Raises: Refused where the source's account may not."""
+def make(server: Any, source: SourceSpec, database: str) -> Login:
+    """Make one that owns this database: both or none. Raises: Refused where the source's account may not."""
     import psycopg
     from psycopg import sql
 
@@ -57,23 +57,21 @@ def make(server: Any, source: SourceSpec) -> Login:
     verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # of which servers keep logs
     rights = sql.SQL("BYPASSRLS" if is_superuser else "")  # without it, it could not count all rows
     try:
-        server.execute(sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}").format(name, rights, verifier))
-        if not is_superuser:
-            more = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if server.info.server_version >= WITH_OPTIONS else "")
-            server.execute(sql.SQL("GRANT {} TO {}").format(name, sql.Identifier(account)) + more)
+        with server.transaction():
+            server.execute(sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}").format(name, rights, verifier))
+            if not is_superuser:
+                more = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if server.info.server_version >= WITH_OPTIONS else "")
+                server.execute(sql.SQL("GRANT {} TO {}").format(name, sql.Identifier(account)) + more)
+            server.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database), name))
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation):
-        drop(server, role)
         raise Refused(needs_trust(account, source.name, MAY_NOT.format(account=account))) from None
     return Login(role, replace(source, secret=password, options=source.options | {"user": role}), is_superuser)
 
 
-def give(server: Any, login: Login, database: str) -> Login:
-    """Give it the new database, and see that the server lets it in. Raises: Refused where it does not."""
+def let_in(server: Any, login: Login, database: str) -> Login:
+    """See how the server lets it in. Raises: Refused where it does not."""
     import psycopg
-    from psycopg import sql
 
-    names = sql.Identifier(database), sql.Identifier(login.role)
-    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(*names))
     first: psycopg.OperationalError | None = None
     # a server that asks no one for a password is reached by a source without one
     by_trust = replace(login.account, secret=None)
@@ -90,7 +88,7 @@ def give(server: Any, login: Login, database: str) -> Login:
 
 
 def close(server: Any, login: Login, database: str) -> None:
-    """Nothing runs as it any more, and the database is no longer its own, nor as it may have changed it."""
+    """Nothing runs as it any more, and the database is as if it had changed nothing of that."""
     from psycopg import sql
 
     named = sql.Identifier(database)
@@ -107,7 +105,6 @@ def close(server: Any, login: Login, database: str) -> None:
             whom = sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC")
             server.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {} CASCADE").format(named, whom))
         server.execute(sql.SQL("GRANT CONNECT, TEMPORARY ON DATABASE {} TO PUBLIC").format(named))
-    server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(named))
 
 
 def drop(server: Any, role: str) -> bool:

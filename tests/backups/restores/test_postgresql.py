@@ -137,8 +137,10 @@ def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: Pos
     weak = replace(old.source(), options={"user": "weak"}, secret="w")
     with pytest.raises(Refused, match="the role weak may not create a database there: ALTER ROLE weak CREATEDB"):
         restored(old, tmp_path / "weak", "shop3", weak)
+    logins = old.ask("SELECT count(*) FROM pg_roles WHERE rolname ^@ 'backupsched_'")
     with pytest.raises(TargetFailed, match="the server went away: "):
         restored(old, tmp_path / "away", "shop3")
+    assert old.ask("SELECT count(*) FROM pg_roles WHERE rolname ^@ 'backupsched_'") == logins
     assert not {"shop3", "shop3.unfinished"} & databases(old)
 
 
