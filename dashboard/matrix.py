@@ -31,7 +31,7 @@ from fleet.status import with_status
 from fleet.status.of_all import OLDEST_SUCCESS_FIRST, in_status, worst_first
 from jobs.models import Attempt, Decision, Level
 from jobs.states import AttemptOutcome
-from jobs.zones import zone_of
+from jobs.zones import in_zone, zone_of
 from operations.silences import SILENCES
 from sources import planning
 from sources.domain.days import SIGNS, Day, Stretch, worst
@@ -247,5 +247,5 @@ def _at(instant: datetime | None, zone: str) -> str:
     """As the clocks of the policy show it, with UTC beside it where that differs."""
     if instant is None:
         return ""
-    local, utc = instant.astimezone(zone_of(zone)), f"{instant:%H:%M:%S} UTC"
+    local, utc = in_zone(instant, zone_of(zone)), f"{instant:%H:%M:%S} UTC"
     return f"{local:%Y-%m-%d %H:%M:%S}" + (f" ({utc})" if local.utcoffset() else " UTC")

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-from jobs.zones import zone_of
+from jobs.zones import in_zone, zone_of
 
 
 class Ranked(Protocol):
@@ -133,4 +133,4 @@ def place_after_an_answer(
 
 
 def _demoted_at(instant: datetime, due_day: date | None, failures: int, zone: str, now: datetime) -> date:
-    return demoted_by_failure(due_day, min(instant, now).astimezone(zone_of(zone)).date(), failures)
+    return demoted_by_failure(due_day, in_zone(min(instant, now), zone_of(zone)).date(), failures)

@@ -1,7 +1,7 @@
 """The time zone that a row names. Python's rules decide, never those of the database server: it may lack a zone that a
 form has taken, as Debian's `US/Eastern` without tzdata-legacy, or have another year's rules."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -18,6 +18,15 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):
         return ZoneInfo("UTC")
+
+
+def in_zone(instant: datetime, zone: tzinfo) -> datetime:
+    """The instant in that zone; at an end of the calendar, where the zone's own time is one that Python has not, the
+    nearest that it has: tables take the years 1 to 9999 in UTC, whose last second is of the year 10000 in Berlin."""
+    try:
+        return instant.astimezone(zone)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=zone) if instant.year > 1 else datetime.min.replace(tzinfo=zone)
 
 
 def utc_offsets(name: str, until: datetime) -> tuple[tuple[datetime | None, int], ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Q
 
 from external.formatting import moment, several
+from jobs.zones import in_zone
 from schedules.batches import Progress
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
@@ -29,7 +30,7 @@ def trigger_times(schedule: Schedule, triggers: Iterable[datetime]) -> list[dict
     return [
         {
             "trigger_at": at,
-            "trigger_at_local": at.astimezone(schedule.period.tzinfo).isoformat(),
+            "trigger_at_local": in_zone(at, schedule.period.tzinfo).isoformat(),
             "closes_at": at + window if window else None,
         }
         for at in triggers

@@ -14,6 +14,7 @@ from declarations.surfaces.admin.with_presets import LinesWithPresets, LineWithP
 from delivery.models import EndpointKind
 from external.formatting import moment
 from jobs.handlers import registry
+from jobs.zones import in_zone
 from operations.capacity import picture
 from schedules import declarations, providers
 from schedules.capacity import check
@@ -138,7 +139,7 @@ def _shown(wrong: list[str], **context: Any) -> SafeString:
 
 def _rows(schedule: Schedule, triggers: list[datetime]) -> list[tuple[object, ...]]:
     def local(instant: datetime | None) -> str:
-        return f"{instant.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M:%S}" if instant else ""
+        return f"{in_zone(instant, schedule.period.tzinfo):%a %Y-%m-%d %H:%M:%S}" if instant else ""
 
     return [
         (number, local(each["trigger_at"]), moment(each["trigger_at"]), local(each["closes_at"]))

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime
 
-from jobs.zones import zone_of
+from jobs.zones import in_zone, zone_of
 from schedules.cron import Period
 
 
@@ -17,4 +17,4 @@ def next_backup_at(period: Period, started_at: datetime, now: datetime) -> datet
 
 def due_day(next_backup_at: datetime | None, zone: str) -> date | None:
     """The local date of a next-backup date in the policy's zone; None: never backed up, which comes first."""
-    return next_backup_at.astimezone(zone_of(zone)).date() if next_backup_at else None
+    return in_zone(next_backup_at, zone_of(zone)).date() if next_backup_at else None

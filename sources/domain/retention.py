@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from external import durations
-from jobs.zones import zone_of
+from jobs.zones import in_zone, zone_of
 
 BUCKETS: dict[str, Callable[[datetime], tuple[int, ...]]] = {
     # of the hour that a change of clocks repeats, both count
@@ -114,14 +114,14 @@ class Keep:
             return self
         last, left = self.last, {name: getattr(self, name) for name in BUCKETS}
         local = zone_of(zone)
-        seen = {name: bucket(since.astimezone(local)) for name, bucket in BUCKETS.items()}
+        seen = {name: bucket(in_zone(since, local)) for name, bucket in BUCKETS.items()}
         at = next_after(since)
         while at <= now and (last or any(left.values())):
             last = max(0, last - 1)
             for name, bucket in BUCKETS.items():
-                if left[name] and bucket(at.astimezone(local)) != seen[name]:
-                    seen[name], left[name] = bucket(at.astimezone(local)), left[name] - 1
-            at = next_after(at if last else _end_of(at.astimezone(local), hourly=bool(left["hourly"])))
+                if left[name] and bucket(in_zone(at, local)) != seen[name]:
+                    seen[name], left[name] = bucket(in_zone(at, local)), left[name] - 1
+            at = next_after(at if last else _end_of(in_zone(at, local), hourly=bool(left["hourly"])))
         rest = Keep(last=last, within=max(0.0, self.within - (now - since).total_seconds()), **left)
         return rest if rest != Keep() else None
 
@@ -139,7 +139,7 @@ class Keep:
         complete = next((point for point in ordered if point.complete), None)
         found = []
         for number, point in enumerate(ordered):
-            local = point.started_at.astimezone(zone_of(zone))
+            local = in_zone(point.started_at, zone_of(zone))
             reasons = ["all"] if self == Keep() else []
             if number < self.last:
                 reasons.append("last")

@@ -18,6 +18,8 @@ from jobs.outcomes import Succeeded
 from jobs.settling import settle
 from jobs.states import AttemptOutcome, Status
 from operations.doctor.schema import OURS
+from sources.domain.due import due_day
+from sources.domain.retention import Keep, Point
 from tests.factories import NOON, claim_ready, make_record, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +57,16 @@ def test_a_record_takes_no_instant_and_no_day_that_cannot_be_read(column: str) -
         write(f"UPDATE jobs_backlogrecord SET {column} = %s", value)
         BacklogRecord.objects.get(pk=record.pk)
         tick.look(now=NOON)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Kiritimati", "America/Los_Angeles", "UTC"])
+def test_the_ends_of_the_calendar_have_a_day_in_every_zone(zone: str) -> None:
+    """9999-12-31 23:59:59 UTC is of the year 10000 in zones east, and the tables take it."""
+    for instant, day in ((LAST, date.max), (FIRST, date.min)):
+        assert abs(due_day(instant, zone) - day) <= timedelta(days=1)
+        order.place_after_an_answer(None, 1, instant, None, zone=zone, now=LAST)
+        points = [Point("99991231T235959Z", instant), Point("20260302T120000Z", NOON)]
+        assert len(Keep(daily=2).apply(points, zone)) == 2
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from external.formatting import moment
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
+from jobs.zones import in_zone
 from operations import schedule_verbs
 from operations.backlog.arguments import number
 from operations.capacity import capacity_view, messages_view
@@ -168,7 +169,7 @@ def _next_view(schedule: Schedule, triggers: Iterable[datetime]) -> RenderableTy
     """Its next triggers: in its zone, in UTC, and when the window closes."""
 
     def shown(instant: datetime | None) -> str:
-        return f"{instant.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M}" if instant else ""
+        return f"{in_zone(instant, schedule.period.tzinfo):%a %Y-%m-%d %H:%M}" if instant else ""
 
     found = trigger_times(schedule, triggers)
     return table(
