@@ -15,6 +15,7 @@ from engines.limits import Space
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.options import IDLE_SECONDS
 from engines.staging import staged
+from external import guarded
 from external.formatting import several
 from external.processes import orders
 from external.processes.runner import StopSignal
@@ -52,6 +53,7 @@ def _ask(run: Run, directory: str) -> dict[str, Any]:
     task, done, answers, warnings = run.task, EngineProgress(0, 0, 0), list[dict[str, Any]](), list[str]()
     idle = min(IDLE_SECONDS, task.stall_timeout)
     order = {"source": asdict(task.source), "directory": directory, "connect": task.connect_timeout, "idle": idle}
+    order |= {"loopback": guarded.loopback_is_open}
 
     def on_line(line: str) -> None:
         nonlocal done

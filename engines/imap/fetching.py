@@ -25,6 +25,7 @@ from engines.imap.folders import Folder
 from engines.imap.maildir import Key, Maildir, letters_of, messages_by_directory, remove_others
 from engines.imap.session import Refused, Session, session_with
 from engines.results import WARNING_LENGTH, WARNINGS
+from external import guarded
 from external.formatting import several
 from external.processes.orders import say
 
@@ -83,6 +84,7 @@ class Fetched:
 
 def main() -> None:
     order, found = json.load(sys.stdin), Fetched()
+    guarded.loopback_is_open = order["loopback"]
     source = SourceSpec(**order["source"])
     try:
         with session_with(source, order["connect"], order["idle"], found.receive) as session:

@@ -4,6 +4,7 @@
 """
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from backups import repositories
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.imap.session import session_with
 from engines.mariadb.engine import option_file
@@ -25,7 +27,7 @@ from sources.models import Source
 from storage.places import remotes
 from storage.places.location import of_directory
 from storage.places.servers import reached
-from tests.engines.peers import back_up, specification
+from tests.engines.peers import back_up, specification, task_for
 from tests.waiting import PATIENCE
 
 NAME, METADATA = "2130706433", "2852039166"
@@ -176,6 +178,19 @@ def test_no_repository_and_no_gate_reaches_one(
     result = back_up(specification("webdav", f"http://{NAME}:{port}", path="", secret=None), tmp_path / "copy")
     assert result.verdict is Verdict.UNAVAILABLE
     assert not was_called(listener)
+
+
+@pytest.mark.slow
+def test_no_process_of_a_backup_reaches_one(listener: socket.socket, tmp_path: Path, settings: Any) -> None:
+    """The rule goes with each order, to what that starts as well."""
+    settings.LOOPBACK = False
+    port = port_of(listener)
+    share = specification("webdav", f"http://{NAME}:{port}", path="", secret=None)
+    by_pip = (each for each in sources(NAME, port) if each.kind in ("sftp", "rclone", "imap"))
+    for source in (share, *by_pip):
+        task = task_for(source, tmp_path / "copy")
+        result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+        assert (result.verdict, was_called(listener)) == (Verdict.UNAVAILABLE, False), result
 
 
 def test_a_number_of_a_metadata_service_leads_nowhere() -> None:
