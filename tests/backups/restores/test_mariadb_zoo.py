@@ -185,6 +185,9 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
         GRANT SELECT ON mysql.* TO lesser@'%'; GRANT ALL ON `less%`.* TO lesser@'%' WITH GRANT OPTION;
         CREATE OR REPLACE USER least@'%' IDENTIFIED BY 'least'; GRANT ALL ON `least`.* TO least@'%';
         GRANT SELECT ON objects.* TO least@'%';
+        CREATE OR REPLACE ROLE able; GRANT ALL ON *.* TO able WITH GRANT OPTION;
+        CREATE OR REPLACE USER by_role@'%' IDENTIFIED BY 'by_role'; GRANT able TO by_role@'%';
+        SET DEFAULT ROLE able FOR by_role@'%';
         DROP DATABASE IF EXISTS less; DROP DATABASE IF EXISTS least;
     """)
     foreseen = animal.restore(point, "less", animal.source("lesser", "lesser"), dry_run=True)
@@ -192,6 +195,7 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
     with pytest.raises(Refused, match="the account lesser@% may not create the database 'other'"):
         animal.restore(point, "other", animal.source("lesser", "lesser"), dry_run=True)
     assert not {"less", "other"} & {*server.sql("SHOW DATABASES").split()}
+    assert animal.restore(point, "by_role", animal.source("by_role", "by_role"), dry_run=True).failed == []
     report = animal.restore(point, "less", animal.source("lesser", "lesser"))
     differs = differing(described(server, "objects"), described(server, "less")).keys()
     assert differs == named_in(report) == {
