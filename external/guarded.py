@@ -35,6 +35,11 @@ NAMES = frozenset(
 )
 """Which mean such a service wherever they are known."""
 
+WHY = (
+    "no name may lead to a link-local address, the metadata service of a cloud or, where BACKUPSCHED_LOOPBACK says so, "
+    "loopback: if that is right, an administrator names the address"
+)
+
 loopback_is_open = True
 """Whether loopback is reached as any other address (the setting `LOOPBACK`)."""
 
@@ -82,10 +87,7 @@ def contactable(host: str, addresses: Iterable[str]) -> list[str]:
         return found
     left = [each for each in found if not is_guarded(ipaddress.ip_address(each))]
     if found and not left:
-        raise Guarded(
-            f"{host} leads to {found[0]}, and no name may lead to a link-local address, the metadata service of a "
-            f"cloud{'' if loopback_is_open else ' or loopback'}: if that is right, an administrator names the address"
-        )
+        raise Guarded(f"{host} leads to {found[0]}, and {WHY}")
     return left
 
 

@@ -16,13 +16,14 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from ipaddress import ip_address
 
+from external.guarded import Guarded
 from external.network import contact
 from external.public import is_public
 
 READ_BYTES = 2**18
 IPV4, NAME, IPV6 = 1, 3, 4
-DONE, NOT_ALLOWED, UNREACHABLE, REFUSED = 0, 2, 4, 5
-"""Replies of RFC 1928, section 6; `engines/rclone/log.py` knows the words that rclone has for them."""
+DONE, GUARDED, NOT_ALLOWED, UNREACHABLE, REFUSED = 0, 1, 2, 4, 5
+"""Replies of RFC 1928, section 6; `storage/places/servers.py` knows the words that rclone has for them."""
 RESET = struct.pack("ii", 1, 0)
 
 Server = tuple[str, int]
@@ -91,6 +92,8 @@ class _Gate:
                 return DONE, far
         except ConnectionRefusedError:
             return REFUSED, None
+        except Guarded:
+            return GUARDED, None
         except OSError:  # TimeoutError is one
             return UNREACHABLE, None
 

@@ -28,8 +28,11 @@ ELSEWHERE = re.compile(r"role_arn|ibm_.*|sts_.*")
 METADATA = (("169.254.169.254", 80), ("169.254.170.2", 80), ("metadata.google.internal", 80))
 CONNECT_SECONDS = 60.0
 
-REFUSED = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
+REFUSED = re.compile(
+    r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset|general SOCKS server failure)?"
+)
 REDIRECTED = "redirects to another server are not followed"
+LED_ASTRAY = "host unreachable, for " + guarded.WHY
 UNSEALED = re.compile(
     r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
 )
@@ -135,4 +138,5 @@ def in_words(message: str) -> str:
     """A message of rclone, without its advice and a server's words. A connection that the gate refused, and a file that
     it cannot decrypt, are named as what they are: a flipped bit is no wrong password."""
     message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(without_answers(message)))
-    return REFUSED.sub(lambda found: f"{found[1]}: {REDIRECTED if found[2] else ''}", message)
+    why = {None: "", "general SOCKS server failure": LED_ASTRAY}
+    return REFUSED.sub(lambda found: f"{found[1]}: {why.get(found[2], REDIRECTED)}", message)

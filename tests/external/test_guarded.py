@@ -20,7 +20,7 @@ from engines.mariadb.engine import option_file
 from engines.postgresql.engine import connection_environment
 from engines.rclone.remotes import way_to
 from external import guarded
-from external.network.gate import DONE, UNREACHABLE
+from external.network.gate import DONE, GUARDED
 from sources.availability.host_keys import fetch_now
 from sources.availability.probes import ask_now
 from sources.models import Source
@@ -174,9 +174,10 @@ def test_no_repository_and_no_gate_reaches_one(
     with pytest.raises(OSError, match=f"{NAME} leads to {HERE}"), reached(samba):
         pass
     with reached(share) as found:
-        assert wished(found["HTTP_PROXY"], NAME, int(port)) == UNREACHABLE
+        assert wished(found["HTTP_PROXY"], NAME, int(port)) == GUARDED
     result = back_up(specification("webdav", f"http://{NAME}:{port}", path="", secret=None), tmp_path / "copy")
     assert result.verdict is Verdict.UNAVAILABLE
+    assert "host unreachable, for no name may lead to" in result.error
     assert not was_called(listener)
 
 
