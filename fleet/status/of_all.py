@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from fleet.status.conditions import enabled
@@ -162,15 +162,16 @@ def look(
 
 def in_status(statuses: Collection[Status], now: datetime) -> Q:
     """What holds of the sources that are in one of these."""
-    under = Assignment.objects.filter(policy__in=enabled()).values("source")
+    # not NOT IN: of a set that the planner takes for larger than `work_mem` each row would walk through all of it
+    under = Exists(Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled()))
     q = Q()
     if found := sorted(PLACES[status] for status in statuses if status in PLACES and status != Status.PROTECTED):
         sql = IN_NEED if found[-1] <= PLACES[Status.DOUBTFUL] else FOUND
         q |= ACTIVE & Q(pk__in=_ids(sql, now, "WHERE place = ANY(%s)", found))
     if Status.PROTECTED in statuses:
-        q |= ACTIVE & Q(pk__in=under) & ~Q(pk__in=_ids(FOUND, now))
+        q |= ACTIVE & Q(under) & ~Q(pk__in=_ids(FOUND, now))
     if Status.UNPROTECTED in statuses:
-        q |= ACTIVE & ~Q(pk__in=under)
+        q |= ACTIVE & ~Q(under)
     if Status.PAUSED in statuses:
         q |= Q(paused_at__isnull=False, retired_at=None)
     if Status.RETIRED in statuses:
