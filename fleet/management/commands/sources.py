@@ -92,7 +92,8 @@ def _facts(sources: QuerySet[Any] | list[Any]) -> list[dict[str, Any]]:
             "name": each.name, "kind": each.kind, "status": each.status, "reason": reasons[each.pk],
             "policies": sorted(str(assignment.policy) for assignment in each.assignments.all()),
             "last_backup_at": each.last_backup_at, "next_backup_at": each.next_backup_at,
-            "proved_at": each.proved_at, "paused_at": each.paused_at, "snoozed_until": each.snoozed_until,
+            "proved_at": each.proved_at, "paused_at": each.paused_at,
+            "paused_until": each.paused_until, "snoozed_until": each.snoozed_until,
         }
         for each in sources
     ]  # fmt: skip
