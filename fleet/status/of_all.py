@@ -167,7 +167,7 @@ def in_status(statuses: Collection[Status], now: datetime) -> Q:
     q = Q()
     if found := sorted(PLACES[status] for status in statuses if status in PLACES and status != Status.PROTECTED):
         sql = IN_NEED if found[-1] <= PLACES[Status.DOUBTFUL] else FOUND
-        q |= ACTIVE & Q(pk__in=_ids(sql, now, "WHERE place = ANY(%s)", found))
+        q |= ACTIVE & Q(pk__in=_ids(sql, now, "WHERE place = ANY(%s)", found, once=True))
     if Status.PROTECTED in statuses:
         q |= ACTIVE & Q(under) & ~Q(pk__in=_ids(FOUND, now))
     if Status.UNPROTECTED in statuses:
@@ -190,6 +190,9 @@ def worst_first(
         return {pk: BY_RANK[rank] for pk, rank in cursor.fetchall()}
 
 
-def _ids(found: str, now: datetime, where: str = "", *values: Any) -> RawSQL:
-    sql = found.replace("%(now)s", "%s")
-    return RawSQL(f"SELECT source_id FROM ({sql}) AS found {where}", (now, *values))  # noqa: S611 - all of it is ours
+def _ids(found: str, now: datetime, where: str = "", *values: Any, once: bool = False) -> RawSQL:
+    """`once`: as an array, by which sources are looked up. As a set, a page in the order of names was a loop over
+    sources, each of which walked through the set."""
+    sql = f"SELECT source_id FROM ({found.replace('%(now)s', '%s')}) AS found {where}"
+    sql = f"SELECT unnest(ARRAY({sql}))" if once else sql
+    return RawSQL(sql, (now, *values))  # noqa: S611 - all of it is ours
