@@ -34,7 +34,8 @@ BEGIN
       FROM (
         SELECT name,
                CASE WHEN name = ANY(hidden) AND NOT was -> name IS EMPTY THEN '"(hidden)"' ELSE was -> name END,
-               CASE WHEN name = ANY(hidden) AND NOT becomes -> name IS EMPTY THEN '"(hidden, another one)"'
+               CASE WHEN name = ANY(hidden) AND NOT becomes -> name IS EMPTY
+                    THEN (CASE TG_OP WHEN 'UPDATE' THEN '"(hidden, another one)"' ELSE '"(hidden)"' END)::jsonb
                     ELSE becomes -> name END
           FROM unnest(names) AS name
          WHERE was -> name IS DISTINCT FROM becomes -> name

@@ -156,6 +156,7 @@ class TestWhatIsSeen:
         kept = json.dumps(list(AuditEntry.objects.values("before", "after")))
         for secret in ("swordfish", "sword fish", "herring", user.password, "d1"):
             assert secret not in kept
+        assert seen(about="delivery.endpoint", verb="created")[0][2]["headers"] == [None, "(hidden)"]
         changed = seen(about="delivery.endpoint", verb="changed")[0][2]
         assert changed["headers"] == ["(hidden)", "(hidden, another one)"]
         assert changed["sealed_authorization"][1] == "(hidden, another one)"
