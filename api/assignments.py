@@ -47,14 +47,15 @@ class RecordOfAssignment(Stored, of=BacklogRecord, names="id queue run_after clo
 
 
 class DamageAnswer(Schema):
-    """A file of a point that is not what its manifest says, and why. `place`: where it lies in its folder;
-    `repository`: the id of the one that holds it."""
+    """A file that is not what a manifest says, and why. `point`: the newest that holds it, `oldest`: the oldest;
+    `place`: where it is stored below `files`; `repository`: the id of the one that holds it."""
 
     point: str
     path: str
     place: str
     why: str
     repository: int | None = None
+    oldest: str = ""
 
 
 class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):

@@ -23,7 +23,11 @@ class RestoreAnswer(Stored, resources.Restore, of=Restore, names="id assignment 
     files: int | None = Field(description="That were restored")
     size: int | None = Field(description="Bytes")
     present: int | None = Field(description="Files that were there already, as in the backup")
-    not_set: list[str] = Field(description="Modes, times and links that could not be set: the first 100")
+    not_set: list[str] = Field(
+        description="Owners, modes, times, attributes and links that could not be set: a sentence for each kind"
+    )
+    old: list[str] = Field(description="Files that the point has as of an earlier one: a sentence for each of those")
+    missing: list[str] = Field(description="What is not in the point, and why: the first 100")
     failed: list[str] = Field(description="Files that were not restored, and why: the first 100")
 
 

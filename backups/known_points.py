@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from backups import repositories
 from sources.models import Assignment, Format, ManifestDigest, Repository
-from storage.points.known import Known
+from storage.points.known import OF_A_MARK, Known
 
 
 def of(assignment: Assignment, repository: Repository) -> Known:
@@ -32,10 +32,17 @@ def of_folder(folder: str, repository: Repository) -> Known:
     return of(assignment, repository) if assignment else {}
 
 
-def keep(assignment_id: int, repository_id: int, point: str, digest: str) -> None:
-    """Keep one, beside those that the point has."""
+def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, accepted: bool = False) -> None:
+    """Keep one, beside those that the point has. `accepted`: a person has taken it for ours; so has a copy of it."""
+    same = ManifestDigest.objects.filter(assignment=assignment_id, point=point, sha256=digest, accepted=True)
     row = ManifestDigest(assignment_id=assignment_id, repository_id=repository_id, point=point, sha256=digest)
+    row.accepted = accepted or same.exists()
     ManifestDigest.objects.bulk_create([row], ignore_conflicts=True)
+
+
+def are_chained(assignment: Assignment, repository: Repository) -> bool:
+    """Whether each point there came after those before it: one that a person has accepted may have come between."""
+    return not ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=True).exists()
 
 
 def keeping(assignment: Assignment, repository: Repository) -> partial[None]:
@@ -43,16 +50,22 @@ def keeping(assignment: Assignment, repository: Repository) -> partial[None]:
     return partial(keep, assignment.pk, repository.pk)
 
 
-def replace(assignment_id: int, repository_id: int, digests: dict[str, str]) -> None:
+def replace(assignment_id: int, repository_id: int, digests: dict[str, str], *, accepted: bool = False) -> None:
     """Keep these, by point, and no other ones of their points: their manifests are written."""
     for point, digest in digests.items():
-        keep(assignment_id, repository_id, point, digest)
+        keep(assignment_id, repository_id, point, digest, accepted=accepted)
         _of_points(assignment_id, repository_id, [point]).exclude(sha256=digest).delete()
 
 
 def forget(assignment_id: int, repository_id: int, points: Collection[str]) -> None:
     """Of points that are gone."""
     _of_points(assignment_id, repository_id, points).delete()
+
+
+def forget_marks(assignment_id: int, repository_id: int) -> None:
+    """Of runs before a point that is made: no later one takes over what they left."""
+    kept = ManifestDigest.objects.filter(assignment=assignment_id, repository=repository_id)
+    kept.filter(point__endswith=OF_A_MARK).delete()
 
 
 def _of_points(assignment_id: int, repository_id: int, points: Collection[str]) -> QuerySet[ManifestDigest]:

@@ -181,7 +181,6 @@ def location_of(repository: Repository, new_key: str | None = None) -> Location:
             repository.remote,
             secrets,
             new_key or key_of(repository),
-            sees_changes=repository.sees_changes,
             format=repository.format,
             cache=str(Path(settings.VAR_DIR) / "restic-cache"),
         )

@@ -206,9 +206,7 @@ class Session:
         else:
             host = next(host for host in self.hosts if host.name == name)
             original = host.files / host.path if host.kind == "s3" else host.files
-            is_encrypted = backup.repository.encrypted
-            copy = restores.newest(backup.assignment, self.home / "compared") if is_encrypted else copy_of(backup)
-            found = differences(original, copy)
+            found = differences(original, restores.newest(backup.assignment, self.home / "compared"))
         for difference in found[:5]:
             self.say(f"{name}: {difference}")
         return not found

@@ -79,11 +79,9 @@ def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str,
 
 
 def copy_of(backup: Backup) -> Path:
-    """Where the newest copy of its source lies."""
-    folder = Path(backup.repository.location, backup.assignment.directory)
-    if backup.engine == "rclone":
-        return folder / layout.CURRENT
-    return folder / layout.POINTS / backup.snapshot / "database.dump"
+    """Where the files of its source lie, or its newest dump."""
+    folder = Path(backup.repository.location, layout.files_path(backup.assignment.directory))
+    return folder if backup.engine == "rclone" else folder / backup.snapshot / "database.dump"
 
 
 def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogRecord | None) -> str:

@@ -1,10 +1,10 @@
 """What engines share whose point is a few files, written anew each time: dumps of databases.
 
-    points/20261121T065755Z/NAME             what the engine writes, and reads back whole
+    files/20261121T065755Z/NAME              what the engine writes, and reads back whole
     manifests/20261121T065755Z.jsonl.gz      written last: without it the files are no point
 
-What a killed run left, which its mark names (`storage.points.runs`), the next run removes; what has no manifest and no
-mark has lost its manifest, and retention alone removes it, once points older than the newest go.
+What a killed run left, which its mark names (`storage.points.runs`), the next run removes, as far as its credentials
+may.
 
 Where a repository is no plain folder of this host, all is written here first, into files without names: a worker that
 is killed leaves no password behind. A program that needs a name writes into the staging directory.
@@ -15,10 +15,12 @@ import hashlib
 import math
 import os
 import re
+import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,11 +32,14 @@ from engines.staging import staged
 from external.processes.advice import without_advice
 from external.processes.runner import Ended, StopSignal
 from storage import layout
+from storage.places.location import of_directory
 from storage.places.locks import locked
 from storage.points import runs
 from storage.points.manifests import Entry
 from storage.points.store import Stopped, StorageFailed, Store
 
+DUMP = "dump"
+"""In a staging directory: what stands for the folder of an assignment."""
 DIGEST_BYTES = 2**20
 MESSAGE_LINES = 4
 REFUSED = "the source refused the credentials: check its user and secret"
@@ -64,6 +69,15 @@ class DumpEngine(Engine):
         with locked(task.location, task.folder) as lock, ExitStack() as files:
             return Dump(task, stop, on_progress, lock, self, files).make()
 
+    def stage(
+        self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
+    ) -> tuple[EngineResult, Path]:
+        # what needs a name on its way is staged in here
+        here = replace(task, location=of_directory(into), folder=DUMP, staging=str(into / "staging"), known=None)
+        shutil.rmtree(into / here.folder, ignore_errors=True)  # of a run that was killed
+        result = self.copy(here, stop, on_progress)
+        return result, into / layout.files_path(here.folder) / result.snapshot
+
 
 class Dump(Run):
     """One run of such an engine."""
@@ -87,8 +101,14 @@ class Dump(Run):
 
     def make(self) -> EngineResult:
         folder, started_at = self.task.folder, self.task.started_at
-        self.name = runs.begin(self.store, folder, started_at, _remove_dump, layout.POINTS).name
-        self.point = f"{folder}/{layout.POINTS}/{self.name}"
+        self.begun = runs.begin(self.store, folder, started_at)
+        self.name = self.begun.name
+        self.point = f"{layout.files_path(folder)}/{self.name}"
+        for run in self.begun.left:
+            with suppress(StorageFailed):
+                _remove_dump(self.store, folder, run)
+                runs.end(self.store, folder, run)
+        runs.mark(self.store, folder, self.name, self.header(self.engine.name, "", boot=runs.boot()))
         with ExitStack() as undone:
             undone.callback(self._discard)
             self.of_repository.check_before()
@@ -147,7 +167,10 @@ class Dump(Run):
             patient = dataclasses.replace(self.store, stall_timeout=math.inf)
             for name, file in self.files.items():
                 patient.put(file, f"{self.point}/{name}")
-        totals, digest = self.write_point(self.name, self.engine.name, version, entries, complete=not warnings)
+        with suppress(runs.BaseGone):  # nothing is taken over from it
+            runs.check_base(self.store, self.task.folder, self.begun)
+        header = self.header(self.engine.name, version, complete=not warnings)
+        totals, digest = runs.write_point(self.store, self.task.folder, self.name, header, entries)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
@@ -179,7 +202,8 @@ class Dump(Run):
         found = file.stat()
         modified = datetime.fromtimestamp(found.st_mtime, UTC).isoformat()
         origin = "copy" if self.task.directory else "source"
-        return Entry(name, size=found.st_size, modified=modified, digest=digest.hexdigest(), digest_from=origin)
+        size, sha256 = found.st_size, digest.hexdigest()
+        return Entry(name, size=size, modified=modified, digest=sha256, digest_from=origin, folder=self.name)
 
 
 def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
@@ -215,4 +239,4 @@ def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]
 
 
 def _remove_dump(store: Store, folder: str, run: str) -> None:
-    store.delete(f"{folder}/{layout.POINTS}/{run}")
+    store.delete(f"{layout.files_path(folder)}/{run}")

@@ -6,9 +6,10 @@ messages mean. What it raises becomes a result here.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,8 +19,7 @@ from engines.results import STOPPED, GuardedProgress, result_of
 from engines.whereabouts import unmoved
 from external.processes import runner
 from external.processes.runner import Command, Ended, Ending, StopSignal
-from storage.points import runs
-from storage.points.manifests import Entry, Header, Totals
+from storage.points.manifests import Header
 from storage.points.store import Store
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -77,15 +77,10 @@ class Run:
             raise RunEnded(Verdict.STOPPED, STOPPED)
         return ended
 
-    def write_point(
-        self, name: str, engine: str, version: str, entries: Iterable[Entry], *, complete: bool
-    ) -> tuple[Totals, str]:
-        """Write the manifest of a point, and so make it. `engine`, `version`: who wrote its files; `complete`: none was
-        left out. Returns its totals and its digest. Raises: StorageFailed, too, where another run has taken over
-        meanwhile."""
+    def header(self, engine: str, version: str, *, complete: bool = True, boot: str = "") -> Header:
+        """Whose point it is. `engine`, `version`: who wrote its files; `complete`: none was left out."""
         task = self.task
-        runs.check_it_goes_on(self.store, task.folder, name)
-        header = Header(
+        return Header(
             source=task.source.name,
             source_kind=task.source_kind or task.source.kind,
             policy=task.policy,
@@ -94,8 +89,8 @@ class Run:
             started_at=task.started_at.astimezone(UTC).isoformat(),
             ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
             complete=complete,
+            boot=boot,
         )
-        return runs.write_point(self.store, task.folder, name, header, entries)
 
 
 class Engine(ABC):
@@ -118,6 +113,13 @@ class Engine(ABC):
     @abstractmethod
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
         """Copy; block until done."""
+
+    @abstractmethod
+    def stage(
+        self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
+    ) -> tuple[EngineResult, Path]:
+        """Bring the source into a folder of this host, for another engine to read. Returns what came of it, and the
+        folder. Raises: what `result_of` turns into a result."""
 
     def run(self, task: BackupTask, *, on_progress: OnProgress, stop: StopSignal) -> EngineResult:
         """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.

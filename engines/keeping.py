@@ -17,9 +17,9 @@ from storage.places.directories import missing
 from storage.places.identity import Identity
 from storage.places.location import RESTIC, Location
 from storage.places.locks import locked
-from storage.points import checking, copying, merging, runs
+from storage.points import checking, copying, removal, runs
 from storage.points.checking import Checked, Damage
-from storage.points.copies import Copied
+from storage.points.copies import Copied, remove_pieces
 from storage.points.known import FOREIGN, Known
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
@@ -45,16 +45,18 @@ def remove_points(
     stay: list[str],
     lost: Collection[str] = (),
     known: Known | None = None,
+    is_chained: bool = True,
 ) -> dict[str, Any]:
-    """Remove points of an assignment; `stay`, `lost`: see `merging.remove`. Returns `merging.Removed` as a dictionary,
-    and the points that are in neither list (`runs.unrecorded`), or why it was not done. In a restic repository, `prune`
-    removes what only they held."""
+    """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns `removal.Removed` as
+    a dictionary, and the points that are in neither list (`runs.unrecorded`), or why it was not done. In a restic
+    repository, `prune` removes what only they held."""
 
     def remove(store: Store) -> dict[str, Any]:
         if isinstance(store, ResticStore):
             removed = upkeep.remove_points(store.restic, folder, points, stay)
         else:
-            removed = merging.remove(store, folder, points, stay=stay, lost=lost, on_progress=say_files)
+            how: dict[str, Any] = {"stay": stay, "lost": lost, "is_chained": is_chained}
+            removed = removal.remove(store, folder, points, **how, on_progress=say_files)
         return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
 
     return at_work(location, folder, remove, known)
@@ -70,7 +72,7 @@ def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
 def remove_folder(
     location: dict[str, Any], folder: str, ours: dict[str, Any], known: Known | None = None
 ) -> dict[str, Any]:
-    """Remove all that an assignment has in a repository (`merging.remove_all`), if that says that it is `ours` (an
+    """Remove all that an assignment has in a repository (`removal.remove_all`), if that says that it is `ours` (an
     `Identity`): a mount point without its disk, or another disk there, is not. Answers as `remove_points` does. Not
     where a point is not among the `known`; None: foreign ones go, too."""
 
@@ -84,7 +86,7 @@ def remove_folder(
         if isinstance(store, ResticStore):
             removed = upkeep.remove_all(store.restic, folder)
         else:
-            removed = merging.remove_all(store, folder, on_progress=say_files)
+            removed = removal.remove_all(store, folder, on_progress=say_files)
         return asdict(removed) | {"unrecorded": []}
 
     return at_work(location, folder, remove, known)
@@ -153,6 +155,7 @@ def copy_points(
     made: bool,
     newest: str,
     again: list[str],
+    damaged: dict[str, list[str]],
     bandwidth: str,
     zone: str,
     reserve: float,
@@ -162,8 +165,8 @@ def copy_points(
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and to
     say so if it is `made`. Returns `copies.Copied` as a dictionary, or the `problem`, with the `room` that is left.
-    `known`: the points of the first one that are ours; `known_there`: those of the copy. `newest`, `again`: see
-    `copying.copy`, and of a restic repository `restic_copying.copy`; `there`: the newest of the copy that is recorded;
+    `known`: the points of the first one that are ours; `known_there`: those of the copy. `newest`, `damaged`: see
+    `copying.copy`, and `again`: `restic_copying.copy`; `there`: the newest of the copy that is recorded;
     the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
     if place.directory and (reason := missing(str(place.directory))):
@@ -203,10 +206,11 @@ def copy_points(
         source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
         copy = replace(store, location=there, stop=stop, inherited=inherited, known=known_there)
         if space.lack():  # what a killed copy left may be what fills the disk
-            runs.remove_pieces(copy, folder)
+            folders = copy.names(layout.files_path(folder), folders=True)
+            remove_pieces(copy, folder, runs.points(copy, folder), folders)
         space.check_before()
         rate = option_arguments(options)
-        return copying.copy(source, copy, folder, newest=newest, again=again, options=rate, on_progress=on_progress)
+        return copying.copy(source, copy, folder, newest=newest, damaged=damaged, options=rate, on_progress=on_progress)
 
     try:
         answer = at_work(location, folder, bring, known)

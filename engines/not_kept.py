@@ -2,9 +2,8 @@
 
 NOT_KEPT = {
     "local": (
-        "owners and groups, access control lists and extended attributes",
-        "hard links: each name becomes a file of its own",
         "sockets, pipes and devices",
+        "extended attributes of a file that together have more than 32 KiB",
         "holes of sparse files: they are stored, and come back, in full size",
     ),
     "sftp": ("symbolic links", "owners, groups and modes", "hard links: each name becomes a file of its own"),

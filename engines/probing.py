@@ -1,19 +1,15 @@
-"""Whether a repository can be used: it is written, read, changed and deleted there, and nothing of that stays.
-
-A file of a size that stays is written twice, as a backup would: where that is not seen, or its time is not kept, rclone
-would take what changed for unchanged, or all for changed. Then the manifest says what has changed.
+"""Whether a repository can be used: a file is written, read and deleted there. Nothing of that stays, but where these
+credentials may not delete: that is said, and is no hindrance to backups.
 
 restic makes a repository, backs up, reads back and forgets. Beside files of ours that is tried in a place of its own,
 which is removed again. A REST server of restic keeps no other files and removes no place: the repository itself is made
 there, and a snapshot says whose it is.
 """
 
-import os
 import secrets
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +30,12 @@ silent once it has taken a request."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"
 OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
-VERSIONS = ("first ", "second")
-WRITTEN_AT = (1_000_000_000, 1_000_000_060)
-"""Seconds since 1970: the times of the two versions, which no clock shows now."""
-PRECISION_SECONDS = 2.0
 WRITTEN = "written by a probe\n"
 NOT_AS_IT_WAS = "what is written there is not read back as it was; name another place"
-WITHOUT_TIMES = "it keeps no times of files, so the manifest of the last backup says what has changed"
+APPEND_ONLY = (
+    "these credentials may not delete there, so no rule removes a point: backups, checks, copies and restores go on "
+    "all the same; see docs/append-only.md"
+)
 ANOTHERS = (
     "it is the repository of another installation, which may still write there: name another place, or if that one is "
     "gone, take it over: `repositories add … --take-over`"
@@ -54,20 +49,19 @@ SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; lo
 
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
-    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "sees_changes": …, "notices": […], "holds": […]}.
+    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
     `is_new`: the place does not say whose it is; `holds`: what lies there then."""
     try:
         if not location.keeps_files:
             whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
-            return {"id": whose, "is_new": False, "sees_changes": True, "notices": [], "holds": []}
+            return {"id": whose, "is_new": False, "notices": [], "holds": []}
         outside = _impatient(location.bare, stop)
         found = identity.read(outside)
         if found:
             identity.check(found, ours, take_over=take_over)
         held = [] if found else held_by_others(outside)
-        sees_changes = _probe_place(location, outside, found)
-        notices = [] if sees_changes else [WITHOUT_TIMES]
-        facts = {"sees_changes": sees_changes, "notices": notices, "holds": held}
+        notices = [] if _probe_place(location, outside, found) else [APPEND_ONLY]
+        facts = {"notices": notices, "holds": held}
         return {"id": (found or ours).id, "is_new": found is None, **facts}
     except Refused as error:
         return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
@@ -104,13 +98,14 @@ def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
 
 def not_writable(location: Location, stop: StopSignal) -> str | None:
     """Why nothing can be written to a remote, or a REST server does not give its repository; None: it can. What is
-    tried is deleted again."""
+    tried is deleted again, where that is allowed."""
     try:
         if location.keeps_files:
             store, name = _impatient(location, stop), f"{PROBE}{secrets.token_hex(8)}"
             with tempfile.NamedTemporaryFile() as empty:
                 store.put(Path(empty.name), name)
-            store.delete("", [name])
+            with suppress(StorageFailed):
+                store.delete("", [name])
         else:
             Restic(location, stop, STEP_SECONDS).run("cat", "config")
     except StorageFailed as error:
@@ -123,17 +118,17 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 
 
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
-    """Whether a change of a file whose size stays is seen there. Raises: Refused, StorageFailed, Stopped."""
+    """Whether what is written there can be deleted. Raises: Refused, StorageFailed, Stopped."""
     directory = location.directory
     if directory and not location.is_encrypted:  # that it can be written is known already, and nothing is made yet
-        return _keeps_times(next(each for each in (directory, *directory.parents) if each.exists()))
+        return True
     missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
     was_there = found or outside.run("lsf", outside.location.root, missing_ok=True)
     name = f"{PROBE}{secrets.token_hex(8)}"
     try:
         if location.is_restic:
             return _try_restic(location, outside, name, found)
-        return _write_twice(_impatient(location, outside.stop), name)
+        return _write_and_delete(_impatient(location, outside.stop), name)
     finally:
         with suppress(StorageFailed, Stopped, OSError):
             if not was_there:
@@ -143,34 +138,19 @@ def _probe_place(location: Location, outside: Store, found: Identity | None) -> 
                 each.rmdir()
 
 
-def _keeps_times(directory: Path) -> bool:
-    with tempfile.NamedTemporaryFile(dir=directory) as file:
-        os.utime(file.name, (WRITTEN_AT[0], WRITTEN_AT[0]))
-        return abs(os.stat(file.name).st_mtime - WRITTEN_AT[0]) < PRECISION_SECONDS
-
-
-def _write_twice(store: Store, name: str) -> bool:
-    """Returns whether the second version was seen as one, with its time. Raises: Refused, StorageFailed."""
+def _write_and_delete(store: Store, name: str) -> bool:
+    """Returns whether what is written there can be deleted. Raises: Refused, StorageFailed."""
     try:
         with tempfile.TemporaryDirectory() as scratch:
             file, copy = Path(scratch) / "written", Path(scratch) / "read"
-            for text, at in zip(VERSIONS, WRITTEN_AT, strict=True):
-                file.write_text(text)
-                os.utime(file, (at, at))
-                store.run("copyto", str(file), store.location.at(name))
-            read = copy.read_text() if store.fetch(name, copy) else ""
-        if read not in VERSIONS:
-            raise Refused(NOT_AS_IT_WAS)
-        [row] = _listed(store, name) or [{}]
-    except BaseException:
+            file.write_text(WRITTEN)
+            store.put(file, name)
+            if not store.fetch(name, copy) or copy.read_text() != WRITTEN:
+                raise Refused(NOT_AS_IT_WAS)
+    finally:
         with suppress(StorageFailed, Stopped):
             store.delete("", [name])
-        raise
-    store.delete("", [name])
-    if _listed(store, name):
-        raise Refused("what is deleted stays there: let this account delete, or name another place")
-    kept = datetime.fromisoformat(row["ModTime"]).timestamp() if row.get("ModTime") else 0.0
-    return read == VERSIONS[1] and abs(kept - WRITTEN_AT[1]) < PRECISION_SECONDS
+    return not _listed(store, name)
 
 
 def _listed(store: Store, name: str) -> list[dict[str, Any]]:

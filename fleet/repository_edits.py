@@ -33,7 +33,7 @@ PLACED_BY = frozenset({*PLACES, "key"})
 NAMED_BY = frozenset({"name", "location", "remote"})
 """A change of these is tried before a repository is saved."""
 
-FOUND_OUT = frozenset({"identity", "sees_changes", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
+FOUND_OUT = frozenset({"identity", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
 
 OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
 
@@ -113,7 +113,7 @@ class Repositories(Service[Repository]):
             return {"secrets" if row.remote else "key": str(error)}
         if "problem" in found:
             return {found["field"]: found["problem"]}
-        row.identity, row.sees_changes = UUID(found["id"]), found["sees_changes"]
+        row.identity = UUID(found["id"])
         row.notices += found["notices"]
         is_moved = row.pk is not None and field in PLACES
         if is_moved and found["is_new"]:

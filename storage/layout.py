@@ -1,32 +1,34 @@
-"""The layout of a repository, version 1.
+"""The layout of a repository, version 2.
 
     RECOVER.txt                      what this is, and how to get files back with plain rclone
     repository.json                  the layout's version, the repository's id and name, whether it is encrypted
     [encrypted/]                     of an encrypted repository: all that follows, its names and contents encrypted
     <source>-<id>/<policy>/          one assignment
+        files/<run>/<path>           what a run brought: written once, never moved, never replaced
+        files/<run>.2/<path> …       of the same run, what would collide there
+        files/<run>.0/<name>         of the same run, what no repository is sure to hold under its own name
         manifests/<point>.jsonl.gz   one point in time: what it holds, file by file (`points/manifests.py`)
-        current/                     rclone: the source as of the newest point
-        versions/<run>/              rclone: what the run replaced or deleted in `current`, as it was before
-        points/<point>/              other engines: the files of this point
+        manifests/<run>.unfinished   what a run under way wants to bring (`points/runs.py`)
+        manifests/<point>.removing   the point is being removed (`points/removal.py`)
         lock                         held by the run, where the repository is a folder of this host
 
 **A point is there if, and only if, its manifest is.** The manifest is written last, and is the first to go. So a run
 that failed or was killed leaves no point, only files that no point names.
 
-Symbolic links lie in a repository as rclone writes them where there are none: a file `NAME.rclonelink`, which holds the
-target. A real one in `current` could lead a later run out of the repository.
+A manifest says of each file in which folder of `files` it lies. A run takes over what has not changed from the point
+before it, by name: so **the points that name a stored file follow one another**, and whether one can go is seen from
+the two points beside those that are removed.
 
-Points and runs are named by the start of their run. Where a file of an rclone point lies: in the first `versions/<run>`
-of a later run that has its path, else in `current` (`places_of`). A folder in `versions` whose run has no manifest, be
-it because the run failed or because its point was removed, belongs to the next later one, and may be merged into it.
+Points and runs are named by the start of their run. Folders, symbolic links, modes, times and owners are in the
+manifest alone.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-VERSION = 1
+VERSION = 2
 REPOSITORY = "repository.json"
 LOST = f"there is no {REPOSITORY} in {{}}, which each backup leaves there: is it mounted?"
 RECOVER = "RECOVER.txt"
@@ -34,11 +36,14 @@ ENCRYPTED = "encrypted"
 
 MANIFESTS = "manifests"
 MANIFEST_ENDING = ".jsonl.gz"
-CURRENT = "current"
-VERSIONS = "versions"
-POINTS = "points"
+FILES = "files"
+UNFINISHED = ".unfinished"
+REMOVING = ".removing"
+RENAMED = 0
+"""The number of the folder of a run that holds what has another name there."""
 
 NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?")
+FOLDER = re.compile(rf"({NAME.pattern})(?:\.(\d{{1,9}}))?")
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 
@@ -94,15 +99,18 @@ def _is_name(name: str) -> bool:
     return False
 
 
-def later_runs(point: str, names: Iterable[str]) -> list[str]:
-    """The runs that came after a point, the first one first. Raises: ValueError for what is no name of a point."""
-    own = order_of(point)
-    return [each for each in by_time(names) if order_of(each) > own]
+def folder_of(run: str, number: int = 1) -> str:
+    """The folder of `files` for what a run brings; `number`: the first one, or a further one for what would collide."""
+    return run if number == 1 else f"{run}.{number}"
 
 
-def places_of(paths: Iterable[str], point: str, versions: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """Path of a point → the folder, in that of its assignment, in which it lies, as `versions/20261121T065755Z`: that
-    of the first later run that touched it. `versions`: the paths in the folder of each run.
-    """
-    later = later_runs(point, versions)
-    return {path: next((f"{VERSIONS}/{run}" for run in later if path in versions[run]), CURRENT) for path in paths}
+def run_of(folder: str) -> str:
+    """The run whose folder of `files` it is. Raises: ValueError for what is none."""
+    if not (found := FOLDER.fullmatch(folder)):
+        raise ValueError(f"{folder!r} is no folder of a run, as 20261121T065755Z or 20261121T065755Z.2")
+    return found[1]
+
+
+def files_path(assignment: str) -> str:
+    """Where the files of all points of an assignment lie."""
+    return f"{assignment}/{FILES}"

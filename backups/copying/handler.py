@@ -7,6 +7,7 @@ mid-backup is let go after the grace of its policy.
 import dataclasses
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from backups.hooks import running as hooks
 from backups.progress import ProgressWriter
 from backups.repository_state import busy, not_writable, note_made, note_room
 from backups.specifications import refused_in_clear, specification_of
-from backups.upkeep import restic_turns
+from backups.upkeep import damage, restic_turns
 from engines.base import BackupTask, EngineResult, Verdict
 from external.durations import span
 from jobs import conf, decisions
@@ -95,6 +96,7 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
         staging=str(staging.root()),
         record=str(run.record.id),
         known=known_points.of(assignment, policy.repository),
+        damaged=frozenset(chain.from_iterable(damage.places(assignment, policy.repository).values())),
         **_last(assignment),
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind, location.format).name)

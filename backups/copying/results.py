@@ -181,6 +181,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     repository_id = result.repository or assignment.policy.repository_id
     if result.manifest and (point := layout.point_of(result.snapshot)):
         known_points.replace(assignment.pk, repository_id, {point: result.manifest})
+        known_points.forget_marks(assignment.pk, repository_id)
     Backup.objects.create(
         assignment=assignment,
         repository_id=repository_id,

@@ -18,6 +18,7 @@ from django.conf import settings
 from backups.restores import process
 from sources.models import Repository
 from storage.points.batches import batches
+from storage.points.excepted import exceptions_of
 from storage.points.files import PERMISSIONS, nanoseconds, path_in, raw
 from storage.points.manifests import Entry
 from storage.points.places import Report, Wish
@@ -74,10 +75,12 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
 
 
 def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
-    """A tar of a folder, in which paths are those below it. What could not be restored is named in a file of it."""
+    """A tar of a folder, in which paths are those below it. A file of it names what could not be restored, what the
+    point lacks, and what it has as of an earlier one."""
     failed, way_out = list[str](), ""
-    above = len(path.rpartition("/")[0]) + 1 if "/" in path else 0
-    for batch in batches(tree.below(path), BATCH_FILES, BATCH_BYTES, lambda each: each.size):
+    kept = (each for each in tree.below(path) if each.is_kept)
+    lacking, above = exceptions_of(tree, [path]), len(path.rpartition("/")[0]) + 1 if "/" in path else 0
+    for batch in batches(kept, BATCH_FILES, BATCH_BYTES, lambda each: each.size):
         with _scratch() as scratch:
             files = tuple(each.path for each in batch if each.kind == "file")
             into = Path(scratch) / "files"
@@ -94,6 +97,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
                     yield _header(entry, name, entry.size)
                     yield from _chunks(opened)
                     yield b"\0" * (-entry.size % BLOCK)
+    failed += [f"not in this point: {each}" for each in lacking.missing] + lacking.old
     if failed:
         text = "".join(f"{each}\n" for each in (*failed, way_out) if each).encode(errors="replace")
         yield _header(Entry(NOT_RESTORED, size=len(text)), NOT_RESTORED, len(text))

@@ -38,6 +38,7 @@ KIND = planning.DRILL
 AGAIN_AFTER = timedelta(days=1)
 """Where the last drill proved nothing."""
 KEPT_TABLES = 500
+SHOWN = 3
 
 
 def plan(now: datetime | None = None) -> int:
@@ -124,6 +125,10 @@ def in_words(done: Drilled) -> str:
     text = f"point {done.point}: {files}, {filesizeformat(done.size)}, came back whole"
     rows = f"{several(sum(done.tables.values()), 'row')} of {several(len(done.tables), 'table')}"
     text = f"{text}; the database was restored with {rows}" if done.tables else text
+    if done.missing_files:
+        named = "; ".join(done.missing[:SHOWN]) + (", …" if done.missing_files > SHOWN else "")
+        text = f"{text}; not in this point, since they could not be read: {named}"
+    text = "; ".join([text, *done.old])
     if done.not_here:
         return f"{text}; the rest is not proved here: {done.not_here}"
     return f"{text}. Not proved here: {'; '.join(done.notes)}" if done.notes else text

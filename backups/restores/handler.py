@@ -24,6 +24,8 @@ from storage.points.store import Stopped, StorageFailed
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
 """Where to → the order of `engines.restores.apart`."""
+KEPT = ("files", "size", "present", "not_set", "failed", "old", "missing")
+"""Of a report, with its restore."""
 REFUSED = "nothing was written: "
 """Begins why a record was ended that no further attempt would help."""
 
@@ -77,10 +79,13 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=Report() as report):
             found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
-            found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
+            found |= {name: getattr(report, name) for name in KEPT}
             found["error"] = report.elsewhere
             lost = several(report.failed_files, report.what)
             text = f"{several(report.files, 'file')}, {report.size:,} bytes; not restored: {lost}"
+            text = "; ".join([text, *report.old])
+            if report.missing_files:
+                text = f"{text}; not in this point: {several(report.missing_files, 'path')}"
             text = f"nothing was written; it would be {text}" if title.startswith(requests.LOOK) else text
             text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}

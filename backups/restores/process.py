@@ -27,9 +27,9 @@ from external.processes.runner import StopSignal
 from jobs.conf import PROGRAM
 from sources.models import Assignment, CheckRound, Repository
 from sources.models.source import SourceKind
-from storage import layout
 from storage.places.location import RESTIC, Location
 from storage.points import trees
+from storage.points.checking import Damage
 from storage.points.known import FOREIGN, Known
 from storage.points.places import Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, StorageFailed
@@ -240,14 +240,8 @@ def _others(assignment: Assignment, repository: Repository | None, point: str) -
 
 
 def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
-    """Whether any of it may be of that point: what a later point holds, it may share; restic names no point."""
-    for each in damage:
-        is_own = each["place"].partition("/")[0] in (layout.MANIFESTS, layout.POINTS)
-        if each["place"] == RESTIC or each["point"] == point:
-            return True
-        if not is_own and layout.order_of(each["point"]) > layout.order_of(point):
-            return True
-    return False
+    """Whether any of it may be of that point; restic names no point."""
+    return any(each["place"] == RESTIC or Damage(**each).touches(point) for each in damage)
 
 
 def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> str:

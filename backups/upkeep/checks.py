@@ -21,6 +21,7 @@ from django.template.defaultfilters import filesizeformat
 
 from backups import known_points, repositories
 from backups.upkeep import records, restic_turns, retention_decisions
+from backups.upkeep.damage import OF_NO_FILE
 from external.formatting import several
 from jobs import breakers
 from jobs.clock import database_clock
@@ -31,7 +32,6 @@ from jobs.states import Status
 from sources import planning
 from sources.availability import repository_breaker
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
-from storage import layout
 from storage.places.location import RESTIC
 from storage.places.locks import Busy
 from storage.points.checking import Checked, Damage
@@ -271,7 +271,7 @@ def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> 
     before = [(each.get("repository"), each["point"], each["path"]) for each in row.damage]
     row.damage = [each for each in row.damage if each.get("repository") != repository_id]
     row.damage += [asdict(each) for each in done.damaged]
-    if any(each.place == layout.CURRENT for each in done.damaged):
+    if any(each.place not in OF_NO_FILE for each in done.damaged):
         of_copy = Assignment.objects.filter(policy__copy_to=repository_id, to_copy_since=None)
         of_copy.filter(pk=row.pk).update(to_copy_since=now)
     return [each for each in done.damaged if (each.repository, each.point, each.path) not in before]
@@ -292,9 +292,8 @@ def _log(record: Claimed, read: Read, found: list[Damage], now: datetime) -> Non
 
 
 def in_words(found: list[Damage]) -> str:
-    """As `2 files: 'a' of 20261121T065755Z in current: it is missing; …`. restic names none: it says what is wrong."""
+    """As `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names none: it says what is wrong."""
     named = "; ".join(
-        each.why if each.place == RESTIC else f"{each.path!r} of {each.point} in {each.place}: {each.why}"
-        for each in found[:3]
+        each.why if each.place == RESTIC else f"{each.path!r} of {each.points}: {each.why}" for each in found[:3]
     )
     return f"{several(len(found), 'file')}: {named}{'; …' if len(found) > 3 else ''}"

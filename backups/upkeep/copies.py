@@ -23,7 +23,7 @@ from django.template.defaultfilters import filesizeformat
 
 from backups import known_points, repositories
 from backups.repository_state import not_writable, note_made, note_room
-from backups.upkeep import records, restic_turns, retention, retention_decisions
+from backups.upkeep import damage, records, restic_turns, retention, retention_decisions
 from external.formatting import several
 from jobs import breakers
 from jobs.clock import database_clock
@@ -33,7 +33,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succee
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
-from sources.models import Assignment, CheckRound, Copy, Format, Policy, Repository
+from sources.models import Assignment, Copy, Format, Policy, Repository
 from storage import layout
 from storage.places.locks import Busy
 from storage.points.checking import GONE
@@ -171,6 +171,7 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
         newest=newest,
         there=repositories.newest_in(target, work.assignment),
         again=_again(work.assignment, target),
+        damaged=damage.places(work.assignment, target),
         bandwidth=policy.copy_bandwidth,
         zone=policy.schedule.zone,
         reserve=settings.RESERVE_PERCENT,
@@ -185,8 +186,8 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
 
 
 def _again(assignment: Assignment, target: Repository) -> list[str]:
-    """What is not right in the copy: paths in `current` that a check found damaged; of restic, points that its policy
-    keeps, of which the first repository has backups, and which the copy does not have."""
+    """Of restic, points that its policy keeps, of which the first repository has backups, and which the copy does not
+    have."""
     if target.format == Format.RESTIC:
         lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
         there = set(repositories.recorded(assignment, target)) - lost
@@ -194,11 +195,7 @@ def _again(assignment: Assignment, target: Repository) -> list[str]:
         with suppress(ValueError):  # rules that cannot be read; retention says so
             decided = retention_decisions.decide_of_copy(assignment, target, names)
             return [each.point.name for each in decided if each.reasons and each.point.name not in there]
-        return []
-    row = CheckRound.objects.filter(pk=assignment.pk).first()
-    found = row.damage if row else []
-    ours = (each for each in found if each.get("repository") == target.pk and each["place"] == layout.CURRENT)
-    return [each["path"] for each in ours]
+    return []
 
 
 def _thin(work: records.Work, target: Repository, found: Brought) -> None:
@@ -206,9 +203,9 @@ def _thin(work: records.Work, target: Repository, found: Brought) -> None:
     if work.assignment.held_back_since:
         return
     try:
-        if answer := retention.thin(
-            work, target, retention_decisions.decide_of_copy(work.assignment, target, found.done.points)
-        ):
+        points, came = found.done.points, len(found.done.new)
+        decided = retention_decisions.decide_of_copy(work.assignment, target, points, came=came)
+        if answer := retention.thin(work, target, decided):
             found.done.points, found.removed = list(answer["present"]), list(answer["points"])
             retention.prune(work, target)
     except StorageFailed as error:
@@ -234,7 +231,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 retention.note_manifests(row.assignment_id, row.repository_id, lost, found.done.points, now)
                 row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
                 row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
-                row.save(update_fields=["points", "copied_at", "as_of", "size", "error"])
+                row.came = 0 if found.removed else row.came + len(found.done.new)
+                row.save(update_fields=["points", "copied_at", "as_of", "size", "error", "came"])
             known_points.replace(assignment.pk, found.repository, found.done.digests)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
@@ -252,7 +250,8 @@ def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str
     rules let them go, as a check does; of restic, the next copy brings them again."""
     with suppress(ValueError):  # rules that cannot be read; retention says so
         decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
-        return {each.point.name: GONE for each in decided if each.reasons and each.point.name not in there}
+        kept = (each.point.name for each in decided if each.reasons not in ((), (retention_decisions.TOO_MANY,)))
+        return {name: GONE for name in kept if name not in there}
     return {}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from threading import Event
 from typing import Any
@@ -18,11 +18,10 @@ from jobs.clock import database_clock
 from sources import planning
 from sources.models import Assignment, Backup, Repository
 from storage import layout
+from storage.points.known import AHEAD
 from storage.points.store import StorageFailed
 
 GRACE_SECONDS = 4.0
-AHEAD = timedelta(hours=1)
-"""So much later than now no point of ours can be, by a clock that is wrong."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,16 @@ def described(points: Iterable[ForeignPoint]) -> str:
 
 @transaction.atomic
 def accept(point: ForeignPoint, *, by: str) -> None:
-    """From now on it is ours as it is: what its manifest has become since is foreign again."""
+    """From now on it is ours as it is: what its manifest has become since is foreign again.
+
+    Raises: ValueError, where it is later than any run of ours can be: all later ones would come after it.
+    """
     assignment, repository, name = point.assignment, point.repository, point.name
+    if layout.instant_of(name) > database_clock() + AHEAD:
+        raise ValueError(f"point {name} is of the future: restore it with --foreign, or delete its manifest")
     # locked first, as wherever an assignment and what hangs on it are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
-    known_points.replace(assignment.pk, repository.pk, {name: point.facts["digest"]})
+    known_points.replace(assignment.pk, repository.pk, {name: point.facts["digest"]}, accepted=True)
     copy = assignment.copies.filter(repository=repository).first()
     has_backups = Backup.objects.filter(assignment=assignment, repository=repository).exists()
     if has_backups or copy is None:

@@ -160,6 +160,7 @@ def thin(work: records.Work, repository: Repository, decided: list[Kept]) -> dic
     else:
         which: dict[str, Any] = {"points": goes, "stay": stays, "lost": lost}
         which["known"] = known_points.of(work.assignment, repository)
+        which["is_chained"] = known_points.are_chained(work.assignment, repository)
         answer = repositories.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
     return answer
@@ -202,7 +203,9 @@ def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -
     known_points.forget(assignment.pk, repository.pk, gone)
     for copy in assignment.copies.filter(repository=repository):
         copy.points = [each for each in copy.points if each not in gone]
-        copy.save(update_fields=["points"])
+        if gone:
+            copy.came, copy.thinned_by = 0, assignment.policy.keep
+        copy.save(update_fields=["points", "came", "thinned_by"])
 
 
 def _thin_copies(work: records.Work, done: Removal) -> None:

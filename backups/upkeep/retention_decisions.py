@@ -25,6 +25,8 @@ from storage.points.checking import GONE
 log = logging.getLogger(__name__)
 
 RESTORED = "being restored"
+TOO_MANY = "more would go than came"
+"""From a copy, at once. What its rules let go under the same rules is as much as comes; else something is wrong."""
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
@@ -44,13 +46,20 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[Kept]:
 
 
 def decide_of_copy(
-    assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None
+    assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
 ) -> list[Kept]:
-    """The same of the points that a copy in a repository has, whatever became of those that it was made of."""
+    """The same of the points that a copy in a repository has, whatever became of those that it was made of. No more go
+    than came since some went last, so many of them just now (`came`), unless a person has changed the rules since."""
     rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
     incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}
     points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
-    return _decide(assignment, points, now)
+    decided = _decide(assignment, points, now)
+    copy = assignment.copies.filter(repository=repository).first()
+    if copy is None or assignment.source.retired or copy.thinned_by != assignment.policy.keep:
+        return decided
+    goes = [each.point for each in decided if not each.reasons]
+    spared = set(goes[: max(0, len(goes) - copy.came - came)])
+    return [Kept(each.point, (TOO_MANY,)) if each.point in spared else each for each in decided]
 
 
 def _is_full(warnings: list[str], files: int, rows: int | None) -> bool:
@@ -95,7 +104,7 @@ def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
 def _not_restorable(assignment: Assignment) -> dict[tuple[int | None, str], str]:
     """These, and those whose manifest or dump is damaged, with which it is."""
     damage = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True).first() or []
-    of_points = [each for each in damage if each["place"].partition("/")[0] in (layout.MANIFESTS, layout.POINTS)]
+    of_points = [each for each in damage if each["place"] == layout.MANIFESTS or each.get("is_all")]
     damaged = {(each.get("repository"), each["point"]): DAMAGED for each in of_points}
     return damaged | {(each.get("repository"), each["point"]): MISSING for each in of_points if each["why"] == GONE}
 

@@ -51,7 +51,7 @@ class Site:
                 return remotes.location_of(str(path), {}, {}, KEY)
             case "restic":
                 return remotes.location_of(str(path), {}, {}, KEY, format=RESTIC, cache=str(self.directory / "cache"))
-        return Location(str(path), str(path), sees_changes=self.kind != "timeless")
+        return Location(str(path), str(path))
 
     def identity(self, which: str) -> Identity:
         place = self.location(which)

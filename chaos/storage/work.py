@@ -52,7 +52,7 @@ class Orders:
 
     def copy(self, folder: str) -> Answer:
         target, ours = self.site.location(SECOND).as_json(), asdict(self.site.identity(SECOND))
-        facts = {"newest": "", "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0}
+        facts = {"newest": "", "again": [], "damaged": {}, "bandwidth": "", "zone": "UTC", "reserve": 0.0}
         place = {"location": self.first, "target": target}
         return self._give("copy_points", folder=folder, ours=ours, made=True, **place, **facts)
 

@@ -7,6 +7,7 @@ copy lies in a directory of this assignment, kept between runs, so that a run fe
 import json
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
@@ -37,14 +38,28 @@ class ImapEngine(RcloneEngine):
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
         """Fetch what is new, then make a point of the copy. `read`: bytes of new messages."""
         with staged(task) as directory:
-            run = Run(task, stop, on_progress)
-            run.space = Space(directory, task.reserve)
-            found = _ask(run, str(directory))
+            fetched = self._fetch(task, directory, stop, on_progress)
             folder = replace(task.source, kind="local", path=str(directory), options={}, secret=None)
-            of_copy = replace(task, source=folder, source_kind=task.source.kind, left_out=tuple(found["warnings"]))
-            lost = found.get("lost", 0)
-            doubt = DOUBT.format(several(lost, "message")) if lost >= LEAST_LOST else ""
-            return replace(super().copy(of_copy, stop, on_progress), read=found["size"], doubt=doubt)
+            of_copy = replace(task, source=folder, source_kind=task.source.kind, left_out=fetched.warnings)
+            made = super().copy(of_copy, stop, on_progress)
+            return replace(made, read=fetched.read, doubt=fetched.doubt)
+
+    def stage(
+        self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
+    ) -> tuple[EngineResult, Path]:
+        directory = into / "mail"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._fetch(task, directory, stop, on_progress), directory
+
+    def _fetch(self, task: BackupTask, directory: Path, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
+        """Bring the copy of the mailbox up to date."""
+        run = Run(task, stop, on_progress)
+        run.space = Space(directory, task.reserve)
+        found = _ask(run, str(directory))
+        lost, warnings = found.get("lost", 0), tuple(found["warnings"])
+        doubt = DOUBT.format(several(lost, "message")) if lost >= LEAST_LOST else ""
+        verdict = Verdict.WARNINGS if warnings else Verdict.SUCCEEDED
+        return EngineResult(verdict, read=found["size"], doubt=doubt, warnings=warnings)
 
 
 def _ask(run: Run, directory: str) -> dict[str, Any]:

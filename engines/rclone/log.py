@@ -10,20 +10,23 @@ from external.processes.rows import number, row_of
 from storage.places.servers import in_words
 from storage.points.store import PARTIAL_SUFFIX
 
-MAX_PROBLEMS = 200
+MAX_PROBLEMS = 5_000
 MESSAGE_LENGTH = 500
 
-CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
+CONSEQUENCES = (
+    "not deleting ",
+    "Attempt ",
+    "Failed to sync",
+    "Failed to lsjson",
+    "Failed to lsf",
+    "Failed to copy with",
+)
 """Lines that only repeat or follow from a problem named before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 IGNORED = " - ignoring"
 """Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """Go's words, before a page of traces."""
-CLASH = re.compile(
-    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty", re.IGNORECASE
-)
-"""What file systems say of a file where a folder is, and the other way round."""
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 """Ends the name of a file that is being fetched."""
 SKIPPED_LINK = "Can't follow symlink"
@@ -72,11 +75,6 @@ class RcloneLog:
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
-
-    @property
-    def clashes(self) -> bool:
-        """Whether a file may have met a folder in its place."""
-        return any(CLASH.search(problem.message) for problem in self.problems)
 
     @property
     def everything(self) -> list[Problem]:

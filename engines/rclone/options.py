@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engines.base import BackupTask
+from engines.rclone import exclude
 from engines.rclone.remotes import remote_path
-from storage import layout
 from storage.points.store import PARTIAL_SUFFIX
 
 IDLE_SECONDS = 300.0
@@ -35,7 +35,14 @@ def _rate(name: str, value: Any) -> tuple[str, ...]:
 def _patterns(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(p, str) and p and p.isprintable() for p in value):
         raise ValueError(f'option {name!r} must be a list of file patterns, as ["*.tmp", "/cache/**"], not {value!r}')
-    return tuple(f"--{name}={pattern}" for pattern in value)
+    exclude.matcher(value)
+    return exclude.rclone_arguments(value)
+
+
+def _yes_or_no(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, bool):
+        raise ValueError(f"option {name!r} must be true or false, not {value!r}")
+    return ()
 
 
 OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
@@ -43,7 +50,10 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
     "checkers": _parallel,
     "bwlimit": _rate,
     "exclude": _patterns,
+    "ignore_ctime": _yes_or_no,
 }
+OF_LISTINGS = ("exclude", "ignore_ctime")
+"""Options that are no concern of a copy: it gets a list."""
 
 
 def check_options(options: dict[str, Any]) -> None:
@@ -76,23 +86,40 @@ def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
     return {"TZ": f"{files('tzdata')}/zoneinfo/{zone}"}
 
 
-def sync_arguments(task: BackupTask, verb: str, run: str) -> tuple[str, ...]:
-    """The arguments that sync or copy the source to `current`, with what that replaces moved to the version of `run`.
+def pattern_options(options: dict[str, Any]) -> list[str]:
+    """What a policy leaves out."""
+    return list(options.get("exclude", ()))
 
-    Raises: ValueError on a bad option.
-    """
-    is_sync = verb == "sync"
-    # rclone takes either a list of files or filters
-    options = {name: value for name, value in task.options.items() if is_sync or name != "exclude"}
+
+def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
+    """The arguments that copy what a list names into a folder in which nothing of it lies. Raises: ValueError on a bad
+    option."""
+    options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
     return (
-        verb,
+        "copy",
         remote_path(task.source),
-        task.location.at(f"{task.folder}/{layout.CURRENT}"),
-        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
+        target,
+        "--no-check-dest",
+        "--no-update-dir-modtime",
         f"--partial-suffix={PARTIAL_SUFFIX}",
-        *(("--create-empty-src-dirs", "--delete-excluded") if is_sync else ()),
-        *(("--size-only",) if is_sync and not task.location.sees_changes else ()),
         "--skip-specials",
+        *option_arguments(options),
+        *how,
+    )
+
+
+def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
+    """The arguments that make a folder of this host the same as the source. Raises: ValueError on a bad option."""
+    options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
+    return (
+        "sync",
+        remote_path(task.source),
+        target,
+        f"--partial-suffix={PARTIAL_SUFFIX}",
+        "--create-empty-src-dirs",
+        "--delete-excluded",
+        "--skip-specials",
+        *exclude.rclone_arguments(pattern_options(task.options)),
         *option_arguments(options),
     )
 

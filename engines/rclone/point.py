@@ -1,155 +1,173 @@
-"""Makes the point of an rclone run that ended well: what `current` holds now, beside the point before it."""
+"""Makes the point of a run of what it took over and what has come."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from engines.base import BackupTask
-from engines.engine import Run
-from engines.rclone.earlier import Earlier
-from engines.rclone.log import PIECE
-from external.processes.programs import rclone_version
+from engines.rclone.bringing import Problems
+from engines.rclone.comparing import Comparison, Item, State
+from engines.rclone.local import is_as_listed
+from external.processes.runner import StopSignal
 from storage import layout
-from storage.points import manifests, runs
-from storage.points.bounds import LONGEST_PATH, is_nameable
 from storage.points.digests import digests_of_copy
-from storage.points.files import digest_of, nanoseconds, path_in
-from storage.points.manifests import Changes, Entry, Totals
-from storage.points.runs import Begun
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.entries import Entry
+from storage.points.files import nanoseconds
+from storage.points.manifests import Line
 
-LINK = ".rclonelink"
-NEVER = "1970-01-01T00:00:00"
-NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
-TOO_DEEP = "its path has more than 4,096 bytes or 255 names, so it stands in no point: move it up, or shorten names"
-LIKE_A_PIECE = "its name ends like those of files that rclone is fetching, so it stands in no point: rename it"
+TOGETHER = 2_000
+"""Entries whose digests are found at a time."""
+NOT_GONE = "it was not listed, and its source does not say that it is gone"
+OF_ANOTHER = "it is one file with {}, which was not copied: {}"
+DOUBTFUL_FOR = 2 * 10**9
+"""Nanoseconds before a run in which a file may have changed without a sign: the coarsest clock of a file system."""
+SHOWN = 20
+CAPABILITY = "security.capability"
 
-
-def make_point(
-    run: Run, begun: Begun, before: Earlier, times: Mapping[str, str], pieces: list[str], *, complete: bool
-) -> tuple[Totals, str, Changes, list[str]]:
-    """`times`: of files by path, as their source says, where the copy does not. `pieces`: that were removed.
-
-    Returns what the point holds, the digest of its manifest, what changed since the one before, and warnings.
-    """
-    task, store = run.task, run.store
-    entries, odd = _entries(task, store, begun.name, times, pieces)
-    how = _digests(run, entries, odd)
-    (entries, changes), warnings = before.use(lambda earlier: runs.with_digests(entries, earlier, *how))
-    version = task.engine_version or rclone_version()
-    try:
-        totals, digest = run.write_point(begun.name, "rclone", version, entries, complete=complete)
-    except OSError:
-        if task.location.directory:
-            _have_compared(run, before, entries)
-        raise
-    runs.end(store, task.folder, begun.name)
-    return totals, digest, changes, warnings + odd
+Sized = tuple[Item, int | None]
 
 
-def _have_compared(run: Run, before: Earlier, entries: list[Entry]) -> None:
-    """Give the files that are new another time, and have the kernel forget them: what the disk did not take is as it
-    should be in memory alone, and the next run would take it for copied. It fetches what differs, and where they are
-    encrypted, all of them."""
+@dataclass
+class Making:
+    """`problems`: why files were not copied; `gone`: the paths that the source says are gone.
+    `failed`: files that were to be brought, and did not come."""
 
-    def new(earlier: Iterator[Entry]) -> list[str]:
-        pairs = manifests.side_by_side(earlier, entries)
-        return [
-            now.stored_path for old, now in pairs if now and now.kind != "folder" and not (old and old.is_same(now))
-        ]
+    task: BackupTask
+    stop: StopSignal
+    comparison: Comparison
+    problems: Problems
+    gone: set[str]
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    added: int = 0
+    files: int = 0
+    exceptions: int = 0
+    failed: int = 0
+    unread: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    _done: dict[str, Entry] = field(default_factory=dict)
 
-    with suppress(OSError, StorageFailed, Stopped):
-        paths, _ = before.use(new)
-        if not (directory := run.task.directory):
-            run.store.touch(f"{run.task.folder}/{layout.CURRENT}", paths, NEVER)
+    def __post_init__(self) -> None:
+        self._firsts = set(self.comparison.first.values())
+        self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
+
+    def entries(self, items: Iterator[Sized]) -> Iterator[Entry | Line]:
+        """The entries of the point, sorted by path. Raises: Stopped; what reads the manifest before."""
+        while piece := list(islice(items, TOGETHER)):
+            made = [None if item.line else self._made(item, size) for item, size in piece]
+            digests = self._digests([each for each in made if each and each.folder and not each.digest])
+            for (item, _), entry in zip(piece, made, strict=True):
+                if item.line is not None:
+                    self.files += item.line.kind != "folder"
+                    yield item.line
+                    continue
+                if item.state is State.LINKED:
+                    entry = self._linked(item)
+                if entry is None:
+                    continue
+                if digest := digests.get(entry.path):
+                    entry = entry._replace(digest=digest[0], digest_from=digest[1])
+                if item.path in self._firsts:
+                    self._done[item.path] = entry
+                self._count(item, entry)
+                yield entry
+
+    def _made(self, item: Item, size: int | None) -> Entry | None:
+        """None: the point does not name it, or only by another one."""
+        match item.state:
+            case State.WANTED if size is None:
+                self.failed += 1
+                return self.comparison.excepted(item.entry, item.old, self.problems.why(item.path))
+            case State.WANTED:
+                return self._brought(item, size or 0)
+            case State.LEFT:
+                return self._brought(item, item.entry.size)
+            case State.LINKED:
+                return None
+            case State.ASKED if item.path in self.gone:
+                self.comparison.removed += 1
+                return None
+            case State.ASKED:
+                return self.comparison.excepted(item.entry, item.old, NOT_GONE)
+        return item.entry
+
+    def _brought(self, item: Item, size: int) -> Entry:
+        entry, old = item.entry, item.old
+        if size != entry.size:  # it changed as it was copied
+            return entry._replace(size=size, doubtful=True)
+        if _is_mighty(entry) and not is_as_listed(Path(self.task.source.path), entry):
+            return entry._replace(doubtful=True)  # another content may run as what this one was allowed to
+        if (old is not None and old.doubtful and looks_same(entry, old)) or not self._is_recent(entry):
+            return entry
+        return entry._replace(doubtful=True)
+
+    def _is_recent(self, entry: Entry) -> bool:
+        if entry.changed is not None:
+            return entry.changed >= self._since
+        with suppress(ValueError, OverflowError):
+            return bool(entry.modified) and nanoseconds(entry.modified) >= self._since
+        return False
+
+    def _linked(self, item: Item) -> Entry:
+        first = self._done.get(item.entry.linked)
+        if first is None or not first.folder:
+            why = OF_ANOTHER.format(item.entry.linked, first.why if first else "")
+            return self.comparison.excepted(item.entry, item.old, why)
+        return item.entry._replace(
+            size=first.size, digest=first.digest, digest_from=first.digest_from, folder=first.folder,
+            stored=first.stored or first.path, doubtful=first.doubtful, why=first.why, as_of=first.as_of,
+        )  # fmt: skip
+
+    def _count(self, item: Item, entry: Entry) -> None:
+        if entry.why:
+            self.exceptions += 1
+            if len(self.said) < SHOWN:
+                self.said.append(f"{entry.path}: {entry.why}")
+        if entry.kind == "folder":
             return
-        for path in paths:
-            file = path_in(directory / layout.CURRENT, path)
-            with suppress(OSError), open(file, "rb") as opened:
-                os.utime(file, (0, 0))
-                if hasattr(os, "posix_fadvise"):
-                    os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self.files += 1
+        old = item.old if item.old is not None and item.old.kind != "folder" and item.old.is_kept else None
+        if not entry.is_kept:
+            return
+        if old is None:
+            self.new, self.added = self.new + 1, self.added + entry.size
+        elif entry.is_same(old):
+            self.unchanged += 1
+        else:
+            self.changed, self.added = self.changed + 1, self.added + entry.size
 
-
-def _digests(run: Run, entries: list[Entry], warnings: list[str]) -> tuple[Callable[[list[str]], dict[str, str]], str]:
-    """How the digests of new files are found, and where they are from then. What cannot be read makes a warning."""
-    directory = run.task.directory
-
-    def of_copy(paths: list[str]) -> dict[str, str]:
-        digests, unread = digests_of_copy(Path(directory or "") / layout.CURRENT, paths, run.stop)
-        warnings.extend(f"{path}: its copy cannot be read back: {error.strerror}" for path, error in unread)
-        return digests
-
-    def of_source(paths: list[str]) -> dict[str, str]:
-        """Of files that are as they were when they were copied."""
-        found, known = dict[str, str](), {entry.path: entry for entry in entries}
-        for path in paths:
-            entry, file = known[path], path_in(Path(run.task.source.path), path)
-            with suppress(OSError, ValueError):
-                digest, now = digest_of(file, run.store.go_on), os.lstat(file)
-                if (now.st_size, now.st_mtime_ns) == (entry.size, nanoseconds(entry.modified)):
-                    found[path] = digest
-        return found
-
-    if directory:
-        return of_copy, "copy"
-    return (of_source, "source") if run.task.source.kind == "local" else (lambda paths: {}, "")
-
-
-def _entries(
-    task: BackupTask, store: Store, run: str, times: Mapping[str, str], removed: list[str]
-) -> tuple[list[Entry], list[str]]:
-    """What `current` holds, sorted by path, and warnings. Pieces of files that a run left are removed."""
-    current = f"{layout.CURRENT}/"
-    found: dict[str, Entry] = {}
-    source = Path(task.source.path)
-    pieces: list[str] = []
-
-    def take(row: dict[str, Any]) -> None:
-        path: str = row["Path"]
-        if PIECE.search(path) and not row["IsDir"]:
-            pieces.append(path)
-        elif path.startswith(current):
-            path = path.removeprefix(current)
-            entry = _entry(path, source, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task)
-            found[entry.path] = entry
-
-    store.walk(task.folder, take, among=(layout.CURRENT, f"{layout.VERSIONS}/{run}"))
-    if pieces:
-        store.delete(task.folder, pieces)
-    odd = [path for path in found if "\ufffd" in path and not _is_there(task, path)]
-    deep = [path for path in found if not is_nameable(path)]
-    entries = [found[path] for path in sorted(found.keys() - {*odd, *deep})]
-    alike = [*removed, *(path.removeprefix(current) for path in pieces if path.startswith(current))]
-    if task.source.kind == "local":
-        alike = [path for path in alike if os.path.lexists(path_in(source, path))]
-    why = [*((each, NOT_UTF_8) for each in odd), *((each, TOO_DEEP) for each in deep)]
-    return entries, [f"{path:.500}: {reason}" for path, reason in (*why, *((each, LIKE_A_PIECE) for each in alike))]
-
-
-def _is_there(task: BackupTask, path: str) -> bool:
-    """Whether the copy has a file of just that name: for rclone, each name that is not UTF-8 has U+FFFD in it."""
-    return task.directory is not None and os.path.lexists(task.directory / layout.CURRENT / path)
-
-
-def _entry(path: str, source: Path, row: dict[str, Any], task: BackupTask) -> Entry:
-    """A folder of this host, and it alone, tells modes and has links."""
-    kind, mode, target = "folder" if row["IsDir"] else "file", None, ""
-    if task.source.kind == "local":
-        if kind == "file" and path.endswith(LINK) and row["Size"] <= LONGEST_PATH:
-            target = _target(path, task)
-            path, kind = path.removesuffix(LINK), "link"
-        with suppress(OSError, ValueError):  # it is gone since, or its name is not what this host calls it
-            mode = os.lstat(path_in(source, path)).st_mode & 0o7777
-    return Entry(path, kind, 0 if kind == "folder" else row["Size"], row["ModTime"], mode, target)
-
-
-def _target(path: str, task: BackupTask) -> str:
-    with suppress(OSError, ValueError):
+    def _digests(self, entries: list[Entry]) -> dict[str, tuple[str, str]]:
+        """Path → SHA-256, and where it is from: read back from the copy where that is a folder of this host, else from
+        the source where that is one, and as it was when it was listed."""
+        if not entries:
+            return {}
+        task = self.task
         if task.directory:
-            file = path_in(task.directory / layout.CURRENT, path)
-            return Path(os.fsdecode(file)).read_text(errors="surrogateescape")
-        return os.fsdecode(os.readlink(path_in(Path(task.source.path), path.removesuffix(LINK))))
-    return ""
+            by_place = {each.place: each.path for each in entries}
+            found, unread = digests_of_copy(task.directory / layout.FILES, list(by_place), self.stop)
+            self.unread += [f"{by_place[place]}: its copy cannot be read back: {e.strerror}" for place, e in unread]
+            return {by_place[place]: (digest, "copy") for place, digest in found.items()}
+        if task.source.kind != "local":
+            return {}
+        found = digests_of_source(Path(task.source.path), entries, self.stop)
+        return {path: (digest, "source") for path, digest in found.items()}
+
+
+def _is_mighty(entry: Entry) -> bool:
+    """Whether it runs with more rights than its caller has."""
+    return bool((entry.mode or 0) & 0o6000) or CAPABILITY in (entry.attributes or ())
+
+
+def digests_of_source(folder: Path, entries: Iterable[Entry], stop: StopSignal) -> dict[str, str]:
+    """Path → SHA-256 of what lies in a folder of this host, of those files that are as they were listed."""
+    listed = {each.path: each for each in entries}
+    found, _ = digests_of_copy(folder, list(listed), stop)
+    return {path: digest for path, digest in found.items() if is_as_listed(folder, listed[path])}
+
+
+def looks_same(entry: Entry, old: Entry) -> bool:
+    """Whether size and times are the same."""
+    return (entry.size, entry.modified, entry.changed) == (old.size, old.modified, old.changed)

@@ -60,8 +60,7 @@ def _settings(source: SourceSpec) -> dict[str, str]:
         case "webdav":
             return _webdav(source)
         case "local":
-            # a link is read as a file `NAME.rclonelink` that holds its target; none is followed
-            return {"type": "local", "links": "true"}
+            return {"type": "local", "skip_links": "true"}
         case "rclone":
             settings = settings_of({k: v for k, v in source.options.items() if k != "marker"}, source.secrets)
             return settings | ({"vendor": _vendor(settings)} if settings["type"] == "webdav" else {})

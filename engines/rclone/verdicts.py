@@ -49,17 +49,36 @@ SILENT = re.compile(
     r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
     re.IGNORECASE,
 )
+MEANINGS = (
+    (BREAKDOWN, Verdict.SOURCE_FAILED, BROKE_DOWN),
+    (
+        HOST_KEY,
+        Verdict.SOURCE_FAILED,
+        "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or another one is in between. "
+        "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
+    ),
+    (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
+    (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
+    (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
+)
+OF_SINGLE_FILES_TOO = (REFUSED, SILENT)
+"""What servers say of a single file as well."""
 OF_SINGLE_FILES = (1, 3, 4, 5, 6)
 """Exit codes of a run that went through its whole list. With any other one rclone ended midway."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, with a message for people when nothing was copied, and warnings when something was."""
+    """A verdict, with a message for people where rclone came to nothing; else the `problems` of single files and
+    folders, of which the names of so many more were not kept (`unnamed`). `is_silent`: one of them did not answer,
+    which may be the source as a whole."""
 
     verdict: Verdict
     text: str = ""
-    warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unnamed: int = 0
+    is_silent: bool = False
+    exit_code: int = 0
 
 
 def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
@@ -67,51 +86,27 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
     problems = log.everything
     if exit_code == 0:
         ignored = [each for each in problems if each.message.endswith(IGNORED)]
-        return Judgement(Verdict.SUCCEEDED, warnings=_not_copied(ignored, log.ignored_count))
+        return Judgement(Verdict.SUCCEEDED, problems=tuple(ignored))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
-            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
-    for pattern, verdict, text in (
-        (BREAKDOWN, Verdict.SOURCE_FAILED, BROKE_DOWN),
-        (
-            HOST_KEY,
-            Verdict.SOURCE_FAILED,
-            "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or another one is in between. "
-            "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
-        ),
-        (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
-        (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
-        (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
-    ):
+            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {describe(problem)}")
+    for pattern, verdict, text in MEANINGS:
         for problem in problems:
-            if pattern.search(_words(problem)) and not (pattern is REFUSED and problem.path):
-                return Judgement(verdict, f"{text} ({_describe(problem)})")
+            if pattern.search(_words(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
+                return Judgement(verdict, f"{text} ({describe(problem)})", exit_code=exit_code)
     if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
-        return _judge_single_files(log)
+        # a living source has files that vanish, change, are locked or not ours to read: whatever its words, an error
+        # with a path is that file's
+        is_silent = any(SILENT.search(_words(problem)) for problem in problems)
+        unnamed = log.problem_count - len(log.problems)
+        return Judgement(Verdict.WARNINGS, "", tuple(log.problems), unnamed, is_silent, exit_code)
     if problems and exit_code in (1, 7):
-        return Judgement(Verdict.SOURCE_FAILED, _describe(problems[0]))
-    detail = f" ({_describe(problems[0])})" if problems else ""
+        return Judgement(Verdict.SOURCE_FAILED, describe(problems[0]), exit_code=exit_code)
+    detail = f" ({describe(problems[0])})" if problems else ""
     meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
     if exit_code < 0:
         meaning = f"rclone was ended by signal {-exit_code} from outside"
-    return Judgement(Verdict.SOURCE_FAILED, meaning + detail)
-
-
-def _judge_single_files(log: RcloneLog) -> Judgement:
-    """A living source has files that vanish, change, are locked or not ours to read. The rest is a valid copy: an error
-    with a path is that file's, whatever its words."""
-    warnings = _not_copied(log.problems, log.problem_count)
-    if any(log.activity[1:3]):
-        return Judgement(Verdict.WARNINGS, warnings=warnings)
-    return Judgement(Verdict.SOURCE_FAILED, "; ".join(warnings[:6]))
-
-
-def _not_copied(problems: list[Problem], number: int) -> tuple[str, ...]:
-    """How many files were not copied, and of each that is known why; empty: none."""
-    if not number:
-        return ()
-    count = "1 file was not copied" if number == 1 else f"{number} files were not copied"
-    return count, *(_describe(problem) for problem in problems)
+    return Judgement(Verdict.SOURCE_FAILED, meaning + detail, exit_code=exit_code)
 
 
 def _is_of_the_repository(problem: Problem, destination: str) -> bool:
@@ -128,7 +123,8 @@ def _words(problem: Problem) -> str:
     return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
 
 
-def _describe(problem: Problem) -> str:
+def describe(problem: Problem) -> str:
+    """In a line for people."""
     if QUOTE in problem.path:
         return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")
     return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from engines.dumps import DUMP, DumpEngine
 from engines.engine import Engine, OnProgress, Run
 from engines.rclone.presence import check_folder
 from engines.restic.options import options_of
@@ -26,15 +27,13 @@ from external.processes.programs import find_restic
 from external.processes.rows import number, row_of
 from external.processes.runner import StopSignal
 from storage import layout
-from storage.places.location import RCLONE, RESTIC, of_directory
+from storage.places.location import RCLONE, RESTIC
 from storage.places.locks import Busy
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import note_incomplete, tag_arguments, time_argument
 from storage.restic.verdicts import PARTIAL, Trouble, problem_of
 
-FOLDER = "files"
-"""In the staging directory: what the engine of the kind takes for the folder of the assignment."""
 MARK_SECONDS = 60.0
 DONE = (Verdict.SUCCEEDED, Verdict.WARNINGS)
 LOOK_EVERY_SECONDS = 0.5
@@ -78,24 +77,28 @@ class ResticEngine(Engine):
         return RESTIC if self.first.name == RCLONE else self.first.name
 
     def _stage_first(self, run: Run, directory: Path) -> EngineResult:
-        # an engine that stages itself does so in here
-        inner = str(directory / "staging")
-        here = replace(run.task, location=of_directory(directory), folder=FOLDER, staging=inner, known=None)
-        fetched = self.first.run(here, on_progress=run.on_progress, stop=run.stop)
+        try:
+            fetched, files = self.first.stage(run.task, directory, run.stop, run.on_progress)
+        except (StorageFailed, OSError) as error:
+            raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {error}") from None
         if fetched.verdict not in DONE:
             # what is the repository's to the engine of the kind is the staging directory
             if fetched.verdict in (Verdict.REPOSITORY_FAILED, Verdict.FILLED):
                 raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {fetched.error}")
             return fetched
-        files = directory / FOLDER
-        dump = files / layout.POINTS / fetched.snapshot
         try:
-            made = _snapshot(run, dump if dump.is_dir() else files / layout.CURRENT, (), self._writer)
+            made = _snapshot(run, files, (), self._writer)
         finally:
-            _forget(files, fetched.snapshot)
+            if isinstance(self.first, DumpEngine):  # restic keeps it; a mirror is kept for the next run
+                shutil.rmtree(directory / DUMP, ignore_errors=True)
         warnings = (*fetched.warnings, *made.warnings)
         verdict = Verdict.WARNINGS if warnings else made.verdict
-        return replace(made, verdict=verdict, warnings=warnings, read=fetched.read)
+        return replace(made, verdict=verdict, warnings=warnings, read=fetched.read, doubt=fetched.doubt)
+
+    def stage(
+        self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
+    ) -> tuple[EngineResult, Path]:
+        return self.first.stage(task, into, stop, on_progress)
 
 
 class ResticProgress:
@@ -142,16 +145,6 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
         text = f"the repository does not say that this point is incomplete: {error}"
         return replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
     return made
-
-
-def _forget(files: Path, run: str) -> None:
-    """Of what was staged, all but the newest state and its manifest: restic keeps the rest."""
-    for name in (layout.POINTS, layout.VERSIONS):
-        shutil.rmtree(files / name, ignore_errors=True)
-    manifests = files / layout.MANIFESTS
-    for each in manifests.glob(f"*{layout.MANIFEST_ENDING}") if manifests.is_dir() else ():
-        if each.name != run + layout.MANIFEST_ENDING or not (files / layout.CURRENT).is_dir():
-            each.unlink(missing_ok=True)
 
 
 def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:

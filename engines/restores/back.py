@@ -1,12 +1,14 @@
 """Restores to where it came from: an SFTP host, a share, a bucket, a folder of this host. Without Django.
 
-What is there as in the backup is left alone, so an interrupted restore goes on; what differs is replaced only if that
-was asked for. rclone puts a file there under a partial name, where the protocol can rename. Each file is looked at
-again afterwards: its size, and whether a run moved it meanwhile (`storage.restoring.restoring`).
+What is there as in the backup is left alone, so an interrupted restore continues; what differs is replaced only if that
+was asked for. Files come into scratch space of this host first, in batches, and are compared with the manifest there;
+a large one goes straight from the repository. rclone puts a file there under a partial name, where the protocol can
+rename. At the end the sizes of all are looked at.
 """
 
 import dataclasses
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,17 +19,23 @@ from engines.base import SourceSpec
 from engines.not_kept import not_kept
 from engines.rclone.remotes import remote_path, way_to
 from external.formatting import several
+from external.processes.rows import row_of
+from storage import layout
+from storage.folders.beneath import Beneath
 from storage.places.location import Location
-from storage.points import places
+from storage.places.rclone import expected
 from storage.points.batches import batches
-from storage.points.files import is_time_of, nanoseconds, path_in
+from storage.points.files import Kept, differs, is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
-from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
+from storage.points.moving import Moved
+from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, TargetFailed, Wish
 from storage.points.store import StorageFailed, Store, rows_to
 from storage.points.trees import Tree, opened
 from storage.restoring import restoring, targets
-from storage.restoring.restoring import BATCH_FILES, SHOWN, TRIES
+from storage.restoring.restoring import BATCH_FILES, SHOWN
 
+SCRATCH_BYTES = 2**30
+"""Of files that are on their way at a time. A larger file goes straight from the repository."""
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
 
@@ -59,6 +67,9 @@ class _Back(Restoring):
     ) -> None:
         super().__init__(wish, store, tree, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."), on_step)
         self.source, self.target = source, Location(target, target)
+        self.files_path = layout.files_path(wish.assignment)
+        location = dataclasses.replace(self.target, environment=store.location.environment)
+        self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
 
     def run(self) -> Report:
         there = self._look()
@@ -79,12 +90,7 @@ class _Back(Restoring):
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
                 "folder beside them, or choose to replace what differs"
             )
-        if self.store.location.is_restic:  # through files of this host
-            sizes = [sum(each.size for each in batch) for batch in batches(wanted, BATCH_FILES)]
-            way_out = "name a larger one in the worker's TMPDIR"
-            targets.check_room(Path(tempfile.gettempdir()), max(sizes, default=0), way_out)
-        for batch in batches(wanted, BATCH_FILES):
-            self._copy(batch, set(collisions))
+        self._bring(wanted, set(collisions))
         self._make_empty_folders()
         return report
 
@@ -104,7 +110,7 @@ class _Back(Restoring):
             try:
                 self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(take))
             except StorageFailed as error:
-                raise places.TargetFailed(str(error)) from error
+                raise TargetFailed(str(error)) from error
         return found
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
@@ -115,64 +121,68 @@ class _Back(Restoring):
         return entry.path in there and there[entry.path][0] == entry.size and not self._is_same(entry, there)
 
     def _same_bytes(self, entries: list[Entry]) -> set[str]:
-        """Those whose bytes are there, although their time is not: it cannot be set everywhere. Reads both."""
-        found: set[str] = set()
+        """Those whose bytes are there, although their time is not: it cannot be set everywhere. Reads them, and, where
+        the manifest has no digest, what the repository has."""
+        wanted = {each.path: each.digest for each in entries}
+        unknown = {each.place: each.path for each in entries if not each.digest}
+        try:
+            if unknown and not self.store.location.is_restic:
+                digests, _ = self.store.read(self.files_path, list(unknown))
+                wanted |= {unknown[place]: digest for place, digest in digests.items() if place in unknown}
+            there, _ = self.at_target.read("", [path for path, digest in wanted.items() if digest])
+        except StorageFailed:  # they differ
+            return set()
+        return {path for path, digest in there.items() if wanted.get(path) == digest}
 
-        def take(line: str) -> None:
-            if line.startswith("= "):
-                found.add(line[2:])
+    def _bring(self, wanted: list[Entry], differing: set[str]) -> None:
+        """Copy files, and look at their sizes there."""
+        scratch = Path(tempfile.gettempdir())
+        most = min(SCRATCH_BYTES, shutil.disk_usage(scratch).free // 2)
+        large = {each.path for each in wanted if each.size > most and self._goes_straight(each)}
+        small = [each for each in wanted if each.path not in large]
+        sizes = [sum(each.size for each in batch) for batch in batches(small, BATCH_FILES, most, size_of)]
+        targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
+        for batch in batches(small, BATCH_FILES, most, size_of):
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                Scratch(self, Path(folder), differing).bring(batch)
+        for entry in wanted:
+            if entry.path in large:
+                self._copy_straight(entry, differing)
+        there, failed = self._look(), {each.partition(": ")[0] for each in self.report.failed}
+        self.report.files = self.report.size = 0
+        for entry in wanted:
+            if there.get(entry.path, (-1, ""))[0] == entry.size:
+                self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+            elif entry.path not in failed:
+                self.fail(entry.path, "it does not come out with the size that the manifest says")
 
-        lying = self.places({each.path for each in entries})
-        for place, paths in places.by_place(lying).items():
-            with suppress(StorageFailed):  # they differ
-                at = self.store.location.at(f"{self.wish.assignment}/{place}")
-                self.store.with_paths(
-                    paths,
-                    "check",
-                    "--download",
-                    "--one-way",
-                    "--combined=-",
-                    *OPTIONS,
-                    at,
-                    self.target.root,
-                    on_line=take,
-                )
-        return found
+    def _goes_straight(self, entry: Entry) -> bool:
+        """Whether rclone can copy it from its place: it gives a file that it copies no other name."""
+        same_name = entry.place.rpartition("/")[2] == entry.path.rpartition("/")[2]
+        return same_name and not self.store.location.is_restic
 
-    def _copy(self, batch: list[Entry], differing: set[str]) -> None:
-        """Copy a batch; copy again what a run moved meanwhile, or what has another size then."""
-        left, ours = {each.path: each for each in batch}, set[str]()
-        trouble: StorageFailed | None = None
-        for _ in range(TRIES):
-            lying = self.places(left)
-            for place, paths in places.by_place(lying).items():
-                replaced = [each for each in paths if each in differing or each in ours]
-                for chosen, option in (
-                    (replaced, "--ignore-times"),
-                    ([each for each in paths if each not in set(replaced)], "--ignore-existing"),
-                ):
-                    try:
-                        size = sum(left[each].size for each in chosen)
-                        self.fetch(place, self.target.root, chosen, option, *OPTIONS, size=size)
-                    except StorageFailed as error:
-                        trouble = error
-            ours |= set(left)
-            there, now = self._look(), self.places(left)
-            places.check_point(self.store, self.wish)
-            for path, entry in list(left.items()):
-                if there.get(path, (-1, ""))[0] == entry.size and now[path] == lying[path]:
-                    del left[path]
-                    self.count(entry)
-            if not left:
-                break
-            if trouble:
-                raise trouble
-            if self.store.location.is_restic:
-                break  # as in `restoring`
-        self.report.files, self.report.size = self.done_files, self.done_size
-        self.report.lost += len(left)
-        for path in left:
-            self.fail(path, "it does not come out with the size that the manifest says")
+    def _copy_straight(self, entry: Entry, differing: set[str]) -> None:
+        (folder, _, name), home = entry.place.rpartition("/"), entry.path.rpartition("/")[0]
+
+        def fetch(entries: list[Entry]) -> None:
+            begun_files, begun_size = self.done_files, self.done_size
+            self.store.copy_out(
+                f"{self.files_path}/{folder}", self.target.at(home) if home else self.target.root, [name],
+                lambda files, size: self.say(begun_files + files, begun_size + size),
+                "--ignore-times" if entry.path in differing else "--ignore-existing", *OPTIONS,
+                most=expected(entry.size),
+            )  # fmt: skip
+
+        def take(entries: list[Entry]) -> list[Entry]:
+            lines: list[str] = []
+            at = self.target.at(entry.path)
+            self.store.run("lsjson", "--stat", *OPTIONS, at, missing_ok=True, on_line=lines.append)
+            if (row_of("".join(lines)) or {}).get("Size") != entry.size:
+                return entries
+            self.count(entry)
+            return []
+
+        self.bring([entry], fetch, take)
 
     def _make_empty_folders(self) -> None:
         empty = [each.path for each in self.entries("folder") if self.tree.total(each.path) == (0, 0)]
@@ -194,3 +204,77 @@ class _Back(Restoring):
             )
         lost = "; ".join(not_kept(self.source.kind))
         self.report.not_set.append(f"as the server makes them, since backups of {self.source.kind} lack them: {lost}")
+
+
+@dataclasses.dataclass
+class Scratch:
+    """A batch of files on its way through a folder of this host. `differing`: the paths that are replaced."""
+
+    back: _Back
+    folder: Path
+    differing: set[str]
+    trees: int = 0
+
+    def bring(self, batch: list[Entry]) -> None:
+        self.back.bring(batch, self._fetch, self._take)
+
+    @property
+    def _staged(self) -> Path:
+        return self.folder / "files"
+
+    def _fetch(self, entries: list[Entry]) -> None:
+        sizes = {each.place: each.size for each in entries}
+        self.back.fetch(list(sizes), str(self._staged), *OPTIONS, size=sum(sizes.values()))
+
+    def _take(self, entries: list[Entry]) -> list[Entry]:
+        """Copy to the source what came out as the manifest says. Returns the rest."""
+        ready, left = list[Entry](), list[Entry]()
+        self._staged.mkdir(exist_ok=True)
+        with Beneath.opened(self._staged.resolve()) as staged:
+            for entry in entries:
+                there = entry._replace(path=entry.place)
+                is_right = differs(there, staged, thorough=True, alive=self.back.ask) in (Kept.SAME, Kept.UNSURE)
+                (ready if is_right else left).append(entry)
+        while ready:
+            ready = self._put(ready)
+        return left
+
+    def _put(self, entries: list[Entry]) -> list[Entry]:
+        """Copy a tree of files to the source. Returns those for which there was no place in it: in a bucket a file may
+        be called as a folder is."""
+        tree, later, put = self.folder / f"tree-{self.trees}", list[Entry](), list[Entry]()
+        self.trees += 1
+        for entry in entries:
+            home, staged = path_in(tree, entry.path), path_in(self._staged, entry.place)
+            try:
+                os.makedirs(os.path.dirname(home), exist_ok=True)
+                os.link(staged, home)
+            except (FileExistsError, NotADirectoryError):
+                later.append(entry)
+                continue
+            with suppress(ValueError, OverflowError):  # its repository may keep none
+                at = nanoseconds(entry.modified)
+                os.utime(home, ns=(at, at))
+            put.append(entry)
+        for option, paths in (
+            ("--ignore-times", [each.path for each in put if each.path in self.differing]),
+            ("--ignore-existing", [each.path for each in put if each.path not in self.differing]),
+        ):
+            self._copy(tree, paths, option)
+        for entry in put:
+            self.back.count(entry)
+        return later
+
+    def _copy(self, tree: Path, paths: list[str], option: str) -> None:
+        moved = Moved()
+        how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS)
+        watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": lambda: (moved.size, moved.files)}
+        try:
+            self.back.store.with_paths(paths, *how, str(tree), self.back.target.root, **watched)
+        except StorageFailed as error:
+            raise TargetFailed(str(error)) from error
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes."""
+    return entry.size

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from engines.limits import Space
@@ -23,6 +23,7 @@ from external.formatting import several
 from storage.folders.beneath import Beneath
 from storage.points import runs
 from storage.points.checking import GONE
+from storage.points.excepted import exceptions_of
 from storage.points.files import Kept, differs
 from storage.points.manifests import Entry
 from storage.points.places import Refused, Step, TargetFailed, Wish
@@ -46,7 +47,8 @@ class Drilled:
 
     `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
     `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: what this host
-    lacks.
+    lacks. `old_files`, `old`, `missing_files`, `missing`: what the whole point has as of an earlier one, and what it
+    lacks (`places.Report`), which is no doubt of what it has.
     """
 
     point: str
@@ -58,6 +60,10 @@ class Drilled:
     error: str = ""
     lost: int = 0
     not_here: str = ""
+    old_files: int = 0
+    old: list[str] = field(default_factory=list)
+    missing_files: int = 0
+    missing: list[str] = field(default_factory=list)
 
 
 def drill(
@@ -91,7 +97,7 @@ def drill(
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = restoring.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
-        done = Drilled(points[-1], tree.total()[0])
+        done = Drilled(points[-1], tree.total()[0], **asdict(exceptions_of(tree)))
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:
             done.lost = len(wrong)
@@ -110,7 +116,7 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
     files, size = tree.total()
     if size <= room and (is_whole or (files <= ALL_FILES and size <= BYTES)):
         return None
-    found = (each for each in tree.below("") if each.kind == "file" and each.size <= room)
+    found = (each for each in tree.below("") if each.kind == "file" and each.is_kept and each.size <= room)
     drawn = [] if is_whole else heapq.nsmallest(SAMPLE_FILES, found, key=lambda _: random.random())  # noqa: S311
     sample, left = drawn[:1], min(room, BYTES) - sum(each.size for each in drawn[:1])
     for each in drawn[1:]:
@@ -129,7 +135,7 @@ def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store,
     wrong = []
     with Beneath.opened(folder) as opened_folder:
         for entry in entries:
-            if entry.kind == "folder":
+            if entry.kind == "folder" or not entry.is_kept:
                 continue
             done.files, done.size = done.files + 1, done.size + entry.size
             found = differs(entry, opened_folder, thorough=True, alive=store.go_on)

@@ -34,6 +34,8 @@ def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
                 f"the point names {entry.path} as a {entry.kind}, and a dump is a file: no backup writes that, so do "
                 "not trust what is in that repository"
             )
+        if not entry.is_kept:
+            raise Refused(f"the point has no {entry.path}: {entry.why}")
     if not found or found[0].path != names[0]:
         raise Refused(f"the point holds no {names[0]}: it is of another kind of source")
     return found

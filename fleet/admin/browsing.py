@@ -31,6 +31,7 @@ from jobs.clock import database_clock
 from sources.models import Assignment, Repository, Source
 from storage import layout
 from storage.points.files import nanoseconds
+from storage.points.manifests import Entry
 from storage.points.store import StorageFailed
 from storage.points.trees import Tree
 
@@ -160,6 +161,7 @@ def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
         tree.check(place.path)
         entry = tree.entry(place.path)
         if entry.kind != "folder":
+            _check_kept(entry)
             return _facts(place, tree) | _versions(place)
         after = request.GET.get("after", "")
         zone = place.assignment.policy.schedule.period.tzinfo
@@ -171,7 +173,8 @@ def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
             shown = f"{each.name}/" if is_folder else f"{each.name} → {each.entry.target}" if is_link else each.name
             name = _links([(place.address(path=path), shown)])
             files = str(each.files) if is_folder else ""
-            download = _links([(place.address(path=path, what="download"), "download")])
+            download = _links([(place.address(path=path, what="download"), "download")]) if each.entry.is_kept else ""
+            download = format_html("{} {}", download, exception_of(each.entry, zone))
             size = "link" if is_link else filesizeformat(each.entry.size)
             rows.append((name, size, files, _time(each.entry.modified, zone), download))
         more = place.address(after=listed[PAGE - 1].name) if len(listed) > PAGE else ""
@@ -223,6 +226,7 @@ def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
     with place.tree as tree:
         tree.check(place.path)
         entry = tree.entry(place.path)
+        _check_kept(entry)
         files, size = tree.total(place.path)
         if size > downloads.LARGEST:
             raise ValueError(f"{filesizeformat(size)} are too much for a download: restore into a folder instead.")
@@ -245,6 +249,20 @@ def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
 def _archived(place: Place) -> Any:
     with place.tree as tree:
         yield from downloads.archive(place.repository, place.assignment.directory, place.point, tree, place.path)
+
+
+def _check_kept(entry: Entry) -> None:
+    """Raises: ValueError for a file that the point does not have."""
+    if not entry.is_kept:
+        raise ValueError(f"{entry.path} is {exception_of(entry, None)}.")
+
+
+def exception_of(entry: Entry, zone: Any) -> str:
+    """What the run that made the point could not do, in words; empty: nothing."""
+    if not entry.why:
+        return ""
+    as_of = f"as of {_local(entry.as_of, zone)}" if entry.as_of else "not in this backup"
+    return f"{'could not be listed' if entry.kind == 'folder' else as_of}: {entry.why:.200}"
 
 
 def _links(links: list[tuple[str, str]]) -> SafeString:

@@ -40,7 +40,7 @@ class RestoreAdmin(ReadOnlyAdmin):
     fields = (
         "source", "policy", "shown_point", "shown_paths", "where", *ALLOWED, "user", "asked_by", "shown_asked_at",
         "record", "progress", "shown_outcome", "error", "shown_ended_at", "files", "shown_size", "present",
-        "shown_not_set", "shown_failed",
+        "shown_not_set", "shown_old", "shown_missing", "shown_failed",
     )  # fmt: skip
 
     source = column("assignment__source__name", "source")
@@ -60,6 +60,8 @@ class RestoreAdmin(ReadOnlyAdmin):
 
     shown_paths = column("paths", "what", lambda paths: lines_of(paths) or "all", ordered=False)
     shown_not_set = column("not_set", "could not be set", lines_of, ordered=False)
+    shown_old = column("old", "as of an earlier point", lines_of, ordered=False)
+    shown_missing = column("missing", "not in the point", lines_of, ordered=False)
     shown_failed = column("failed", "not restored", lines_of, ordered=False)
     shown_size = column("size", "size", filesizeformat)
 

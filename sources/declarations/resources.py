@@ -37,9 +37,10 @@ class Repository(BaseModel):
     name: Title
     format: Annotated[Format, Choice()] = Field(
         Format.RCLONE,
-        description="rclone: a plain copy that any program reads, or rclone's encryption. restic: snapshots in which "
-        "equal data lie once, always encrypted; what is no folder of this host is copied to its disk first, which "
-        "takes the room of one copy there. It cannot be changed",
+        description="rclone: files under their own names, or rclone's encryption, and nothing else to install. restic: "
+        "take it where large files change in part (virtual machines, mail files, dumps) or equal data lie in many "
+        "sources: it stores a changed part alone, and equal data once, always encrypted; what is no folder of this "
+        "host is copied to its disk first, which takes the room of one copy there. It cannot be changed",
     )
     remote: JsonObject = Field(
         default_factory=dict,

@@ -61,6 +61,7 @@ class ManifestDigest(models.Model):
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="+")
     point = models.CharField(max_length=30)
     sha256 = models.CharField(max_length=64)
+    accepted = models.BooleanField(default=False, help_text="A person has taken it for ours.")
 
     class Meta:
         constraints = [
@@ -99,6 +100,12 @@ class Copy(models.Model):
     copied_at = models.DateTimeField(null=True, help_text="When it last had all points; empty: it never did.")
     as_of = models.DateTimeField(null=True, help_text="The start of the last backup at that time.")
     points = models.JSONField(default=list, help_text="The names of the points that lie there.")
+    came = models.IntegerField(
+        default=0, help_text="Points that came since some were removed last: no more are then removed."
+    )
+    thinned_by = models.JSONField(
+        null=True, help_text="The rules by which they were removed; under others there is no such limit."
+    )
     size = models.BigIntegerField(default=0, help_text="Bytes that the last run copied.")
     error = models.TextField(blank=True, default="", help_text="Why the last run failed, or what is wrong with it.")
 
@@ -205,7 +212,9 @@ class Restore(models.Model):
     files = models.BigIntegerField(null=True, help_text="That were restored.")
     size = models.BigIntegerField(null=True, help_text="In bytes.")
     present = models.BigIntegerField(null=True, help_text="Files that were there already, as in the backup.")
-    not_set = models.JSONField(default=list, help_text="Modes, times and links that could not be set: the first 100.")
+    not_set = models.JSONField(default=list, help_text="Owners, modes, times and attributes that could not be set.")
+    old = models.JSONField(default=list, help_text="What the point has as of an earlier one.")
+    missing = models.JSONField(default=list, help_text="What is not in the point, and why: the first 100.")
     failed = models.JSONField(default=list, help_text="Files that were not restored, and why: the first 100.")
 
     class Meta:

@@ -29,11 +29,6 @@ class Repository(models.Model):
     encrypted = models.BooleanField(default=False)
     key = models.CharField(max_length=500, blank=True)
     identity = models.UUIDField(default=uuid4, editable=False, unique=True)
-    sees_changes = models.BooleanField(
-        default=True,
-        editable=False,
-        help_text="Whether rclone sees there that a file was changed whose size stayed the same.",
-    )
     by_superuser = models.BooleanField(
         default=True,
         db_default=True,

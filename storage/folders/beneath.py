@@ -8,28 +8,23 @@ on in the folder that was opened, or fails.
 What is made is made in a *staging* folder: in the target, under a name that is not foreseen, and closed to all others.
 Its owner alone can enter it, and nobody can move it elsewhere; rclone, which follows links, writes in there alone. From
 there a file, link or folder gets to its place by a rename between two open folders, which replaces one name and follows
-nothing. Where the worker is root, each belongs by then to the owner of the folder that it gets into: root leaves
-nothing of its own in the folders of others, and opens none of theirs to itself.
+nothing. Where the worker is root, each belongs by then to the owner that it had, or, where that is not known, to the
+owner of the folder that it gets into: root leaves nothing of its own in the folders of others, and opens none of theirs
+to itself.
 """
 
 import errno
 import os
-import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage.folders import owners
-
 PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Of a pipe, to open it would wait for a writer."""
-FILES, MAKING = b"files", b"making"
-STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
 BY_DESCRIPTOR = Path("/proc/self/fd")
 
 
@@ -126,7 +121,7 @@ class Beneath:
             os.close(descriptor)
 
     def names(self) -> list[str]:
-        with _listed(self.descriptor) as descriptor:
+        with listed(self.descriptor) as descriptor:
             return os.listdir(descriptor)
 
     def owner(self, path: bytes) -> tuple[int, int] | None:
@@ -148,9 +143,9 @@ class Beneath:
         with suppress(OSError):
             owner = os.fstat(here)
             if os.geteuid() == 0 and owner.st_uid and os.fstat(descriptor).st_uid == 0:
-                with _listed(descriptor) as listed:
-                    if not os.listdir(listed):  # and so nothing of anybody is given away
-                        os.fchown(listed, owner.st_uid, owner.st_gid)
+                with listed(descriptor) as opened:
+                    if not os.listdir(opened):  # and so nothing of anybody is given away
+                        os.fchown(opened, owner.st_uid, owner.st_gid)
         return descriptor
 
     def _here(self) -> int:
@@ -159,108 +154,6 @@ class Beneath:
     def _back_to(self, depth: int) -> None:
         while len(self._way) > depth:
             os.close(self._way.pop()[1])
-
-
-class Staging:
-    """The staging folder of a restore in its target. `files`: what is below it, which a program may write to."""
-
-    def __init__(self, target: Beneath, title: str) -> None:
-        self.target = target
-        self.name = self._left_by_an_earlier(title) or self._made(title)
-        self._folder = Beneath(os.open(self.name, PASS, dir_fd=target.descriptor), target.path / self.name)
-        if not self._is_ours(self._folder.descriptor):
-            raise PermissionError(1, "another one has changed the target", str(self._folder.path))
-        with suppress(FileExistsError):
-            os.mkdir(FILES, 0o700, dir_fd=self._folder.descriptor)
-        self.files = Beneath(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")
-        self.inherited = (self._folder.descriptor,)
-
-    @property
-    def outside(self) -> str:
-        """`files`, for a program that inherits `inherited`."""
-        return f"{self._folder.outside}/{os.fsdecode(FILES)}"
-
-    def put(self, staged: bytes, home: bytes) -> None:
-        """Move a file from `files` to its place in the target, over what is there."""
-        name, above = self.files.at(staged)
-        to, folder = self.target.at(home)
-        os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
-
-    def give(self, descriptor: int, home: bytes) -> None:
-        """Give an open file to whom it is to belong to at its place, where its file system knows owners."""
-        if owner := self.target.owner(home.rpartition(b"/")[0]):
-            owners.give(descriptor, owner)
-
-    def make_folder(self, home: bytes, mode: int) -> None:
-        """Make a folder in the target, where there is none."""
-        self._clear()
-        os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
-        self._place(home)
-
-    def make_link(self, home: bytes, leads_to: bytes, time: int | None) -> None:
-        """Make a link in the target, over what is there. `time`: in nanoseconds since 1970."""
-        self._clear()
-        here = self._folder.descriptor
-        os.symlink(leads_to, MAKING, dir_fd=here)
-        if time is not None:
-            with suppress(OSError, OverflowError, NotImplementedError):
-                os.utime(MAKING, ns=(time, time), dir_fd=here, follow_symlinks=False)
-        self._place(home)
-
-    def close(self, *, remove: bool) -> None:
-        """`remove`: with all that it holds; else the next restore of this point goes on with that."""
-        if remove:
-            empty(self._folder.descriptor)
-        self.files.close()
-        self._folder.close()
-        if remove:
-            with suppress(OSError):  # renamed meanwhile by another one
-                os.rmdir(self.name, dir_fd=self.target.descriptor)
-
-    def _place(self, home: bytes) -> None:
-        to, folder = self.target.at(home)
-        if owner := self.target.owner(home.rpartition(b"/")[0]):
-            owners.give(MAKING, owner, dir_fd=self._folder.descriptor, follow_symlinks=False)
-        try:
-            os.rename(MAKING, to, src_dir_fd=self._folder.descriptor, dst_dir_fd=folder)
-        except OSError as error:
-            if error.errno == errno.ENOTEMPTY:
-                raise FileExistsError(errno.EEXIST, error.strerror, os.fsdecode(to)) from None
-            raise
-
-    def _clear(self) -> None:
-        """What a killed restore was making."""
-        with suppress(FileNotFoundError):
-            try:
-                os.unlink(MAKING, dir_fd=self._folder.descriptor)
-            except (IsADirectoryError, PermissionError):
-                os.rmdir(MAKING, dir_fd=self._folder.descriptor)
-
-    def _made(self, title: str) -> str:
-        name = f"{title}.{secrets.token_hex(8)}.unfinished"
-        os.mkdir(name, 0o700, dir_fd=self.target.descriptor)
-        return name
-
-    def _left_by_an_earlier(self, title: str) -> str:
-        for name in self.target.names():
-            if name.startswith(f"{title}.") and STAGING.fullmatch(name):
-                with suppress(OSError):
-                    descriptor = os.open(name, PASS, dir_fd=self.target.descriptor)
-                    try:
-                        if self._is_ours(descriptor):
-                            return name
-                    finally:
-                        os.close(descriptor)
-        return ""
-
-    def _is_ours(self, descriptor: int) -> bool:
-        """Whether it is closed to all others, as far as its file system can do that, and holds nothing but what a
-        restore puts there: root may own other folders in a folder of another account, which could give them that
-        name."""
-        with _listed(descriptor) as listed:
-            if not {*os.listdir(listed)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
-                return False
-        return owners.is_closed(os.fstat(descriptor)) or owners.are_not_kept(descriptor, MAKING)
 
 
 def _passed(name: bytes, above: int) -> int:
@@ -274,7 +167,7 @@ def _passed(name: bytes, above: int) -> int:
 
 
 @contextmanager
-def _listed(descriptor: int) -> Iterator[int]:
+def listed(descriptor: int) -> Iterator[int]:
     """The same folder, to be listed."""
     opened = os.open(".", LIST, dir_fd=descriptor)
     try:
@@ -285,10 +178,10 @@ def _listed(descriptor: int) -> Iterator[int]:
 
 def empty(descriptor: int) -> None:
     """Remove what a folder holds, and what it holds, in folders that were made read-only too."""
-    with _listed(descriptor) as listed, os.scandir(listed) as found:
+    with listed(descriptor) as opened, os.scandir(opened) as found:
         for each in list(found):
             if each.is_dir(follow_symlinks=False):
-                shutil.rmtree(each.name, ignore_errors=True, dir_fd=listed)
+                shutil.rmtree(each.name, ignore_errors=True, dir_fd=opened)
             else:
                 with suppress(OSError):
-                    os.unlink(each.name, dir_fd=listed)
+                    os.unlink(each.name, dir_fd=opened)

@@ -63,6 +63,11 @@ def read(store: Files) -> Identity | None:
     if found is None or "layout" not in found:
         raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
     version = found["layout"]
+    if version == 1:
+        raise Refused(
+            f"it has layout version 1, of before the first release, which is not read any more: name another place, "
+            f"and delete this one once its backups, for which there is {layout.RECOVER}, are not needed"
+        )
     if version != layout.VERSION:
         raise Refused(
             f"it has layout version {version!r:.50}, and {layout.VERSION} is read here: use the version of the "

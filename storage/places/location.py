@@ -17,18 +17,15 @@ class Location:
     `root`: rclone's argument for the folder of all assignments, as `/srv/backups`, `base:bucket/backups` or, when it is
     encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted. `environment`:
     what rclone needs to reach both: credentials, so it goes into no text. `directory`: where it is a folder of this
-    host; None: it is a remote. `sees_changes`: False where rclone sees no change of a file whose size stays, since the
-    remote keeps no times: then the manifest says what has changed. `is_encrypted`: see `layout.ENCRYPTED`.
-    `secrets`: of those credentials what no text may hold, also as rclone obscures it. `servers`: host and port of those
-    that it is reached by over HTTP (`servers.py`). `format`: "rclone" (`storage.layout`) or
-    "restic" (`storage/restic`), whose own repository is a folder below.
+    host; None: it is a remote. `is_encrypted`: see `layout.ENCRYPTED`. `secrets`: of those credentials what no text may
+    hold, also as rclone obscures it. `servers`: host and port of those that it is reached by over HTTP (`servers.py`).
+    `format`: "rclone" (`storage.layout`) or "restic" (`storage/restic`), whose own repository is a folder below.
     """
 
     root: str
     outside: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: Path | None = None
-    sees_changes: bool = True
     secrets: tuple[str, ...] = field(default=(), repr=False)
     servers: tuple[tuple[str, int], ...] = ()
     format: str = RCLONE

@@ -34,6 +34,8 @@ ROW, LOGGED = '{"Path"', '{"time"'
 """How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
 AFTER_A_PROBLEM = "can't close account: file already closed"
 """Which rclone adds where it could not decrypt a file."""
+ALL_TOGETHER = "Attempt "
+"""How rclone begins to say how many of its files it could not copy."""
 TOO_MUCH, BROKE_DOWN = 8, 2
 """rclone's exit code for a limit, and Go's for a program that has no memory left."""
 NOT_FOUND = (3, 4)
@@ -95,7 +97,7 @@ class Rclone:
                 message = redacted(message, secrets)
                 if problems is not None and path:
                     problems[path] = message
-                elif message != AFTER_A_PROBLEM:
+                elif message != AFTER_A_PROBLEM and not (problems and message.startswith(ALL_TOGETHER)):
                     errors.append(message)
             else:
                 on_line(line)
@@ -112,7 +114,7 @@ class Rclone:
                 inherited=self.inherited,
             )
             ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
-        if problems and not errors and ended.ending is Ending.EXITED:
+        if problems and not errors and ended.ending is Ending.EXITED and ended.exit_code != TOO_MUCH:
             return True
         return _judge(ended, arguments[0], errors, missing_ok, most)
 

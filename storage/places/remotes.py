@@ -31,7 +31,6 @@ def location_of(
     secrets: Mapping[str, str],
     key: str | None,
     *,
-    sees_changes: bool = True,
     format: str = RCLONE,
     cache: str = "",
 ) -> Location:
@@ -53,7 +52,7 @@ def location_of(
     root = outside if key is None else "crypt:"
     directory = None if remote else Path(path)
     servers = servers_of(remote, path) if remote else ()
-    return Location(root, outside, environment, directory, sees_changes, tuple(hidden), tuple(servers))
+    return Location(root, outside, environment, directory, tuple(hidden), tuple(servers))
 
 
 def beside(location: Location) -> Location:

@@ -1,59 +1,44 @@
 """Reads what an assignment has in a repository, part by part, and compares it with its manifests.
 
-A round goes through the newest point, whose files lie in `current` for the most part, and then through each older one,
-of which only that is read that no later point has read: what lies in `versions` between the two. So every file is read
-once a round. Where a round is: the part (`current` or the name of a point), and the last path that was read of it. What
-moves meanwhile, as by retention, is read in the next round.
+A round goes through the newest point, and then through each older one, of which only those files are read that the next
+later one does not name. So every stored file is read once a round. Where a round is: the part (`newest`, or the name of
+an older point), and the last path that was read of it. `newest` is whichever point is by then: what came since the
+round began is read by the next one.
 
-A file without a digest in its manifest (encrypted, or on a remote) gets the one that was read, and is compared then.
+A file without a digest in its manifest (encrypted, or on a remote) gets the one that was read, and is compared then, as
+far as credentials allow that a manifest is replaced.
 
-What is damaged is mended as far as its content is to be had elsewhere:
-
-* in `current`: it is given another time, so that the next backup takes it for changed, and fetches it again. What is
-  there goes to `versions` as ever: one bit that fell is not the whole file, and nothing is deleted by a machine.
-* in `versions`: where the next later copy of the path has the content that was lost, the damaged one is deleted, and
-  that copy stands in for it.
+Nothing is mended here, and nothing is changed but manifests. What is damaged or missing is named with all points that
+hold it. The next backup counts it as changed (`BackupTask.damaged`), so the newest point is whole again; a copy fetches
+it again from the first repository.
 """
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storage import layout
+from storage.points import known as known_points
 from storage.points import manifests, runs
+from storage.points.batches import batches
+from storage.points.damage import GONE, MOST_DAMAGED, Damage, of_manifest
 from storage.points.manifests import Entry, ManifestDamaged
-from storage.points.store import Store
+from storage.points.naming import named_by_one_alone
+from storage.points.store import StorageFailed, Store
 
+__all__ = ["GONE", "MOST_DAMAGED", "Checked", "Damage", "check", "of_manifest"]
+
+NEWEST = "newest"
 RCLONE = "rclone"
+"""The engine whose points are files; that of any other is one dump."""
 BATCH_FILES, BATCH_BYTES = 2000, 256 * 2**20
 """Read between two looks at how much is left to do."""
 LEAST_BYTES = 256 * 2**20
 """Of a run, so that what is small is read at once."""
-MOST_DAMAGED = 100
-"""That are listed, and read again by each run. With more, the disk is to be replaced."""
-GONE = "it is not in the repository any more, and nothing here has removed it"
-"""Of a point."""
-OTHER_TIME = "2000-01-01T00:00:00"
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A file of a point that is not what its manifest says. `place`: the folder in that of its assignment;
-    `repository`: its id."""
-
-    point: str
-    path: str
-    place: str
-    why: str
-    repository: int | None = None
-
-
-def of_manifest(point: str, why: str, repository: int | None = None) -> Damage:
-    """A point whose manifest cannot be read, or is not there."""
-    return Damage(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, why, repository)
+MISSING = "it is missing"
 
 
 @dataclass
@@ -92,209 +77,208 @@ def check(
     """
     if share and not part:
         total = store.size(folder)
-    work = _Check(store, folder, max(LEAST_BYTES, int(total * share)), Checked(part, after, total), on_progress)
+    points = runs.points(store, folder)[::-1]
+    budget, done = max(LEAST_BYTES, int(total * share)), Checked(part, after, total)
     with tempfile.TemporaryDirectory() as scratch:
-        work.scratch = Path(scratch)
+        work = _Check(store, folder, points, budget, done, on_progress, Path(scratch))
         work.again(known)
         if share:
             work.read_on()
-    return work.done
+        work.find_oldest()
+    return done
 
 
 @dataclass
 class _Check:
+    """`points`: the newest one first."""
+
     store: Store
     folder: str
+    points: list[str]
     budget: int
     done: Checked
     on_progress: Callable[[int, int], None]
-    scratch: Path = field(default_factory=Path)
-    newest: str | None = None
-    changed: set[str] = field(default_factory=set)
+    scratch: Path
+
+    def __post_init__(self) -> None:
+        self.files = layout.files_path(self.folder)
 
     def again(self, known: Sequence[Damage]) -> None:
-        """What was damaged may have been fetched again, restored by a person, or removed with its point."""
-        points = runs.points(self.store, self.folder)
-        self.newest = points[-1] if points else None
+        """What was damaged may have been brought or restored again, or removed with its points."""
+        by_point = defaultdict[str, list[Damage]](list)
         for damage in known:
-            if damage.point in points:
-                try:
-                    manifest = self._manifest(damage.point)
-                    entries = manifests.read(manifest) if manifest else ()
-                    found = [each for each in entries if each.path == damage.path]
-                except ManifestDamaged as error:
-                    self._note_manifest(damage.point, error)
-                    continue
-                for entry in found:
-                    place, digest, problem = self._find(damage.point, entry)
-                    problem = problem or self._wrong_sizes(place, [entry] if digest else []).get(entry.stored_path)
-                    self._judge(damage.point, entry, place, digest, problem)
-        self._touch()
+            if holds := next((each for each in self.points if damage.touches(each)), None):
+                by_point[holds].append(damage)
+        for point, found in by_point.items():
+            places = {each.place: each for each in found if each.place != layout.MANIFESTS}
+            try:
+                entries = self._held(point, places)
+            except ManifestDamaged as error:
+                self._note(of_manifest(point, str(error)))
+                self.done.damaged += places.values()
+                continue
+            digests, problems = self._read_files(list(entries.values()))
+            for place, entry in entries.items():
+                if why := _problem(entry, digests.get(place), problems.get(place)):
+                    self._note(replace(places[place], point=point, why=why))
+                else:
+                    self.done.mended.append(entry.path)
 
     def read_on(self) -> None:
-        points = runs.points(self.store, self.folder)[::-1]
-        for number, point in enumerate(points):
-            name = point if number else layout.CURRENT
-            started = self.done.part in ("", layout.CURRENT) or (number and not layout.is_later(point, self.done.part))
-            if not started:
+        part = self.done.part if layout.NAME.fullmatch(self.done.part) else ""
+        for number, point in enumerate(self.points):
+            name = point if number else NEWEST
+            if part and (not number or layout.is_later(point, part)):
                 continue
             after = self.done.after if name == self.done.part else ""
-            if not self._read_part(name, point, points[number - 1] if number else None, after):
+            if not self._read_part(name, number, after):
                 return
-            self.done.part, self.done.after = (points[number + 1], "") if points[number + 1 :] else ("", "")
+            self._forget(number)
+            self.done.part, self.done.after = (self.points[number + 1], "") if self.points[number + 1 :] else ("", "")
         self.done.part = self.done.after = ""
 
-    def _read_part(self, name: str, point: str, later: str | None, after: str) -> bool:
+    def find_oldest(self) -> None:
+        """Say of what is newly damaged how far back it is held."""
+        new = {each.place: each for each in self.done.damaged if not each.oldest and each.place != layout.MANIFESTS}
+        oldest, asked = {place: each.point for place, each in new.items()}, set(new)
+        for point in self.points:
+            if here := {place for place in asked if layout.is_later(new[place].point, point)}:
+                try:
+                    held = set(self._held(point, here))
+                except ManifestDamaged:
+                    held = set()
+                (self.scratch / point).unlink(missing_ok=True)
+                oldest.update(dict.fromkeys(held, point))
+                asked -= here - held
+        self.done.damaged = [
+            replace(each, oldest=oldest[each.place]) if each.place in oldest else each for each in self.done.damaged
+        ]
+
+    def _read_part(self, name: str, number: int, after: str) -> bool:
         """Returns whether it was read to its end."""
-        filled: dict[str, str] = {}
-        is_whole = True
+        point, filled, is_whole = self.points[number], dict[str, str](), True
         try:
             if (manifest := self._manifest(point)) is None:  # retention has removed it
                 return True
-            for batch in self._batches(manifest, point, later, after):
-                self._read(point, batch, filled)
-                self.done.part, self.done.after = name, batch[-1][0].path
+            header = manifests.read_header(manifest)
+            alone = (each for each in named_by_one_alone(manifest, self._later(number)) if each.path > after)
+            for batch in batches(alone, BATCH_FILES, BATCH_BYTES, lambda each: each.size):
+                self._read(point, batch, filled, is_all=header.engine != RCLONE)
+                self.done.part, self.done.after = name, batch[-1].path
                 if self.done.size >= self.budget:
                     is_whole = False
                     break
             if filled:
                 self._fill(point, manifest, filled)
         except ManifestDamaged as error:
-            self._note_manifest(point, error)
-        (self.scratch / point).unlink(missing_ok=True)
+            self._note(of_manifest(point, str(error)))
         return is_whole
 
-    def _batches(self, manifest: Path, point: str, later: str | None, after: str) -> Iterator[list[tuple[Entry, str]]]:
-        """The files to read, each with its place, sorted by path, from behind `after` on."""
-        batch: list[tuple[Entry, str]] = []
-        size = 0
-        place_of = self._places(manifest, point, later)
-        for entry in manifests.read(manifest):
-            if entry.kind != "file" or entry.path <= after or not (place := place_of(entry.stored_path)):
-                continue
-            batch.append((entry, place))
-            size += entry.size
-            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
+    def _later(self, number: int) -> Path | None:
+        """The manifest of the next later point; of one that cannot be read, of that after it: what both name, it does,
+        too."""
+        for each in self.points[:number][::-1]:
+            with suppress(ManifestDamaged):
+                if found := self._manifest(each):
+                    return found
+        return None
 
-    def _places(self, manifest: Path, point: str, later: str | None) -> Callable[[str], str | None]:
-        """Path → the folder to read it in; None: it lies where the later point has it, and was read for that."""
-        if manifests.read_header(manifest).engine != RCLONE:
-            return lambda path: f"{layout.POINTS}/{point}"
-        found = self._runs_after(point)
-        between = [run for run in found if later is None or not layout.is_later(run, later)]
-        held = {run: self.store.sizes(f"{self.folder}/{layout.VERSIONS}/{run}").keys() for run in between}
-        otherwise = layout.CURRENT if later is None else None
-
-        def place_of(path: str) -> str | None:
-            return next((f"{layout.VERSIONS}/{run}" for run in between if path in held[run]), otherwise)
-
-        return place_of
-
-    def _runs_after(self, point: str) -> list[str]:
-        names = self.store.names(f"{self.folder}/{layout.VERSIONS}", folders=True)
-        return layout.later_runs(point, names)
-
-    def _read(self, point: str, batch: list[tuple[Entry, str]], filled: dict[str, str]) -> None:
-        by_place: dict[str, list[Entry]] = defaultdict(list)
-        for entry, place in batch:
-            by_place[place].append(entry)
-        for place, entries in by_place.items():
-            digests, problems = self.store.read(f"{self.folder}/{place}", [each.stored_path for each in entries])
-            problems |= self._wrong_sizes(place, [each for each in entries if each.stored_path in digests])
-            for entry in entries:
-                path = entry.stored_path
-                if self._judge(point, entry, place, digests.get(path), problems.get(path)):
-                    filled[entry.path] = digests[path]
-        self._touch()
+    def _read(self, point: str, batch: list[Entry], filled: dict[str, str], *, is_all: bool) -> None:
+        digests, problems = self._read_files(batch)
+        for entry in batch:
+            digest = digests.get(entry.place)
+            if why := _problem(entry, digest, problems.get(entry.place)):
+                self._note(Damage(point, entry.path, entry.place, why, is_all=is_all))
+            elif entry.digest is None and digest:
+                filled[entry.place] = digest
         self.done.files += len(batch)
-        self.done.size += sum(entry.size for entry, _ in batch)
+        self.done.size += sum(each.size for each in batch)
         self.on_progress(self.done.files, self.done.size)
 
-    def _wrong_sizes(self, place: str, entries: list[Entry]) -> dict[str, str]:
-        """Of those without a digest, which the one that was read would otherwise speak for: path → what is wrong."""
-        wanted = {each.stored_path: each.size for each in entries if each.digest is None}
-        found = self.store.sizes(f"{self.folder}/{place}", wanted) if wanted else {}
-        return {
-            path: f"it has {size:,} bytes, and {wanted[path]:,} were written"
-            for path, size in found.items()
-            if size != wanted[path]
-        }
-
-    def _judge(self, point: str, entry: Entry, place: str, digest: str | None, problem: str | None) -> bool:
-        """Note it, or mend it, when it is damaged. Returns whether its digest is new to the manifest."""
-        if problem is None and digest is not None:
-            if entry.digest is None:
-                return True
-            if digest == entry.digest:
-                return False
-            problem = f"its content has changed: SHA-256 {digest}, and {entry.digest} was written"
-        elif problem is None:
-            problem = "it is missing"
-        if self._mend(point, entry, place, is_there=digest is not None or problem != "it is missing"):
-            self.done.mended.append(entry.path)
-        else:
-            self._note(point, entry.path, place, problem)
-        return False
-
-    def _mend(self, point: str, entry: Entry, place: str, *, is_there: bool) -> bool:
-        """Returns whether it is as it was. What only the next backup can mend is prepared for that."""
-        if place == layout.CURRENT:
-            # without times there, the next backup goes by the manifest, and would see no change
-            if is_there and point == self.newest and self.store.location.sees_changes:
-                self.changed.add(entry.stored_path)
-            return False
-        if not place.startswith(layout.VERSIONS) or entry.digest is None:
-            return False
-        _, digest, _ = self._find(place.partition("/")[2], entry)
-        if digest != entry.digest:
-            return False
-        self.store.delete(f"{self.folder}/{place}", [entry.stored_path])
-        return True
-
-    def _touch(self) -> None:
-        self.store.touch(f"{self.folder}/{layout.CURRENT}", self.changed, OTHER_TIME)
-        self.changed = set()
-
-    def _find(self, point: str, entry: Entry) -> tuple[str, str | None, str | None]:
-        """Where a file of a point (or as of a run) lies, with the digest that is read, or why it cannot be read."""
-        engine = RCLONE
-        with suppress(ManifestDamaged):  # of a run that is none of ours
-            engine = manifests.read_header(found).engine if (found := self._manifest(point)) else RCLONE
-        if engine != RCLONE:
-            places = [f"{layout.POINTS}/{point}"]
-        else:
-            places = [*(f"{layout.VERSIONS}/{run}" for run in self._runs_after(point)), layout.CURRENT]
-        path = entry.stored_path
-        for place in places:
-            digests, problems = self.store.read(f"{self.folder}/{place}", [path])
-            if path in digests or path in problems:
-                return place, digests.get(path), problems.get(path)
-        return places[-1], None, None
+    def _read_files(self, entries: Sequence[Entry]) -> tuple[dict[str, str], dict[str, str]]:
+        """Digests by place, and of others what is wrong; also of those whose size alone tells that."""
+        digests, problems = self.store.read(self.files, [each.place for each in entries])
+        wanted = {each.place: each.size for each in entries if each.digest is None and each.place in digests}
+        found = self.store.sizes(self.files, wanted) if wanted else {}
+        wrong = {place: size for place, size in found.items() if size != wanted[place]}
+        said = "it has {:,} bytes, and {:,} were written"
+        return digests, problems | {place: said.format(size, wanted[place]) for place, size in wrong.items()}
 
     def _fill(self, point: str, manifest: Path, filled: dict[str, str]) -> None:
-        """Write the manifest anew with these digests."""
+        """Write the manifest with these digests, where it may be replaced."""
         entries = (
-            each.with_digest(filled[each.path], "check") if each.path in filled else each
+            each._replace(digest=filled[each.place], digest_from="check")
+            if each.folder and not each.digest and each.place in filled
+            else each
             for each in manifests.read(manifest)
         )
-        header = manifests.read_header(manifest)
-        if digest := runs.write_point(self.store, self.folder, point, header, entries, again=True)[1]:
+        before = known_points.digest_of(manifest)
+        try:
+            digest = runs.write_point(
+                self.store, self.folder, point, manifests.read_header(manifest), entries, again=True
+            )[1]
+        except StorageFailed:
+            with suppress(StorageFailed, ManifestDamaged):  # what it may be by then; both are known
+                manifest.unlink()
+                if self._manifest(point) and known_points.digest_of(manifest) == before:
+                    self.done.digests[point] = before
+            return
+        if digest:
             self.done.filled += len(filled)
             self.done.digests[point] = digest
+            if self.store.known is not None:
+                self.store = replace(self.store, known={**self.store.known, point: [digest]})
+
+    def _held(self, point: str, places: Collection[str]) -> dict[str, Entry]:
+        """The entries of a point of the files at these places. Raises: ManifestDamaged."""
+        manifest = self._manifest(point)
+        entries = manifests.read(manifest) if manifest else iter(())
+        return {each.place: each for each in _going_on(self.store, entries) if each.folder and each.place in places}
 
     def _manifest(self, point: str) -> Path | None:
+        """None: it is not there any more. Raises: ManifestDamaged."""
         file = self.scratch / point
-        if not file.exists() and not self.store.manifest(self.folder, point, file):
+        if file.exists():
+            return file
+        if not self.store.manifest(self.folder, point, file):
             return None
+        try:
+            for _ in _going_on(self.store, manifests.read(file)):
+                pass
+        except ManifestDamaged:
+            file.unlink()
+            raise
         return file
 
-    def _note_manifest(self, point: str, error: ManifestDamaged) -> None:
-        self._note(point, f"{layout.MANIFESTS}/{point}", layout.MANIFESTS, str(error))
+    def _forget(self, number: int) -> None:
+        """Free the disk of a manifest that is not compared with any more."""
+        for each in self.points[:number]:
+            (self.scratch / each).unlink(missing_ok=True)
 
-    def _note(self, point: str, path: str, place: str, why: str) -> None:
-        found = [each for each in self.done.damaged if (each.point, each.path) != (point, path)]
-        self.done.damaged = [*found, Damage(point, path, place, why)][:MOST_DAMAGED]
+    def _note(self, damage: Damage) -> None:
+        """Keep it; of what is known already, the newest point."""
+        for number, each in enumerate(self.done.damaged):
+            if (each.place, each.path) == (damage.place, damage.path):
+                if layout.is_later(damage.point, each.point):
+                    self.done.damaged[number] = replace(damage, oldest=each.oldest or each.point)
+                return
+        if len(self.done.damaged) < MOST_DAMAGED:
+            self.done.damaged.append(damage)
+
+
+def _problem(entry: Entry, digest: str | None, problem: str | None) -> str | None:
+    """What is wrong with a file of that digest, which was read; None: nothing."""
+    if problem:
+        return problem
+    if digest is None:
+        return MISSING
+    if entry.digest and digest != entry.digest:
+        return f"its content has changed: SHA-256 {digest}, and {entry.digest} was written"
+    return None
+
+
+def _going_on(store: Store, entries: Iterator[Entry]) -> Iterator[Entry]:
+    for number, each in enumerate(entries):
+        if number % 1000 == 0:
+            store.go_on()
+        yield each

@@ -1,17 +1,17 @@
 """What a copy of a repository is to bring, and what it comes to."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from storage import layout
-from storage.points import manifests
-from storage.points.manifests import Entry
-from storage.points.store import StorageFailed
+from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
 
 SHOWN = 20
-LONGEST = 143
-"""Bytes of a name that encryption leaves within the 255 of most file systems."""
+PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
+"""Ends the name of a file that was being copied."""
 
 
 @dataclass
@@ -55,51 +55,18 @@ def later_than(points: list[str], found: list[str]) -> list[str]:
     return [each for each in found if layout.order_of(each) > last]
 
 
-@dataclass(frozen=True)
-class Left:
-    """What a killed copy left. `there`: what `current` holds; `moved`: what lies in folders of `versions` behind the
-    newest point; `half`: what it was to become, by path, as the last of its `marks` says."""
+def remove_pieces(store: Store, folder: str, points: list[str], folders: Iterable[str]) -> None:
+    """Delete the pieces of files that a killed copy has left, as far as these credentials may. They are in those
+    `folders` of runs that are later than its `points`."""
+    later = [each for each in folders if layout.FOLDER.fullmatch(each)]
+    later = [each for each in later if not points or layout.is_later(layout.run_of(each), points[-1])]
+    top, pieces = layout.files_path(folder), list[str]()
 
-    there: Collection[str]
-    moved: Collection[str]
-    half: Mapping[str, Entry]
-    marks: list[str]
+    def take(row: Mapping[str, Any]) -> None:
+        if PIECE.search(row["Path"]):
+            pieces.append(row["Path"])
 
-
-def files_of(manifest: Path) -> Iterator[Entry]:
-    """The files and links of a point. Raises: ManifestDamaged."""
-    return (each for each in manifests.read(manifest) if each.kind != "folder")
-
-
-def is_long(path: str) -> bool:
-    """Whether it has a name that some places cannot take, as encrypted ones."""
-    return len(path) > LONGEST // 4 and any(len(each.encode()) > LONGEST for each in path.split("/"))
-
-
-def differing(before: Iterable[Entry], after: Iterable[Entry], left: Left | None) -> tuple[list[str], list[Entry]]:
-    """Of two neighbouring points: what has to leave `current`, and what has to come there."""
-    out: list[str] = []
-    wanted: list[Entry] = []
-    for old, new in manifests.side_by_side(before, after):
-        lies = old is not None and (
-            left is None or (old.stored_path in left.there and old.stored_path not in left.moved)
-        )
-        if old and new and lies and old.is_same(new):
-            continue
-        if old and lies:
-            out.append(old.stored_path)
-        if new:
-            wanted.append(new)
-    return out, wanted
-
-
-def unaccounted(before: Path | None, wanted: list[Entry], left: Left) -> list[str]:
-    """What lies in `current` and is neither the newest point's nor what is wanted there, as the mark says."""
-    known = {each.stored_path for each in files_of(before)} - set(left.moved) if before else set[str]()
-    coming = {each.stored_path: each for each in wanted}
-    unknown = []
-    for path in left.there:
-        new, half = coming.get(path), left.half.get(path)
-        if path not in known and not (new and half and half.is_same(new)):
-            unknown.append(path)
-    return unknown
+    if later:
+        store.walk(top, take, among=later, files_only=True)
+    with suppress(StorageFailed):
+        store.delete(top, pieces)

@@ -21,6 +21,8 @@ from storage.points.manifests import ManifestDamaged
 Known = Mapping[str, Collection[str]]
 """Point → the digests that its manifest may have. Of restic, whose snapshots cannot be made without the key: the ids
 that its snapshot may have; none: any, as for a point that is not named."""
+OF_A_MARK = ".mark"
+"""Ends the name by which the mark of a run is known (`runs.py`)."""
 AHEAD = timedelta(hours=1)
 """Of a run: a later name that is not known was not given by a clock of ours."""
 FOREIGN = "its manifest is not one that a backup or copy of ours has written there"
@@ -50,7 +52,11 @@ def taken(names: Iterable[str], known: Known | None, started_at: datetime) -> li
     """Those names of points and runs after which a run that starts then has to come: one that is foreign, and in the
     future, would put all later ones there."""
     last = layout.order_of(layout.name_of(started_at + AHEAD))
-    return [each for each in names if known is None or each in known or layout.order_of(each) <= last]
+    return [
+        each
+        for each in names
+        if known is None or each in known or each + OF_A_MARK in known or layout.order_of(each) <= last
+    ]
 
 
 def keep(known: Known | None, point: str, digest: str) -> bool:

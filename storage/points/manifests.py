@@ -1,8 +1,9 @@
 """The manifest of a point: what it holds, file by file, and where that came from.
 
-A gzip file of JSON lines: the header; an entry for each file, link and folder, sorted by path; the trailer, whose
-digest shows that nothing is missing. Paths are those that rclone shows (characters that a file system cannot hold, and
-line breaks, in rclone's own form). Times are ISO 8601 in UTC. A million files take some 30 MB.
+A gzip file of JSON lines: the header; an entry for each file, link and folder, sorted by path, and for each that could
+not be read, with the reason; the trailer, whose digest shows that nothing is missing. Paths are those that rclone shows
+(characters that a file system cannot hold, and line breaks, in rclone's own form). Times are ISO 8601 in UTC. A million
+files take some 60 MB.
 """
 
 import contextlib
@@ -11,23 +12,32 @@ import gzip
 import hashlib
 import io
 import json
-import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from storage.points.bounds import LONGEST_PATH, OutOfBounds, is_nameable, lines_of
+from storage.points.bounds import OutOfBounds, lines_of
+from storage.points.entries import ENCODER, Entry, entry_of
 
-FORMAT = 1
-KINDS = frozenset({"file", "folder", "link"})
-NO_TEXTS = ("format", "complete")
-LARGEST, MODES = 2**63, 0o7777
-LEADS_ELSEWHERE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
-# characters as they are: `RECOVER.txt` reads paths out of it with sed
-ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+__all__ = [
+    "Changes",
+    "Entry",
+    "Header",
+    "ManifestDamaged",
+    "Totals",
+    "compare",
+    "find",
+    "read",
+    "side_by_side",
+    "write",
+]
+
+FORMAT = 2
+NO_TEXTS = ("format", "complete", "users", "groups")
 DECODER = json.JSONDecoder()
+BEGINS = b'{"path":"'
 BUFFERED = 2**16
 """Bytes. gzip's own handling of a single line takes longer than to compress it."""
 
@@ -36,68 +46,16 @@ class ManifestDamaged(Exception):
     """A manifest cannot be read whole. The message says what is wrong with which file."""
 
 
-class Entry(NamedTuple):
-    """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
-    permission bits, None where they are not known; `target`: of a link. A tuple is made in half of a dataclass's time.
-
-    `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
-    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed, *check*
-    read back later.
-    """
-
-    path: str
-    kind: str = "file"
-    size: int = 0
-    modified: str = ""
-    mode: int | None = None
-    target: str = ""
-    digest: str | None = None
-    digest_from: str = ""
-
-    def with_digest(self, digest: str, digest_from: str) -> "Entry":
-        # a third of what `_replace` takes, for each file of a point
-        return Entry(self.path, self.kind, self.size, self.modified, self.mode, self.target, digest, digest_from)
-
-    @property
-    def line(self) -> str:
-        """JSON without what is not known, by hand: an encoder of dictionaries takes four times as long."""
-        known = f'"path":{ENCODER.encode(self.path)},"kind":"{self.kind}","size":{self.size}'
-        if self.modified:
-            known += f',"modified":{ENCODER.encode(self.modified)}'
-        if self.mode is not None:
-            known += f',"mode":{self.mode}'
-        if self.target:
-            known += f',"target":{ENCODER.encode(self.target)}'
-        if self.digest:
-            known += f',"digest":{ENCODER.encode(self.digest)}'
-        if self.digest_from:
-            known += f',"digest_from":{ENCODER.encode(self.digest_from)}'
-        return f"{{{known}}}"
-
-    @property
-    def stored_path(self) -> str:
-        """Where it lies in `current` or `versions`: links as rclone writes them where there are none."""
-        return f"{self.path}.rclonelink" if self.kind == "link" else self.path
-
-    def is_same(self, other: "Entry") -> bool:
-        """Whether both are known to be the same content: by digest, else by kind, size and time. A file without a time
-        changed as its run copied it: two of them may be of one size, and differ."""
-        if self.digest and other.digest:
-            return self.digest == other.digest
-        if self.kind == "file" and not self.modified:
-            return False
-        return (self.kind, self.size, self.modified, self.target) == (
-            other.kind, other.size, other.modified, other.target,
-        )  # fmt: skip
-
-
 Pair = tuple[Entry | None, Entry | None]
 
 
 @dataclass(frozen=True)
 class Header:
-    """Whose point it is. `started_at`, `ended_at`: ISO 8601. `complete`: nothing was left out; else see the warnings of
-    its backup. `source_kind`: as `sftp`; `engine_version`: as its program says."""
+    """Whose point it is. `started_at`, `ended_at`: ISO 8601. `complete`: nothing was left out; else see its entries
+    with a reason, and the warnings of its backup. `source_kind`: as `sftp`; `engine_version`: as its program says.
+
+    `base`: the point whose entries it took over; empty: none. `users`, `groups`: number → name, as its host has them.
+    `boot`: of a mark, the start of the host that writes (`runs.py`)."""
 
     source: str
     source_kind: str
@@ -108,15 +66,22 @@ class Header:
     ended_at: str
     complete: bool = True
     format: int = FORMAT
+    base: str = ""
+    users: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    boot: str = ""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a manifest: files and links, their bytes, and folders."""
+    """Of a manifest: files and links, their bytes, and folders. `exceptions`: entries with a reason; `missing`: those
+    of them that the point does not have."""
 
     files: int = 0
     size: int = 0
     folders: int = 0
+    exceptions: int = 0
+    missing: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,31 +95,44 @@ class Changes:
     added: int = 0
 
 
-def write(file: Path, header: Header, entries: Iterable[Entry]) -> Totals:
+class Line(NamedTuple):
+    """An entry as it stands in a manifest, of a path that has its file, link or folder (`Entry.is_kept`)."""
+
+    path: str
+    line: bytes
+    kind: str
+    size: int
+
+
+def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals:
     """Write a manifest of entries that are sorted by path. Raises: OSError; ValueError for entries out of order."""
     digest = hashlib.sha256()
-    files = size = folders = 0
+    count = _Count()
     before = None
     with gzip.open(file, "wb", compresslevel=3) as packed, io.BufferedWriter(packed, BUFFERED) as out:
 
-        def put(text: str) -> None:
-            line = text.encode("utf-8", "surrogatepass") + b"\n"
+        def put(line: bytes) -> None:
             digest.update(line)
             out.write(line)
 
-        put(ENCODER.encode(dataclasses.asdict(header)))
+        put(_line(ENCODER.encode(dataclasses.asdict(header))))
         for entry in entries:
             if before is not None and entry.path <= before:
                 raise ValueError(f"{entry.path!r} comes after {before!r}")
             before = entry.path
-            put(entry.line)
-            if entry.kind == "folder":
-                folders += 1
+            if isinstance(entry, Line):
+                put(entry.line)
+                count.add_kept(entry.kind, entry.size)
             else:
-                files, size = files + 1, size + entry.size
-        totals = Totals(files, size, folders)
-        put(ENCODER.encode(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()}))
+                put(_line(entry.line))
+                count.add(entry)
+        totals = count.totals
+        put(_line(ENCODER.encode(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()})))
     return totals
+
+
+def _line(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def read_header(file: Path) -> Header:
@@ -166,7 +144,7 @@ def read_header(file: Path) -> Header:
 def read(file: Path) -> Iterator[Entry]:
     """The entries, sorted by path. Raises: ManifestDamaged at the latest after the last one; OSError."""
     digest = hashlib.sha256()
-    files = size = folders = 0
+    count = _Count()
     with _opened(file) as lines:
         line = next(lines, b"")
         _header(line, file)
@@ -175,7 +153,7 @@ def read(file: Path) -> Iterator[Entry]:
         for line in lines:
             row = _parsed(line, file)
             if "sha256" in row:
-                expected = dataclasses.asdict(Totals(files, size, folders)) | {"sha256": digest.hexdigest()}
+                expected = dataclasses.asdict(count.totals) | {"sha256": digest.hexdigest()}
                 if row != expected or next(lines, b""):
                     raise ManifestDamaged(f"manifest {file.name} does not match its own digest")
                 return
@@ -184,12 +162,31 @@ def read(file: Path) -> Iterator[Entry]:
             if entry.path <= before:
                 raise ManifestDamaged(f"manifest {file.name} names {entry.path!r:.200} after {before!r:.200}")
             before = entry.path
-            if entry.kind == "folder":
-                folders += 1
-            else:
-                files, size = files + 1, size + entry.size
+            count.add(entry)
             yield entry
     raise ManifestDamaged(f"manifest {file.name} ends too early")
+
+
+def lines(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Path and line of each entry, of a manifest that was read once, or is known to be ours: a third of what `read`
+    takes. `parsed` makes entries of them. Raises: ManifestDamaged, OSError."""
+    with _opened(file) as found:
+        _header(next(found, b""), file)
+        for line in found:
+            end = line.find(b'","kind":')
+            if not line.startswith(BEGINS) or b"\\" in line[:end]:
+                row = _parsed(line, file)
+                if "sha256" in row:
+                    return
+                yield str(row.get("path")), line
+            else:
+                yield line[len(BEGINS) : end].decode("utf-8", "surrogatepass"), line
+    raise ManifestDamaged(f"manifest {file.name} ends too early")
+
+
+def parsed(line: bytes, file: Path) -> Entry:
+    """The entry of a line. Raises: ManifestDamaged."""
+    return _entry(_parsed(line, file), file)
 
 
 def find(file: Path, path: str) -> Entry | None:
@@ -206,7 +203,7 @@ def compare(pairs: Iterable[Pair]) -> Changes:
     """What changed from one point to the next, of whose entries these are `side_by_side`."""
     new = changed = unchanged = removed = added = 0
     for pair in pairs:
-        old, entry = (None if each is None or each.kind == "folder" else each for each in pair)
+        old, entry = (None if each is None or each.kind == "folder" or not each.is_kept else each for each in pair)
         if entry is None:
             removed += old is not None
         elif old is None:
@@ -255,30 +252,34 @@ def _parsed(line: bytes, file: Path) -> dict[str, Any]:
 
 
 def _entry(row: dict[str, Any], file: Path) -> Entry:
-    """Of what each reader may trust: types, numbers that databases take, a path that stays in its folder."""
-    try:
-        entry = Entry(**row)
-        is_right = is_sound(entry)
-    except TypeError:
-        is_right = False
-    if not is_right:
+    if (entry := entry_of(row)) is None:
         raise ManifestDamaged(f"manifest {file.name} holds an entry that is none: {row!r:.200}")
     return entry
 
 
-def is_sound(entry: Entry) -> bool:
-    """Whether readers take an entry; so nothing else may be written."""
-    return (
-        str is type(entry.path) is type(entry.modified) is type(entry.target) is type(entry.digest_from)
-        and (entry.digest is None or type(entry.digest) is str)
-        and entry.kind in KINDS
-        and type(entry.size) is int
-        and abs(entry.size) < LARGEST
-        and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
-        and is_nameable(entry.path)
-        and len(entry.target) <= LONGEST_PATH
-        and not LEADS_ELSEWHERE.search(entry.path)
-    )
+class _Count:
+    """Counts entries as they come: five numbers, by hand, since a manifest may have a million."""
+
+    def __init__(self) -> None:
+        self.files = self.size = self.folders = self.exceptions = self.missing = 0
+
+    def add(self, entry: Entry) -> None:
+        if entry.why:
+            self.exceptions += 1
+            if not entry.is_kept:
+                self.missing += 1
+                return
+        self.add_kept(entry.kind, entry.size)
+
+    def add_kept(self, kind: str, size: int) -> None:
+        if kind == "folder":
+            self.folders += 1
+        else:
+            self.files, self.size = self.files + 1, self.size + size
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(self.files, self.size, self.folders, self.exceptions, self.missing)
 
 
 def _header(line: bytes, file: Path) -> Header:
@@ -290,8 +291,10 @@ def _header(line: bytes, file: Path) -> Header:
         )
     try:
         header = Header(**row)
-        if all(type(value) is str for name, value in row.items() if name not in NO_TEXTS):
+        texts = [value for name, value in row.items() if name not in NO_TEXTS]
+        texts += [each for names in (header.users, header.groups) for pair in names.items() for each in pair]
+        if all(type(each) is str for each in texts):
             return header
         raise TypeError
-    except TypeError:
+    except (TypeError, AttributeError):
         raise ManifestDamaged(f"manifest {file.name} has no header that can be read") from None

@@ -1,25 +1,30 @@
-"""What a restore is to do and has done, and where the files of a point lie while runs and retention go on."""
+"""What a restore is to do and has done."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage import layout
 from storage.places.rclone import TargetFailed, expected
 from storage.points import runs
+from storage.points.excepted import exceptions_of
 from storage.points.files import is_inside
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree
 
-__all__ = [
-    "RCLONE", "Refused", "Report", "Restoring", "Step", "TargetFailed", "Wish", "by_place", "check_point", "tops_of",
-]  # fmt: skip
+__all__ = ["Refused", "Report", "Restoring", "Step", "TargetFailed", "Wish", "check_point", "tops_of"]
 
-RCLONE = "rclone"
-"""The engine whose points are deltas; of all others a point has files of its own."""
 KEPT_TEXTS = 100
+
+
+IDLE_TRIES = 2
+"""That bring nothing, before a copy that failed is given up."""
+NOT_AS_IT_SHOULD_BE = "the repository holds no file that is as the manifest of this point says"
+Fetch = Callable[[list[Entry]], object]
+"""Copies files out of the repository."""
+Take = Callable[[list[Entry]], list[Entry]]
+"""Uses those that came out as the manifest says, and returns the others."""
 
 
 class Refused(ValueError):
@@ -58,6 +63,10 @@ class Report:
     `complete`: nothing was left out of the point. `lost`: how many of those that failed the
     repository did not give; `elsewhere`: where else the point lies then, or what to do about the rest, in a sentence.
     `what`: what failed, one of them.
+
+    Of an incomplete point: `old_files`: those that are as of an earlier point, and `old` how old they are, a sentence
+    for each point; `missing_files`: what is not in the point, files and folders, and `missing` the first ones with the
+    reason. They are no failure of the restore.
     """
 
     point: str
@@ -75,6 +84,10 @@ class Report:
     complete: bool = True
     elsewhere: str = ""
     what: str = "file"
+    old_files: int = 0
+    old: list[str] = field(default_factory=list)
+    missing_files: int = 0
+    missing: list[str] = field(default_factory=list)
 
 
 class Restoring:
@@ -87,6 +100,9 @@ class Restoring:
         self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
         self.report = Report(wish.point, target, complete=tree.header.complete)
         self.tops = tops_of(wish, tree)
+        exceptions = exceptions_of(tree, self.tops)
+        self.report.old_files, self.report.old = exceptions.old_files, exceptions.old
+        self.report.missing_files, self.report.missing = exceptions.missing_files, exceptions.missing
         self.files = self.size = self.done_files = self.done_size = 0
 
     def ask(self) -> None:
@@ -94,43 +110,52 @@ class Restoring:
         self.store.go_on()
 
     def entries(self, *kinds: str) -> Iterator[Entry]:
-        """What was asked for, each once. Raises: Stopped."""
+        """What was asked for and the point has, each once. Raises: Stopped."""
         for top in self.tops:
             for number, entry in enumerate(self.tree.below(top)):
                 if number % 1000 == 0:
                     self.ask()
-                if entry.kind in kinds:
+                if entry.kind in kinds and entry.is_kept:
                     yield entry
 
-    def places(self, wanted: Collection[str]) -> dict[str, str]:
-        """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
-        store, wish = self.store, self.wish
-        if self.tree.header.engine != RCLONE:
-            return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
-        held: dict[str, set[str]] = defaultdict(set)
-
-        def take(line: str) -> None:
-            run, _, path = line.partition("/")
-            if path in wanted:
-                held[run].add(path)
-
-        versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
-        store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-        return layout.places_of(wanted, wish.point, held)
+    def bring(self, batch: list[Entry], fetch: Fetch, take: Take) -> None:
+        """Copy a batch of files out of the repository, which never change there, and use them. Again, where that was
+        interrupted, as long as some come. Those that are not there as they should be failed. Raises: StorageFailed,
+        where none came."""
+        left, idle = batch, 0
+        trouble: StorageFailed | None = None
+        while left and idle < IDLE_TRIES:
+            before, trouble = len(left), None
+            try:
+                fetch(left)
+            except StorageFailed as error:
+                trouble = error
+            left = take(left)
+            if trouble is None:
+                break
+            idle = 0 if len(left) < before else idle + 1
+        if not left:
+            return
+        check_point(self.store, self.wish)
+        if trouble and len(left) == len(batch):
+            raise trouble
+        self.report.lost += len(left)
+        for entry in left:
+            self.fail(entry.path, NOT_AS_IT_SHOULD_BE + (f" ({trouble})" if trouble else ""))
 
     def say(self, files: int, size: int) -> None:
         """How far it is: of the files that are copied, and their bytes."""
         self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
 
-    def fetch(self, place: str, target: str, paths: list[str], *options: str, size: int) -> None:
-        """Copy files of so many bytes out of the repository. Raises: what the store does."""
+    def fetch(self, places: list[str], target: str, *options: str, size: int) -> None:
+        """Copy files of so many bytes out of the repository, by their places. Raises: what the store does."""
         begun_files, begun_size = self.done_files, self.done_size
 
         def on_progress(files: int, size: int) -> None:
             self.say(begun_files + files, begun_size + size)
 
-        at = f"{self.wish.assignment}/{place}"
-        self.store.copy_out(at, target, paths, on_progress, *options, tops=self.tops, most=expected(size))
+        files, tops = layout.files_path(self.wish.assignment), [f"{self.wish.point}/{top}" for top in self.tops]
+        self.store.copy_out(files, target, places, on_progress, *options, tops=tops, most=expected(size))
 
     def count(self, entry: Entry) -> None:
         """One more is done."""
@@ -160,11 +185,3 @@ def tops_of(wish: Wish, tree: Tree) -> list[str]:
         tree.check(path.rstrip("/"))
     paths = [each.rstrip("/") for each in wish.paths] or [""]
     return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
-
-
-def by_place(places: dict[str, str]) -> dict[str, list[str]]:
-    """Place → the paths that lie there."""
-    found = defaultdict(list)
-    for path, place in places.items():
-        found[place].append(path)
-    return found

@@ -1,18 +1,17 @@
 """One run of an engine in the folder of its assignment: what it finds, and the point that it leaves.
 
-`begin` names the run and writes its mark, `manifests/<run>.unfinished`; `end` removes it. A mark that `begin` finds is
-of a run that was killed, and what it left is healed, or removed if it was a dump, unless its point was made. An rclone
-run moves a file to `versions` *before* it fetches the new one, so a run that ended badly leaves holes in `current`, and
-pieces of files. `heal` removes these, and moves back what `current` lacks. No point depends on that, since a file of an
-earlier point is found in either place (`storage.layout`); but what the next run cannot read would be missing from its
-point.
+`begin` names the run. `mark` says what it is about to bring, in `manifests/<run>.unfinished`, which is made like a
+manifest; `write_point` comes last and makes the point; `end` removes the mark. So the mark of a run without a point
+tells what a killed run may have left in `files/<run>`: the next one takes over what is whole there, and removes nothing
+but what a dump left.
 
-`write_point` comes last and makes the point. A run that is killed before leaves none.
+Credentials that may neither delete nor overwrite are enough: a mark that cannot be removed stays, and says nothing
+once the point is there.
 """
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,20 +19,27 @@ from typing import Any
 
 from storage import layout
 from storage.points import known, manifests
-from storage.points.manifests import Changes, Entry, Header, Pair, Totals
-from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
+from storage.points.manifests import Entry, Header, Line, Totals
+from storage.points.store import MANIFEST, StorageFailed, Store
 
-UNFINISHED = ".unfinished"
-PIECES = f"--include=*.{{{{[0-9a-f]{{8}}}}}}{PARTIAL_SUFFIX}"
-"""rclone's filter for the names that it gives to pieces of files: a source may have files that end alike."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+FLUSHED = ".flushed"
+"""Beside a mark: the disk has all that the run brought before it ended."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A run under way. `name`: its own, and that of its point; `newest`: the point before it; None: it is the first."""
+    """A run under way. `name`: its own, and that of its point; `newest`: the point before it; None: it is the first.
+    `left`: the runs since then that made no point, the last one first; `marks`: all that had one."""
 
     name: str
     newest: str | None
+    left: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()
+
+
+class BaseGone(StorageFailed):
+    """The point before a run is not there any more."""
 
 
 def points(store: Store, folder: str) -> list[str]:
@@ -55,73 +61,89 @@ def foreign(store: Store, folder: str) -> list[str]:
 
 def points_among(files: Iterable[str]) -> list[str]:
     """The names of the points whose manifests are among these files, the first one first."""
-    names = {each.removesuffix(layout.MANIFEST_ENDING) for each in files if each.endswith(layout.MANIFEST_ENDING)}
-    return layout.by_time(names)
+    return named_among(files, layout.MANIFEST_ENDING)
 
 
-def begin(
-    store: Store,
-    folder: str,
-    started_at: datetime,
-    heal: Callable[[Store, str, str], object],
-    runs_in: str = layout.VERSIONS,
-) -> Begun:
-    """Heal what a killed run left, by `heal`, which gets its name, and name this one: later than all before it, of
-    which there are folders in `runs_in`, whatever the clock says."""
+def named_among(files: Iterable[str], ending: str) -> list[str]:
+    """The names of the runs whose files of that ending are among these, the first one first."""
+    return layout.by_time({each.removesuffix(ending) for each in files if each.endswith(ending)})
+
+
+def runs_with_files(store: Store, folder: str) -> set[str]:
+    """The names of all runs that have brought files which are there."""
+    names = store.names(layout.files_path(folder), folders=True)
+    return {layout.run_of(each) for each in names if layout.FOLDER.fullmatch(each)}
+
+
+def begin(store: Store, folder: str, started_at: datetime) -> Begun:
+    """Name a run: later than all before it, whatever the clock says."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    there = points_among(files)
-    killed = layout.by_time(mark.removesuffix(UNFINISHED) for mark in files if mark.endswith(UNFINISHED))
-    for run in killed:
-        # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points when
-        # versions are merged
-        if run not in there:
-            heal(store, folder, run)
-        end(store, folder, run)
-    left = layout.by_time(store.names(f"{folder}/{runs_in}", folders=True))
-    before = known.taken({*there, *killed, *left}, store.known, started_at)
-    begun = Begun(layout.name_of(started_at, before), next(iter(store.ours(there[::-1])), None))
+    there, marks = points_among(files), named_among(files, layout.UNFINISHED)
+    before = known.taken({*there, *marks, *runs_with_files(store, folder)}, store.known, started_at)
+    newest = next(iter(store.ours(there[::-1])), None)
+    left = [each for each in marks if each not in there and (newest is None or layout.is_later(each, newest))]
+    return Begun(layout.name_of(started_at, before), newest, tuple(left[::-1]), frozenset(marks))
+
+
+def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:
+    """Say what a run is about to bring, sorted by path, before it does."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / run
+        manifests.write(file, header, entries)
+        known.keep(store.known, f"{run}{known.OF_A_MARK}", known.digest_of(file))
+        store.put(file, mark_path(folder, run))
+
+
+def mark_path(folder: str, run: str) -> str:
+    return f"{folder}/{layout.MANIFESTS}/{run}{layout.UNFINISHED}"
+
+
+@contextmanager
+def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Iterator[Entry]] | None]:
+    """What a run was about to bring, as its mark says; None: that cannot be read."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / run
+        found = None
+        with suppress(manifests.ManifestDamaged):
+            if store.fetch(mark_path(folder, run), file, MANIFEST):
+                known.compare(file, f"{run}{known.OF_A_MARK}", store.known)
+                for _ in manifests.read(file):
+                    store.go_on()
+                found = manifests.read_header(file), manifests.read(file)
+        yield found
+
+
+def note_flushed(store: Store, folder: str, run: str) -> None:
+    """Wait until the disk has what a run has brought that makes no point, and note it: it counts after a power cut."""
     with tempfile.NamedTemporaryFile() as nothing:
-        store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
-    return begun
+        store.put_last(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{run}{FLUSHED}")
 
 
-def heal(store: Store, folder: str, run: str) -> list[str]:
-    """Remove the pieces of files from `current`, and bring back what it lacks of what the run put into `versions`. What
-    cannot go back, as when its name is a folder now, stays a version. Returns the paths of the pieces.
-
-    On a remote, which nothing locks, the run's engine may go on for a moment, as on a machine that was frozen and
-    wakes: it could write over what was moved back. So that is copied there, and an earlier point keeps it.
-    """
-    pieces = remove_pieces(store, folder)
-    how = ("copy",) if store.location.directory is None else ("move", "--delete-empty-src-dirs")
-    source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))
-    with suppress(StorageFailed):
-        store.run(*how, "--ignore-existing", source, target, missing_ok=True)
-    return pieces
+def boot() -> str:
+    """Names the time since this host was started; empty where that is not known."""
+    with suppress(OSError):
+        return BOOT.read_text().strip()
+    return ""
 
 
-def remove_pieces(store: Store, folder: str) -> list[str]:
-    """Remove what an interrupted rclone left in `current` of files that it was fetching, and files of the source that
-    are called alike. Returns their paths."""
-    current, found = f"{folder}/{layout.CURRENT}", list[str]()
-    store.run(
-        "lsf", "--recursive", "--files-only", PIECES, store.location.at(current), missing_ok=True, on_line=found.append
-    )
-    store.delete(current, found)
-    return found
-
-
-def check_it_goes_on(store: Store, folder: str, run: str) -> None:
-    """Raises: StorageFailed for a run that another one has healed meanwhile, as its machine was frozen; not where a
-    lock keeps that one out."""
-    marks = f"{folder}/{layout.MANIFESTS}"
-    if store.location.directory is None and f"{run}{UNFINISHED}" not in store.names(marks):
+def check_base(store: Store, folder: str, begun: Begun) -> None:
+    """Right before a run makes its point. Raises: BaseGone, where the point that it took over from is not there any
+    more; StorageFailed, where another run has come meanwhile, as its machine was frozen."""
+    files = store.names(f"{folder}/{layout.MANIFESTS}")
+    there = store.ours(points_among(files))
+    marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
+    later = [each for each in marks if layout.is_later(each, begun.name)]
+    if later or (there and there[-1] != begun.newest and (begun.newest is None or begun.newest in there)):
         raise StorageFailed(f"another run has taken over {folder} meanwhile; this one ends without a point")
+    if begun.newest and begun.newest not in there:
+        raise BaseGone(f"point {begun.newest} of {folder} was removed meanwhile")
 
 
 def end(store: Store, folder: str, run: str) -> None:
-    """Remove the run's mark: it has made its point, or was healed."""
-    store.remove(f"{folder}/{layout.MANIFESTS}/{run}{UNFINISHED}")
+    """Remove the run's mark, as far as these credentials may: it has made its point."""
+    for ending in (layout.UNFINISHED, FLUSHED):
+        with suppress(StorageFailed):
+            store.remove(f"{folder}/{layout.MANIFESTS}/{run}{ending}")
 
 
 def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dict[str, Any]]:
@@ -144,14 +166,14 @@ def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
             return []
         header, files, size = manifests.read_header(file), 0, 0
         for each in manifests.read(file):
-            if each.kind != "folder":
+            if each.kind != "folder" and each.is_kept:
                 files, size = files + 1, size + each.size
         facts = {"name": point, "digest": known.digest_of(file), "files": files, "size": size}
         return [facts | {"complete": header.complete, "engine": header.engine, "ended_at": header.ended_at}]
 
 
 def write_point(
-    store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry], *, again: bool = False
+    store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry | Line], *, again: bool = False
 ) -> tuple[Totals, str]:
     """Write the manifest of a point, and so make it. `entries` are sorted by path. `again`: it is there; where the
     database does not keep the digest of the new one, it stays as it was. Returns its totals and its digest; empty: it
@@ -164,26 +186,3 @@ def write_point(
             return totals, ""
         store.put_last(file, layout.manifest_path(folder, point))
     return totals, digest
-
-
-def with_digests(
-    entries: list[Entry], before: Iterable[Entry], digests_of: Callable[[list[str]], dict[str, str]], digest_from: str
-) -> tuple[list[Entry], Changes]:
-    """The entries with digests: those of unchanged files from the point before, the others from `digests_of`, which
-    gets their paths. What it does not know stays without. All are sorted by path. And what has changed since then."""
-    pairs: list[Pair] = []
-    lacking: list[str] = []
-    for old, entry in manifests.side_by_side(before, entries):
-        if entry is not None:
-            if old is not None and old.is_same(entry):
-                # in place of the old one, which would need as much memory again
-                old = entry = entry.with_digest(old.digest, "earlier") if old.digest else entry
-            if entry.kind == "file" and not entry.digest:
-                lacking.append(entry.path)
-        pairs.append((old, entry))
-    if digests := digests_of(lacking) if lacking else {}:
-        pairs = [
-            (old, entry.with_digest(digests[entry.path], digest_from) if entry and entry.path in digests else entry)
-            for old, entry in pairs
-        ]
-    return [entry for _, entry in pairs if entry], manifests.compare(pairs)

@@ -84,9 +84,8 @@ class Store(Rclone):
                     self.go_on()
                     take(row)
             return
-        filters = (*(f"--filter=+ /{each}/**" for each in among), "--filter=- **") if among else ()
         kinds = ("--files-only", "--no-modtime") if files_only else ()
-        self._list(path, take, "--recursive", *filters, *kinds)
+        self._list(path, take, "--recursive", *only_in(among), *kinds)
 
     def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Read files in a folder whole. Returns SHA-256 in hex by path, and of others why they cannot be read, by path.
@@ -107,17 +106,6 @@ class Store(Rclone):
             if not (self.location.directory or UNREADABLE.search(problem)):
                 raise StorageFailed(f"{name}: {problem}")
         return digests, problems
-
-    def touch(self, path: str, paths: Collection[str], time: str) -> None:
-        """Give files in a folder another time, as 2000-01-01T00:00:00, as far as they exist. At once on this host; on
-        a remote one by one, since what rclone does with a folder it does not do with that of a bucket."""
-        how = ("touch", "--no-create", f"--timestamp={time}")
-        if self.location.directory:
-            below = [f"{path.rpartition('/')[2]}/{each}" for each in paths]  # rclone names them so here, and here alone
-            self.with_paths(below, *how, "--recursive", self.location.at(path))
-            return
-        for each in paths:
-            self.run(*how, self.location.at(f"{path}/{each}"))
 
     def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes; `paths`: only these. Empty where it is missing."""
@@ -204,15 +192,17 @@ class Store(Rclone):
     def put_last(self, file: Path, path: str) -> None:
         """`put` what says that other files are there, once these are on the disk of this host: after a power cut it
         would name files that are empty. It is on the disk, too, then. Of a server nothing is known."""
-        self._flush()
+        self.flush()
         self.put(file, path)
-        self._flush()
+        self.flush()
 
-    def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
-        """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
-        self.with_paths(
-            paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
-        )
+    def put_all(self, folder: Path, path: str) -> None:
+        """`put` all files that are right in a folder into one of the repository."""
+        if self._here(path) is not None:
+            for each in sorted(folder.iterdir()):
+                self.put(each, f"{path}/{each.name}")
+        else:
+            self.run("copy", "--ignore-times", str(folder), self.location.at(path))
 
     def remove(self, path: str) -> None:
         """Delete a file that `put` made. Missing is fine."""
@@ -231,12 +221,13 @@ class Store(Rclone):
         environment: Mapping[str, str] = MappingProxyType({}),
         tops: Collection[str] = ("",),
         most: int = ANY,
+        problems: dict[str, str] | None = None,
     ) -> None:
         """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
 
         `on_progress` gets how many files and bytes were copied, twice a second. `environment`: more of rclone's.
-        `tops`: what holds all of `paths`. `most`: bytes that may come. Raises: TargetFailed, too, where they fill the
-        disk of a target on this host.
+        `tops`: what holds all of `paths`. `most`: bytes that may come. `problems`: takes what is wrong with single
+        files, as `Rclone.run` has it. Raises: TargetFailed, too, where they fill the disk of a target on this host.
         """
         moved = Moved(Path(target) if target.startswith("/") else None)
 
@@ -246,6 +237,7 @@ class Store(Rclone):
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
         watched: dict[str, Any] = {"on_line": take, "sign_of_life": moved, "environment": environment, "most": most}
+        watched["problems"] = problems
         if (here := self._here(path)) is not None:
             watched["confined"] = stay_within(Path(self.location.root), here, target)
             paths = files_of(here, paths)
@@ -253,19 +245,26 @@ class Store(Rclone):
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
-        if paths is None:
-            at = self.location.at(path)
-            # a purge of a folder that is not there is an error like any other
-            if self.run("lsf", at, missing_ok=True):
+        at, done = self.location.at(path), Moved()  # a deleted file counts as one that was checked
+        watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
+        how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
+        if paths is not None:
+            self.with_paths(paths, *how, **watched)
+        # a purge of a folder that is not there is an error like any other
+        elif self.run("lsf", at, missing_ok=True):
+            try:
                 self.run("purge", at, missing_ok=True)
-        else:
-            self.with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+            except StorageFailed:  # of a bucket it deletes earlier versions, too, which may be locked
+                self.run(*how, **watched)
 
-    def remove_empty_folders(self, path: str, *, leave_root: bool = True) -> None:
-        """Below a folder: a file does not go where a folder is. `leave_root`: the folder itself stays."""
-        self.run("rmdirs", *(("--leave-root",) if leave_root else ()), self.location.at(path), missing_ok=True)
+    def remove_empty_folders(self, path: str, *, leave_root: bool = True, among: Collection[str] = ()) -> None:
+        """Below a folder. `leave_root`: the folder itself stays. `among`: only what lies in these folders below it."""
+        at, kept = self.location.at(path), ("--leave-root",) if leave_root else ()
+        if leave_root or self.run("lsf", at, missing_ok=True):
+            self.run("rmdirs", *kept, *only_in(among), at, missing_ok=True)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Wait until the disk of this host has all that was written and deleted. Of a server nothing is known."""
         if self.location.directory:
             flush(self.location.directory, self.stop, self.inherited)  # among them the lock, held from the beginning
 
@@ -276,6 +275,11 @@ class Store(Rclone):
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
+
+
+def only_in(folders: Collection[str]) -> tuple[str, ...]:
+    """Options of rclone: nothing but what lies in these folders; none: all."""
+    return (*(f"--filter=+ /{each}/**" for each in folders), "--filter=- **") if folders else ()
 
 
 def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:

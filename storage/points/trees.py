@@ -8,12 +8,12 @@ as they come.
 import contextlib
 import difflib
 import hashlib
+import json
 import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,32 +21,15 @@ from urllib.parse import quote
 from storage import layout
 from storage.places.location import Location
 from storage.points import manifests
+from storage.points.indexing import COLUMNS, TOP, VERSION, index
 from storage.points.known import Known
 from storage.points.manifests import Entry, Header
-from storage.points.moving import check_room
 from storage.points.store import Store
 
 CACHE_BYTES = 2 * 2**30
-BATCH = 20_000
 NEAR_AMONG = 20_000
-COLUMNS = tuple(Entry._fields[1:])
-
-SCHEMA = """
-CREATE TABLE header (name TEXT, value);
-CREATE TABLE folders (
-    id INTEGER PRIMARY KEY, parent INTEGER, name TEXT, files INTEGER, size INTEGER, UNIQUE (parent, name)
-);
-CREATE TABLE entries (
-    folder INTEGER, name TEXT, kind TEXT, size INTEGER, modified TEXT, mode INTEGER, target TEXT, digest TEXT,
-    digest_from TEXT, PRIMARY KEY (folder, name)
-) WITHOUT ROWID;
-"""
-VALUES = ", ".join(f"entries.{each}" for each in COLUMNS)
-TOP = 1
-"""The id of the topmost folder. Folders name their parents by ids: their paths would grow with the square of the
-depth."""
-VERSION = "2"
-"""Of such a file."""
+VALUES = ", ".join(f"entries.{each}" if each in COLUMNS else "NULL" for each in Entry._fields[1:])
+ATTRIBUTES = Entry._fields.index("attributes") - 1
 
 
 class NotThere(ValueError):
@@ -67,8 +50,10 @@ class Tree:
 
     def __init__(self, file: Path) -> None:
         self._rows = sqlite3.connect(f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True)
-        facts = dict(self._rows.execute("SELECT name, value FROM header"))
-        self.header = Header(**facts | {"complete": bool(facts["complete"])})  # SQLite has no truth of its own
+        facts = self._rows.execute("SELECT name, value FROM header")
+        self.header = Header(**{name: json.loads(value) for name, value in facts})
+        hard_link = self._rows.execute("SELECT 1 FROM entries WHERE linked <> '' LIMIT 1").fetchone()
+        self._has_hard_links = hard_link is not None
 
     def close(self) -> None:
         self._rows.close()
@@ -76,16 +61,16 @@ class Tree:
     def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[Listed]:
         """What lies right in a folder, by name, from behind `after` on."""
         found = self._rows.execute(
-            f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries "
-            "LEFT JOIN folders below ON below.parent = folder AND below.name = entries.name AND kind = 'folder' "
-            "WHERE folder = ? AND entries.name > ? ORDER BY entries.name LIMIT ?",
+            f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries LEFT JOIN folders below "
+            "ON kind = 'folder' AND below.parent = entries.parent AND below.name = entries.name "
+            "WHERE entries.parent = ? AND entries.name > ? ORDER BY entries.name LIMIT ?",
             (self._id(path), after, limit),
         )
         rows = []
         for name, *values, files, size in found:
             entry = _entry(path, name, values)
             if entry.kind == "folder":
-                entry = Entry(entry.path, "folder", size or 0, entry.modified, entry.mode)
+                entry = entry._replace(size=size or 0)
             rows.append(Listed(name, entry, files or 0 if entry.kind == "folder" else 1))
         return rows
 
@@ -95,7 +80,7 @@ class Tree:
             return Entry("", "folder")
         parent, _, name = path.rpartition("/")
         found = self._rows.execute(
-            f"SELECT {VALUES} FROM entries WHERE folder = ? AND name = ?", (self._id(parent), name)
+            f"SELECT {VALUES} FROM entries WHERE parent = ? AND name = ?", (self._id(parent), name)
         ).fetchone()
         return _entry(parent, name, found) if found else None
 
@@ -107,11 +92,25 @@ class Tree:
         while waiting:
             folder, number = waiting.pop()
             for name, *values in self._rows.execute(
-                f"SELECT name, {VALUES} FROM entries WHERE folder = ? ORDER BY name", (number,)
+                f"SELECT name, {VALUES} FROM entries WHERE parent = ? ORDER BY name", (number,)
             ):
                 yield _entry(folder, name, values)
             inner = self._rows.execute("SELECT name, id FROM folders WHERE parent = ? ORDER BY name DESC", (number,))
             waiting += [(f"{folder}/{name}" if folder else name, each) for name, each in inner]
+
+    def exceptions(self) -> Iterator[Entry]:
+        """The entries with a reason: what the run could not bring."""
+        for parent, name, *values in self._rows.execute(
+            f"SELECT entries.parent, name, {VALUES} FROM entries WHERE why <> '' ORDER BY entries.parent, name"
+        ):
+            yield _entry(self._path(parent), name, values)
+
+    def is_shared(self, entry: Entry) -> bool:
+        """Whether a file has several names (hard links)."""
+        if entry.linked or not self._has_hard_links:
+            return bool(entry.linked)
+        shared = "SELECT 1 FROM entries WHERE folder = ? AND stored = ? AND linked <> '' LIMIT 1"
+        return self._rows.execute(shared, (entry.folder, entry.stored or entry.path)).fetchone() is not None
 
     def total(self, path: str = "") -> tuple[int, int]:
         """Files and links at a path or below it, and their bytes."""
@@ -119,7 +118,15 @@ class Tree:
         if found:
             return int(found[0]), int(found[1])
         entry = self.entry(path)
-        return (1, entry.size) if entry and entry.kind != "folder" else (0, 0)
+        return (1, entry.size) if entry and entry.kind != "folder" and entry.is_kept else (0, 0)
+
+    def _path(self, number: int) -> str:
+        """Of the folder of that id."""
+        names = list[str]()
+        while number != TOP:
+            number, name = self._rows.execute("SELECT parent, name FROM folders WHERE id = ?", (number,)).fetchone()
+            names.append(name)
+        return "/".join(reversed(names))
 
     def _id(self, path: str) -> int:
         """Of the folder of that path; 0: it holds nothing, or there is none."""
@@ -165,7 +172,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
             manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
             if not store.manifest(assignment, point, manifest):
                 raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
-            _index(manifest, made, store)
+            index(manifest, made, store)
             made.rename(file)
         _bound(cache, file)
     os.utime(file)
@@ -189,6 +196,8 @@ def versions_of(store: Store, assignment: str, points: Sequence[str], path: str,
     for point in points:
         store.go_on()
         entry = _entry_at(store, assignment, point, path, cache)
+        if entry is not None and not entry.is_kept:
+            continue
         if entry is not None and before is not None and entry.is_same(before):
             found[-1]["points"].append(point)
         elif entry is not None:
@@ -215,73 +224,9 @@ def _file_of(location: Location, assignment: str, point: str, cache: Path, known
     return cache / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite3"
 
 
-def _entry(parent: str, name: str, values: list[object] | tuple[object, ...]) -> Entry:
-    return Entry(f"{parent}/{name}" if parent else name, *values)
-
-
-def _index(manifest: Path, file: Path, store: Store) -> None:
-    """Write the entries of a manifest as a database, with folders that only their contents name. What lies in one
-    folder, however deep, follows one another in a manifest: so only the folders above an entry are in memory."""
-    rows = sqlite3.connect(file)
-    with contextlib.closing(rows):
-        rows.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + SCHEMA)
-        rows.executemany("INSERT INTO header VALUES (?, ?)", asdict(manifests.read_header(manifest)).items())
-        named: list[tuple[object, ...]] = []
-        implied: list[tuple[object, ...]] = []
-        ended: list[tuple[object, ...]] = []
-        above = [_Folder(TOP, -1, "", "")]
-        numbers = count(TOP + 1)
-
-        def flush() -> None:
-            rows.executemany(f"INSERT INTO entries VALUES ({', '.join('?' * 9)})", named)
-            rows.executemany(
-                "INSERT OR IGNORE INTO entries VALUES (?, ?, 'folder', 0, '', NULL, '', NULL, '')", implied
-            )
-            rows.executemany("INSERT INTO folders VALUES (?, ?, ?, ?, ?)", ended)
-            for each in (named, implied, ended):
-                each.clear()
-            store.go_on()
-            check_room(file.parent, file.stat().st_size)
-
-        def end_folders(path: str) -> None:
-            """Those of which nothing more comes before what has this path."""
-            while above[1:] and not path.startswith(above[-1].path + "/"):
-                last = above.pop()
-                ended.append(last.row)
-                above[-1].files, above[-1].size = above[-1].files + last.files, above[-1].size + last.size
-
-        for entry in manifests.read(manifest):
-            end_folders(entry.path)
-            *folders, name = entry.path[len(above[-1].path) :].lstrip("/").split("/")
-            for each in folders:
-                upper = above[-1]
-                implied.append((upper.number, each))
-                above.append(_Folder(next(numbers), upper.number, each, f"{upper.path}/{each}".lstrip("/")))
-            named.append((above[-1].number, name, *(getattr(entry, each) for each in COLUMNS)))
-            if entry.kind != "folder":
-                above[-1].files, above[-1].size = above[-1].files + 1, above[-1].size + entry.size
-            if len(named) + len(implied) >= BATCH:
-                flush()
-        end_folders("/")
-        ended.append(above[0].row)
-        flush()
-        rows.commit()
-
-
-@dataclass
-class _Folder:
-    """One that entries lie in, with its files so far."""
-
-    number: int
-    parent: int
-    name: str
-    path: str
-    files: int = 0
-    size: int = 0
-
-    @property
-    def row(self) -> tuple[object, ...]:
-        return self.number, self.parent, self.name, self.files, self.size
+def _entry(parent: str, name: str, values: list[Any] | tuple[Any, ...]) -> Entry:
+    entry = Entry(f"{parent}/{name}" if parent else name, *values)
+    return entry._replace(attributes=json.loads(values[ATTRIBUTES])) if values[ATTRIBUTES] else entry
 
 
 def _bound(cache: Path, kept: Path) -> None:

@@ -6,7 +6,7 @@ Each command in it stands on lines of its own, indented, and all of them togethe
 import shlex
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,10 +49,12 @@ def keep_true(
         identity.write(outside, ours)
     with tempfile.TemporaryDirectory() as scratch:
         written, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
-        if outside.fetch(layout.RECOVER, written) and written.read_bytes() == text.encode():
+        if (is_there := outside.fetch(layout.RECOVER, written)) and written.read_bytes() == text.encode():
             return
         file.write_bytes(text.encode())
-        outside.put(file, layout.RECOVER)
+        # credentials that may not overwrite leave the one of an earlier version
+        with suppress(StorageFailed) if is_there else nullcontext():
+            outside.put(file, layout.RECOVER)
 
 
 def check_is_ours(store: Store, ours: Identity) -> None:
@@ -85,14 +87,12 @@ def text_of(location: Location) -> str:
         )
     return TEXT.format(
         version=layout.VERSION,
-        also=", the key of this repository," if location.is_encrypted else "",
+        also=", the key of this repository" if location.is_encrypted else "",
         where=_where(location),
         inside=INSIDE if location.is_encrypted else PLAIN,
         manifests=layout.MANIFESTS,
         ending=layout.MANIFEST_ENDING,
-        versions=layout.VERSIONS,
-        current=layout.CURRENT,
-        points=layout.POINTS,
+        files=layout.FILES,
         databases=DATABASES,
     )
 
@@ -150,8 +150,8 @@ INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
 
 TEXT = """\
 These are backups, made by backupsched (layout version {version}). What follows gets files out of them without it and
-without its database: all that it takes is rclone (1.66 or later, https://rclone.org/install/){also} and a
-shell. Nothing below changes anything here.
+without its database: all that it takes is rclone (1.66 or later, https://rclone.org/install/), python3{also}
+and a shell. Nothing below changes anything here.
 
 1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
 
@@ -163,32 +163,81 @@ shell. Nothing below changes anything here.
     rclone lsf --dirs-only --recursive --max-depth 2 "$FILES"
     SOURCE='nas-7/nightly'
 
-3. Its points in time: each has a manifest, a gzip file of JSON lines that names all files with their sizes, times,
-   modes and SHA-256 digests. Choose one: POINT is the name before {ending}, in UTC.
+3. Its points in time: each has a manifest. Choose one: POINT is the name before {ending}, in UTC. And TO: a new
+   folder, into which that point is to come.
 
     rclone lsf "$FILES$SOURCE/{manifests}"
     POINT='20261121T065755Z'
-
-4. Get that point, all of its files as they were, into a new folder TO. A file of it lies in the first folder of
-   {versions}/ that is later than the point and has it, else in {current}/. Modes stand in the manifest only.
-
     TO='/restored'
-    export RCLONE_CONFIG_LINKS_TYPE=local RCLONE_CONFIG_LINKS_LINKS=true
-    rclone cat "$FILES$SOURCE/{manifests}/$POINT{ending}" | gunzip | sed -n \\
-        -e 's/^{{"path":"\\(.*\\)","kind":"file".*/\\1/p' \\
-        -e 's/^{{"path":"\\(.*\\)","kind":"link".*/\\1.rclonelink/p' |
-        sed -e 's/\\\\"/"/g' -e 's/\\\\\\\\/\\\\/g' > "$TO.list"
-    FROM_ALL="$({{ echo "$POINT"; rclone lsf --dirs-only "$FILES$SOURCE/{versions}" 2> /dev/null; }} | tr -d / |
-        sort -V -u | awk -v point="$POINT" 'later {{ print "{versions}/" $0 }} $0 == point {{ later = 1 }}') {current}"
-    if rclone lsf "$FILES$SOURCE/{points}/$POINT" > /dev/null 2>&1
-    then FROM_ALL="{points}/$POINT"
-    fi
-    for FROM in $FROM_ALL
-    do rclone copy --ignore-existing --files-from-raw "$TO.list" "$FILES$SOURCE/$FROM" "LINKS:$TO"
-    done
 
-{databases}
-5. The newest state in one command, with what a later, interrupted run may have changed:
+4. What that point holds: size, time and path. Its manifest is a gzip file of JSON lines, one for each file, link and
+   folder, with its mode, owner, SHA-256 digest and all else that is known of it.
 
-    rclone copy "$FILES$SOURCE/{current}" "LINKS:$TO-newest"
-"""
+    mkdir -p "$TO"
+    rclone copyto "$FILES$SOURCE/{manifests}/$POINT{ending}" "$TO.jsonl.gz"
+    gunzip -c "$TO.jsonl.gz" | sed -n \\
+        's/^{{"path":"\\(.*\\)","kind":"\\([a-z]*\\)","size":\\([0-9]*\\),*\\("modified":"[^"]*"\\)*.*/\\3 \\4 \\1/p'
+
+5. Get its files. Each lies below {files}/, in the folder of the run that brought it: `folder` in its line, and there
+   under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list".
+
+    export PYTHONUTF8=1
+    python3 -c 'if True:
+        import gzip, json, sys
+        for line in gzip.open(sys.argv[1], "rt", encoding="utf-8", errors="surrogatepass"):
+            entry = json.loads(line)
+            if entry.get("folder"):
+                print(entry["folder"] + "/" + entry.get("stored", entry["path"]))
+    ' "$TO.jsonl.gz" | sort -u > "$TO.list"
+    rclone copy --files-from-raw "$TO.list" "$FILES$SOURCE/{files}" "$TO.parts"
+
+6. Give them their true names, and make folders, links, modes and times. It says what the point does not have. Not
+   brought back by this: owners and groups (`uid`, `gid`, and their names in the first line of the manifest), extended
+   attributes, ACLs and capabilities (`attributes`, in base64), set-user-ID bits.
+
+    python3 -c 'if True:
+        import calendar, gzip, json, os, re, shutil, sys, time
+        manifest, parts, to = sys.argv[1:]
+        def shown(match):  # rclone shows control characters as pictures of them
+            return match[1] or ("\\x7f" if match[2] == "\\u2421" else chr(ord(match[2]) - 0x2400))
+        def below(folder, path):
+            if ".." in path.split("/") or path.startswith("/"):
+                sys.exit("not a path: " + path)
+            return os.path.join(folder, re.sub("\\u201b([\\u2400-\\u2421])|([\\u2401-\\u241f\\u2421])", shown, path))
+        def finish(entry, path):
+            if entry.get("mode") is not None and not os.path.islink(path):
+                os.chmod(path, entry["mode"] & 0o777)
+            if entry.get("modified"):
+                seconds, _, rest = entry["modified"].rstrip("Z").partition(".")
+                at = calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int((rest + "0" * 9)[:9])
+                os.utime(path, ns=(at, at), follow_symlinks=False)
+        def entries():
+            for line in gzip.open(manifest, "rt", encoding="utf-8", errors="surrogatepass"):
+                if "path" in (entry := json.loads(line)):
+                    yield entry, below(to, entry["path"])
+        came, later = {{}}, []
+        for entry, path in entries():
+            os.makedirs(path if entry["kind"] == "folder" else os.path.dirname(path), exist_ok=True)
+            place = entry.get("folder", "-") + "/" + entry.get("stored", entry["path"])
+            part = below(parts, place)
+            if entry["kind"] != "file":
+                later.append((entry, path))
+            elif os.path.lexists(path):
+                print("there already, and left as it is:", entry["path"])
+            elif place in came and entry.get("linked"):
+                os.link(came[place], path)
+            elif place in came or os.path.isfile(part):
+                shutil.copyfile(came[place], path) if place in came else os.replace(part, path)
+                finish(entry, path)
+                came[place] = path
+            else:
+                print("missing:", entry["path"], entry.get("why", ""))
+        for entry, path in later:
+            if entry["kind"] == "link" and not os.path.lexists(path):
+                os.symlink(entry["target"], path)
+        for entry, path in reversed(later):
+            if os.path.lexists(path):
+                finish(entry, path)
+    ' "$TO.jsonl.gz" "$TO.parts" "$TO"
+
+{databases}"""

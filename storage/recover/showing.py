@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from storage import layout
+from storage.points.excepted import when
 from storage.points.manifests import Entry
 from storage.points.places import Report, Step
 from storage.points.trees import Tree
@@ -94,7 +95,15 @@ def line_of_point(facts: dict[str, Any]) -> str:
 def line_of_entry(facts: dict[str, Any]) -> str:
     name = printable(facts["path"]) + ("/" if facts["kind"] == "folder" else "")
     modified = f"{facts['modified'][:19]} UTC" if facts["modified"] else ""
-    return f"{facts['size']:>15,}  {modified:23}  {name}"
+    return f"{facts['size']:>15,}  {modified:23}  {name}{_exception(facts)}"
+
+
+def _exception(facts: dict[str, Any]) -> str:
+    if not facts.get("why"):
+        return ""
+    is_folder, as_of = facts["kind"] == "folder", facts.get("as_of", "")
+    what = "could not be listed" if is_folder else f"as of {when(as_of)}" if as_of else "not in this point"
+    return printable(f"  ({what}: {facts['why']:.200})")
 
 
 def printable(text: str) -> str:
@@ -103,15 +112,19 @@ def printable(text: str) -> str:
 
 
 def _facts(entry: Entry) -> dict[str, Any]:
-    return {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.modified}
+    facts = {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.modified}
+    return facts | {name: value for name in ("as_of", "why") if (value := getattr(entry, name))}
 
 
 def describe(report: Report, *, dry_run: bool) -> list[str]:
     """What was restored, in sentences that a terminal may print."""
     verb = "would be restored" if dry_run else "restored"
     lines = [f"{counted(report.files)}, {report.size:,} bytes, {verb} to {report.target}"]
-    if not report.complete:
+    if not (report.complete or report.old or report.missing):
         lines.append("the backup was incomplete: what it could not read is not in this point")
+    lines += report.old + [f"not in this point: {each}" for each in report.missing]
+    if (more := report.missing_files - len(report.missing)) > 0:
+        lines.append(f"not in this point: {more:,} more")
     if report.present:
         lines.append(f"{counted(report.present)} there already, as in the backup")
     if report.replaced:

@@ -18,6 +18,7 @@ from external.processes.rows import number, row_of, text
 from storage.places.location import RESTIC
 from storage.points import manifests
 from storage.points.bounds import LONGEST_PATH, is_nameable
+from storage.points.entries import is_sound
 from storage.points.manifests import Entry, Header
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import Snapshot
@@ -27,6 +28,8 @@ KINDS = {"file": "file", "dir": "folder", "symlink": "link"}
 CONTROL = re.compile("[\x01-\x1f\x7f]|[\u2400-\u241f\u2421]")
 LINK = re.compile(r"L[rwxstST-]{9} +\d+ +\d+ +\d+ \S+ \S+ /(.*)", re.DOTALL)
 ARROW = " -> "
+LOCAL = "local"
+"""The kind of a source that restic itself reads."""
 WRITTEN = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 PERMISSIONS = 0o777
 SET_BITS = ((1 << 23, 0o4000), (1 << 22, 0o2000), (1 << 20, 0o1000))
@@ -36,7 +39,7 @@ SET_BITS = ((1 << 23, 0o4000), (1 << 22, 0o2000), (1 << 20, 0o1000))
 def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
     """Write the manifest of a snapshot. Raises: what `Restic.run` does; ResticFailed for an unsound listing."""
     found: dict[str, Entry] = {}
-    is_whole = True
+    is_whole, is_of_host = True, snapshot.tags.get("kind") == LOCAL
 
     def take(line: str) -> None:
         nonlocal is_whole
@@ -45,7 +48,7 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
         row = row_of(line)
         if row and not is_nameable(shown(text(row, "path").removeprefix("/"))):
             is_whole = False
-        elif entry := _entry(row):
+        elif entry := _entry(row, snapshot.point, is_of_host=is_of_host):
             is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
 
     restic.run("ls", "--json", snapshot.id, on_line=take)
@@ -53,9 +56,8 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
         for path, target in _targets(restic, snapshot, links):
             if len(target) > LONGEST_PATH:  # no file system has one
                 continue
-            entry = found[path]
             size = len(target.encode(errors="replace"))
-            found[path] = Entry(path, "link", size, entry.modified, entry.mode, target)
+            found[path] = found[path]._replace(size=size, target=target)
     header = header_of(snapshot)
     header = replace(header, complete=header.complete and is_whole)
     manifests.write(file, header, (found[path] for path in sorted(found)))
@@ -87,7 +89,7 @@ def _shown(found: re.Match[str]) -> str:
     return "\u2421" if character == "\x7f" else chr(ord(character) + 0x2400)
 
 
-def _entry(row: dict[str, Any] | None) -> Entry | None:
+def _entry(row: dict[str, Any] | None, point: str, *, is_of_host: bool) -> Entry | None:
     """None for what no manifest has, such as a pipe. Raises: ResticFailed for what no restic lists."""
     if row and (sort := text(row, "type")):
         if sort not in KINDS:
@@ -96,7 +98,11 @@ def _entry(row: dict[str, Any] | None) -> Entry | None:
         bits = (mode & PERMISSIONS) | sum(bit for go, bit in SET_BITS if mode & go)
         size = number(row, "size") if kind == "file" else 0
         entry = Entry(shown(text(row, "path").removeprefix("/")), kind, size, _utc(text(row, "mtime")), bits)
-        if manifests.is_sound(entry):
+        if kind == "file":
+            entry = entry._replace(folder=point)
+        if is_of_host:
+            entry = entry._replace(uid=row.get("uid"), gid=row.get("gid"))
+        if is_sound(entry):
             return entry
     raise ResticFailed(Trouble.OTHER, f"its list of a snapshot holds what is not an entry: {row!r:.200}")
 

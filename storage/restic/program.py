@@ -64,12 +64,12 @@ class Patience:
         self._tries, self._since, self._last_at = 0, 0.0, float("-inf")
         self._last_sign: object = None
         self._of_rclone = ""
-        self.is_over, self.text = False, ""
+        self.is_over, self.text, self._said = False, "", ""
 
     @property
     def trouble(self) -> Trouble:
         """What makes it try again."""
-        found = trouble_of(1, self.text)
+        found = trouble_of(1, self._said)
         return Trouble.UNREACHABLE if found is Trouble.OTHER else found
 
     def take(self, on_line: Callable[[str], None], line: str) -> None:
@@ -82,7 +82,8 @@ class Patience:
         if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
             self._tries, self._since = 0, now
         self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
-        self.text = self._of_rclone or without_answers(RETRYING.sub("", line.strip()))
+        self._said = self._of_rclone or RETRYING.sub("", line.strip())
+        self.text = self._of_rclone or without_answers(self._said)
         if self._goes_on and self.trouble is Trouble.DAMAGED:
             self.is_over |= now - self._since >= DAMAGE_SECONDS
             return

@@ -2,7 +2,7 @@
 not know which it is:
 
     <source>-<id>/<policy>/manifests/<point>.jsonl.gz    made of a snapshot when it is read; deleted: `restic forget`
-    <source>-<id>/<policy>/points/<point>/               the files of a snapshot, as far as they are copied out
+    <source>-<id>/<policy>/files/<point>/                the files of a snapshot, as far as they are copied out
 
 All else lies beside restic's own folder as it is: RECOVER.txt, repository.json, the scheduler's own backups.
 """
@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +93,7 @@ class ResticStore(Store):
         if last == layout.MANIFESTS and not folders:
             found = known_among(snapshots(self.restic, assignment), self.known)
             return [each.point + layout.MANIFEST_ENDING for each in found]
-        if last in (layout.VERSIONS, layout.POINTS, layout.MANIFESTS):
+        if last in (layout.FILES, layout.MANIFESTS):
             return []
         return super().names(path, folders=folders)
 
@@ -141,38 +142,54 @@ class ResticStore(Store):
         environment: Mapping[str, str] = MappingProxyType({}),
         tops: Collection[str] = ("",),
         most: int = ANY,
+        problems: dict[str, str] | None = None,
     ) -> None:
-        """`tops`: what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in
-        `target` is whole: files come there by a rename."""
+        """`path` is that of the files of an assignment, of whose `paths` and `tops` the first part is a point. `tops`:
+        what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in `target` is
+        whole: files come there by a rename."""
         if ":" in target.partition("/")[0]:  # a remote: through files here, as far as there is room for them
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
                 self.copy_out(path, scratch, paths, on_progress, tops=paths)
                 here = [each for each in paths if os.path.lexists(path_in(Path(scratch), each))]
                 self.with_paths(here, "copy", "--no-traverse", *options, scratch, target, environment=environment)
             return
-        assignment, _, point = path.rpartition("/")
-        missing = [each for each in paths if not os.path.lexists(path_in(Path(target), each))]
-        if not missing:
-            return
-        assignment = assignment.removesuffix(f"/{layout.POINTS}")
+        missing = defaultdict[str, list[str]](list)
+        for each in paths:
+            if not os.path.lexists(path_in(Path(target), each)):
+                point, _, below = each.partition("/")
+                missing[point].append(below)
+        for point, wanted in missing.items():
+            above = [below for each in tops for name, _, below in [each.partition("/")] if name in (point, "")]
+            self._fetch_files(path.rpartition("/")[0], point, Path(target), wanted, above, on_progress, most)
+
+    def _fetch_files(
+        self,
+        assignment: str,
+        point: str,
+        target: Path,
+        paths: Collection[str],
+        tops: Collection[str],
+        on_progress: Callable[[int, int], None],
+        most: int,
+    ) -> None:
+        """Copy files of a point into the folder of its name in `target`."""
         if (snapshot := self._snapshot(assignment, point)) is None:
             raise StorageFailed(f"there is no point {point} of {assignment} any more")
-        folder = Path(target)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in folder.glob(f"{INCOMING}*"):
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in target.glob(f"{INCOMING}*"):
             shutil.rmtree(left, ignore_errors=True)
 
         def grows(files: int, size: int) -> None:
-            check_room(folder, size)
+            check_room(target, size)
             if size > most:
                 raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
             on_progress(files, size)
 
-        with tempfile.TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as incoming:
+        with tempfile.TemporaryDirectory(prefix=INCOMING, dir=target, ignore_cleanup_errors=True) as incoming:
             growth = Growth(Path(incoming), grows)
             patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
-            fetch_files(patient, snapshot.id, Path(incoming), missing, tops, growth)
-            _take_over(incoming, target)
+            fetch_files(patient, snapshot.id, Path(incoming), paths, tops, growth)
+            _take_over(incoming, str(target / point))
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         folder, _, last = path.rpartition("/")

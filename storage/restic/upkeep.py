@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from storage.places.location import RESTIC
 from storage.points.checking import Checked, Damage
-from storage.points.merging import Removed
+from storage.points.removal import Removed
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import snapshots, with_marks
@@ -30,7 +30,7 @@ DAMAGED = re.compile(r"pack [0-9a-f]+|blob [0-9a-f]+|tree [0-9a-f]+|does not mat
 
 
 def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> Removed:
-    """Remove points of an assignment, as `merging.remove` does; what only they held stays until it is pruned.
+    """Remove points of an assignment, as `removal.remove` does; what only they held stays until it is pruned.
 
     Raises: StorageFailed, also before anything when no point would stay; Busy, Stopped.
     """

@@ -1,42 +1,39 @@
 """Restores a point, or paths of it, into a folder of this host. Without Django: `recover` has no database.
 
-Files are copied by rclone into a folder of their own in the target, `.restore-<point>.<digits>.unfinished`, compared
-with the manifest there, and only then renamed to their places. So a file that is there is whole, an interrupted restore
-goes on where it was, and what lay in the target is never written over unless that was asked for. Modes, times, links
-and folders come from the manifest.
+Files are copied by rclone, in lists of their places, into a folder of their own in the target,
+`.restore-<point>.<digits>.unfinished`, compared with the manifest there, and only then renamed to their places
+(`placing.py`). So a file that is there is whole, an interrupted restore continues, and what lay in the target is never
+written over unless that was asked for. Owners, modes, times, attributes, links and folders come from the manifest.
 
 The target is opened once, and no link is followed, neither in its path nor below it (`folders/beneath.py`): its owner
 may change it meanwhile.
 
-It takes no lock. A run may replace a file between a look at the repository and the copy, retention may move it: a file
-that does not come out as the manifest says is looked for again after a fresh look, a bounded number of times.
+It takes no lock: files in a repository never change. Where one does not come out as the manifest says, the point is
+asked for: retention removes its manifest first.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from storage.folders.beneath import LIST, Beneath, Staging
+from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
-from storage.points.files import PERMISSIONS, Kept, differs, nanoseconds, put_attributes, relative, target_of
+from storage.folders.staging import Staging
+from storage.points.files import Kept, differs, is_inside, relative
 from storage.points.manifests import Entry
-from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish, by_place, check_point
-from storage.points.store import StorageFailed, Store
+from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
+from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
+from storage.restoring.placing import Placing
 
-TRIES = 5
-WAIT_SECONDS = 0.5
-"""Before a second look for a file that was not where it should be; longer before each further one."""
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
-CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
-"""What the system says of a place that is not as it was."""
 ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
@@ -44,7 +41,7 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
     """Restore into a folder of this host; block until done.
 
     Raises: Refused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the same
-    restore goes on where it was.
+    restore continues.
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
         return _Restore(wish, store, tree, on_step).run()
@@ -68,11 +65,11 @@ def restore_to_stay(
 class _Restore(Restoring):
     target: Beneath
     staging: Staging
+    placing: Placing
 
     def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
         self.path = Path(os.path.abspath(wish.target))
         super().__init__(wish, store, tree, str(self.path), on_step)
-        self._made = {""}
         self._say_at = float("-inf")
 
     def run(self) -> Report:
@@ -89,6 +86,7 @@ class _Restore(Restoring):
         with targets.opened(self.path, make=True) as self.target:
             self.staging, is_done = Staging(self.target, f".restore-{self.wish.point}"), False
             self.store = replace(self.store, inherited=(*self.store.inherited, *self.staging.inherited))
+            self.placing = Placing(self, self.target, self.staging)
             try:
                 self._restore()
                 is_done = True
@@ -99,10 +97,12 @@ class _Restore(Restoring):
     def _restore(self) -> None:
         wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not Kept.SAME)
         while batch := list(islice(wanted, BATCH_FILES)):
-            self._copy(batch)
+            self.bring(batch, self._fetch, self._take)
         for entry in self.entries("link"):
-            self._link(entry)
-        self._finish_folders()
+            if self._state_of(entry) is not Kept.SAME:
+                self.placing.link(entry)
+        self.placing.finish_folders()
+        self.report.not_set += self.placing.not_set.sentences
 
     def _compare(self, target: Beneath | None) -> None:
         """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
@@ -121,7 +121,7 @@ class _Restore(Restoring):
                     self.report.collisions.append(entry.path)
             self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
             if entry.kind == "file":
-                self.files, self.size = self.files + 1, self.size + entry.size
+                self.files, self.size = self.files + 1, self.size + self._size_of(entry)
         self.report.folders = sum(1 for _ in self.entries("folder"))
         self.report.replaced = collisions
         if target is None or is_empty or self.wish.overwrite or self.wish.dry_run:
@@ -142,144 +142,44 @@ class _Restore(Restoring):
     def _state_of(self, entry: Entry) -> Kept:
         return differs(entry, self.target, alive=self.ask)
 
-    def _copy(self, batch: list[Entry]) -> None:
-        """Copy a batch of files and put them in place; look again for what did not come out as it should."""
-        left = {entry.path: entry for entry in batch}
-        trouble: StorageFailed | None = None
-        for number in range(TRIES):
-            failed_before, places = trouble, self.places(left)
-            for place, paths in by_place(places).items():
-                try:
-                    size = sum(left[each].size for each in paths)
-                    self.fetch(place, self.staging.outside, paths, size=size)
-                except StorageFailed as error:
-                    trouble = error
-            doubtful = self._take(left, by_size=False)
-            if doubtful and not trouble and self.places(left) == {path: places[path] for path in left}:
-                # the repository keeps no times, and no run touched them meanwhile
-                check_point(self.store, self.wish)
-                self._take(left, by_size=True)
-            if not left:
-                return
-            check_point(self.store, self.wish)
-            if self.store.location.is_restic and trouble is failed_before:
-                break  # a snapshot stays as it is, and restic has tried again
-            self._wait(WAIT_SECONDS * number)
-        if trouble and len(left) == len(batch):
-            raise trouble
-        self.report.lost += len(left)
-        for path in left:
-            self.fail(path, "the repository holds no file that is as the manifest of this point says")
+    def _size_of(self, entry: Entry) -> int:
+        """What it takes, where a further name of a file takes nothing."""
+        is_further = entry.linked and any(entry.linked == top or is_inside(entry.linked, top) for top in self.tops)
+        return 0 if is_further else entry.size
 
-    def _take(self, left: dict[str, Entry], *, by_size: bool) -> bool:
-        """Put in place what came out as the manifest says, and forget what did not.
+    def _fetch(self, entries: list[Entry]) -> None:
+        """Copy files into the staging folder, each place once."""
+        sizes = {each.place: each.size for each in entries if self._staged(each) is not Kept.SAME}
+        self.fetch(list(sizes), self.staging.outside, size=sum(sizes.values()))
 
-        `by_size`: also what only its size speaks for. Returns whether any such was left for that.
-        """
-        doubtful = False
-        for entry in list(left.values()):
+    def _take(self, entries: list[Entry]) -> list[Entry]:
+        """Put in place what came out as the manifest says. Returns the rest."""
+        uses, left = Counter(each.place for each in entries), list[Entry]()
+        known: dict[tuple[object, ...], Kept] = {}
+        for entry in entries:
             self.ask()
-            match differs(entry, self.staging.files, thorough=True, alive=self.ask):
-                case Kept.MISSING:
-                    continue
-                case Kept.UNSURE if not by_size:
-                    doubtful = True
-                    continue
-                case Kept.OTHER:
-                    self.staging.files.unlink(relative(entry.path))
-                    continue
-            del left[entry.path]
-            self._place(entry)
-            self.count(entry)
-            self.say(self.done_files, self.done_size)
-        return doubtful
-
-    def _place(self, entry: Entry) -> None:
-        home = relative(entry.path)
-        with self._unless_changed(entry):
-            if self._make_room(entry, home):
-                with self.staging.files.read(home) as staged:
-                    self.staging.give(staged, home)
-                    self._note(put_attributes(entry, staged))
-                self.staging.put(home, home)
+            key = (entry.place, entry.size, entry.digest)
+            state = known.get(key) or self._staged(entry)
+            uses[entry.place] -= 1
+            # where neither a digest nor a time speaks for it, its size does: it is where nothing else was ever put
+            if state not in (Kept.SAME, Kept.UNSURE):
+                left.append(entry)
+                continue
+            if uses[entry.place]:
+                known[key] = state
+            if self.placing.file(entry, is_last=not uses[entry.place]):
                 self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+            self.count(entry._replace(size=self._size_of(entry)))
+            self.say(self.done_files, self.done_size)
+        return left
 
-    @contextmanager
-    def _unless_changed(self, entry: Entry) -> Iterator[None]:
-        """An entry whose place another one has changed meanwhile is one that failed, and the rest goes on."""
-        try:
-            yield
-        except CHANGED as error:
-            self.fail(entry.path, f"another one has changed its folder meanwhile ({error.strerror})")
-
-    def _make_room(self, entry: Entry, home: bytes) -> bool:
-        """Make the folders above; clear what is to be replaced. Returns whether it can be put."""
-        if not self._make_folder(entry, entry.path.rpartition("/")[0]):
-            return False
-        if self.target.exists(home):
-            if not self.wish.overwrite:
-                return self.fail(entry.path, "a file of that name appeared meanwhile")
-            if self.target.is_folder(home):
-                return self.fail(entry.path, "there is a folder of that name")
-            self.report.replaced += 1
-        return True
-
-    def _make_folder(self, entry: Entry, path: str) -> bool:
-        """Make a folder with those above it, never through a link. Returns whether it is there."""
-        if path in self._made:
-            return True
-        if not self._make_folder(entry, path.rpartition("/")[0]):
-            return False
-        folder = relative(path)
-        if not self.target.is_folder(folder):
-            if self.target.exists(folder):
-                if not self.wish.overwrite:
-                    return self.fail(entry.path, f"{self.path / os.fsdecode(folder)} is no folder")
-                self.target.unlink(folder)
-            known = self.tree.entry(path)
-            # for us until it is finished, and never for more than it is for in the end
-            mode = 0o777 if known is None or known.mode is None else known.mode & PERMISSIONS | 0o700
-            self.staging.make_folder(folder, mode)
-        self._made.add(path)
-        return True
-
-    def _link(self, entry: Entry) -> None:
-        home, time = relative(entry.path), None
-        with suppress(ValueError, OverflowError):
-            time = nanoseconds(entry.modified) if entry.modified else None
-        with self._unless_changed(entry):
-            if self._state_of(entry) is Kept.SAME or not self._make_room(entry, home):
-                return
-            try:
-                self.staging.make_link(home, target_of(entry), time)
-            except OSError as error:
-                if isinstance(error, CHANGED):
-                    raise
-                self._note([f"{entry.path}: the link to {entry.target} was not made: {error.strerror}"])
-            self.report.files += 1
-
-    def _finish_folders(self) -> None:
-        """Make those that hold nothing; the times of all, the innermost first."""
-        folders = list(self.entries("folder"))
-        made = list[Entry]()
-        for entry in folders:
-            with self._unless_changed(entry):
-                made += [entry] if self._make_folder(entry, entry.path) else []
-        for entry in reversed(made):
-            try:
-                with self.target.read(relative(entry.path), LIST) as folder:
-                    self._note(put_attributes(entry, folder))
-            except OSError as error:
-                self._note([f"{entry.path}: mode and time were not set: {error.strerror}"])
-
-    def _wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self.ask()
-            time.sleep(0.05)
-
-    def _note(self, not_set: list[str]) -> None:
-        self.report.not_set += not_set[: KEPT_TEXTS - len(self.report.not_set)]
+    def _staged(self, entry: Entry) -> Kept:
+        """What there is of it in the staging folder; anything else is removed there."""
+        there = entry._replace(path=entry.place)
+        state = differs(there, self.staging.files, thorough=True, alive=self.ask)
+        if state is Kept.OTHER:
+            self.staging.files.unlink(relative(entry.place))
+        return state
 
     def say(self, files: int, size: int) -> None:
         """Twice a second at the most, and at the end."""

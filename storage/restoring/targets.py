@@ -9,7 +9,8 @@ from pathlib import Path
 
 from external.processes import orders
 from storage.folders import room
-from storage.folders.beneath import STAGING, Beneath, LinkOnTheWay
+from storage.folders.beneath import Beneath, LinkOnTheWay
+from storage.folders.staging import STAGING
 from storage.places.location import Location
 from storage.points.moving import SMALLEST_RESERVE
 from storage.points.places import Refused

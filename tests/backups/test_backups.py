@@ -167,7 +167,8 @@ class TestCopying:
         assert assignment.directory.startswith(f"unser-buro-{assignment.pk}/policy-")
         copied = Path(policy.repository.location) / assignment.directory
         assert (copied / f"manifests/{outcome.result.snapshot}.jsonl.gz").exists()
-        assert (copied / "current/letters/to the bank.txt").read_bytes() == b"Dear bank\n" * 1000
+        brought = copied / "files" / outcome.result.snapshot
+        assert (brought / "letters/to the bank.txt").read_bytes() == b"Dear bank\n" * 1000
         Source.objects.update(name="another name")
         copy(assignment)
         assert len([each for each in Path(policy.repository.location).iterdir() if each.is_dir()]) == 1

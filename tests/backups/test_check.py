@@ -10,6 +10,7 @@ from django.db import transaction
 from django.test import Client
 
 from backups.upkeep import checks, restic_turns
+from backups.upkeep import damage as known_damage
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Outcome, Succeeded
@@ -64,18 +65,20 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     row = CheckRound.objects.get()
     assert (row.damage, row.ended_at, row.part) == ([], NOW, "")
     assert checks.plan(NOW + timedelta(hours=19)) == 0, "once a day"
-    file = played.current / "b"
+    file = played.place(played.points()[0], "b")
     file.write_text("the sbme")
     checked(NOW + timedelta(days=1))
     [damage] = CheckRound.objects.get().damage
-    assert (damage["point"], damage["path"], damage["place"]) == (played.points()[-1], "b", "current")
+    first, last = played.points()
+    assert (damage["point"], damage["oldest"], damage["path"], damage["place"]) == (last, first, "b", f"{first}/b")
     assert damage["point"] in Decision.objects.get(what="damaged").text
     page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
     assert "its content has changed: SHA-256" in page
     found = finding("damage")
     assert found.severity == WARNING
-    assert f"'b' of {played.points()[-1]} in current" in found.what
-    assert file.stat().st_mtime == 946_684_800, "the next backup takes it for changed"
+    assert f"'b' of {last} and of all points before it since {first}: its content has changed" in found.what
+    repository = assignment.policy.repository
+    assert known_damage.places(assignment, repository) == {last: [f"{first}/b"]}, "the next backup brings it again"
     file.write_text("the same")
     checked(NOW + timedelta(days=2))
     assert CheckRound.objects.get().damage == []
@@ -83,9 +86,9 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
 
 def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, played: Played) -> None:
     names = [f"{number:03}{'ф' * 120}" for number in range(checking.MOST_DAMAGED)]
-    played.back_up(dict.fromkeys(names, "as it was"))
+    point = played.back_up(dict.fromkeys(names, "as it was"))
     for name in names:
-        (played.current / name).unlink()
+        (played.files / point / name).unlink()
     assert isinstance(checked(NOW), Succeeded)
     assert [each["path"] for each in CheckRound.objects.get().damage] == names
 
@@ -109,9 +112,9 @@ def test_a_point_that_was_deleted_is_found(assignment: Assignment, played: Playe
 def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     assignment: Assignment, played: Played, admin_client: Client
 ) -> None:
-    played.back_up({"a": "2" * 5000, "b": "the same", "c": "x"})
-    add_backup(assignment, played.points()[-1], 2)
-    (played.current / "c").write_text("longer")
+    point = played.back_up({"a": "2" * 5000, "b": "the same", "c": "x"})
+    add_backup(assignment, point, 2)
+    played.place(point, "c").write_text("longer")
     policy = assignment.policy
     policy.window, policy.check_within = [{"days": "sat", "start": "01:00", "end": "02:00"}], 365 * checks.DAY
     policy.save()
@@ -152,7 +155,7 @@ def test_an_earlier_repository_is_read_in_turn_and_one_that_is_gone_holds_nothin
     assignment.policy.repository = Repository.objects.create(name="new", location=str(later.root))
     assignment.policy.save()
     checked(NOW)
-    (played.current / "b").write_text("the sbme")
+    played.place(played.points()[0], "b").write_text("the sbme")
     add_backup(assignment, later.back_up({"a": "x"}), 7)
     lost = later.back_up({"a": "y"})
     ends = []
@@ -200,7 +203,7 @@ def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_
     others = [make_assignment(assignment.policy, directory=f"{number}", inserted_at=BEGAN) for number in range(3)]
     for number, each in enumerate((*others, assignment)):
         add_backup(each, layout.name_of(BEGAN), 50 + number)
-    (played.current / "b").write_text("longer than it was")
+    played.place(played.points()[0], "b").write_text("longer than it was")
 
     assert [checks.plan(NOW + timedelta(minutes=minute)) for minute in range(2)] == [2, 0]
 

@@ -65,7 +65,7 @@ def damage() -> list[str]:
 
 def break_b(*places: Played, text: str = "longer than it was") -> None:
     for each in places:
-        (each.current / "b").write_text(text)
+        each.place(each.points()[-1], "b").write_text(text)
 
 
 def read() -> list[str]:
@@ -118,7 +118,7 @@ def test_asked_for_all_both_are_read(assignment: Assignment, office: Played, off
 def test_a_round_and_its_instants_stay_as_they_are_where_another_repository_was_asked_for(
     assignment: Assignment, offsite: Played
 ) -> None:
-    values = {"repository": assignment.policy.repository, "part": "current", "after": "a", "total": 13, "read": 5}
+    values = {"repository": assignment.policy.repository, "part": "newest", "after": "a", "total": 13, "read": 5}
     CheckRound.objects.create(assignment=assignment, planned_at=NOW, began_at=NOW, **values)
     assert checks.check_now([assignment.pk], repository=assignment.policy.copy_to) == 1
     done()
@@ -139,7 +139,7 @@ def test_known_damage_is_read_each_day_wherever_the_round_is(
     assert damage() == [where]
     for day, text, known in (1, "longer than it was", [where]), (2, "the same", []):
         break_b(broken, text=text)
-        (broken.current / "a").write_text("its turn will come")
+        broken.place(broken.points()[-1], "a").write_text("its turn will come")
         CheckRound.objects.update(repository=Repository.objects.get(name=other))
         now = database_clock() + timedelta(days=day)
         assert checks.plan(now) == 1

@@ -178,23 +178,6 @@ def there(waiting: Assignment, played: WithDigests, policy: Policy) -> WithDiges
     return second
 
 
-@pytest.mark.slow
-def test_a_name_that_is_too_long_for_the_copy_is_named_and_holds_nothing_up(policy: Policy, tmp_path: Path) -> None:
-    place = {"name": "sealed", "location": str(tmp_path / "sealed"), "encrypted": True}
-    Policy.objects.update(copy_to=Repositories().edit(Repository(), place).row)
-    anna = make_assignment(Policy.objects.get(), make_source(name="anna"), directory=ASSIGNMENT)
-    played, long = WithDigests(Path(policy.repository.location)), "ы" * 100
-    for number, names in enumerate(([long, "a"], [long, "a"], ["a"]), 1):
-        point = played.back_up({name: f"{number}" if name == "a" else "1" for name in names})
-        at = add_backup(anna, point, number).started_at
-        Assignment.objects.update(last_backup_at=at, to_copy_since=database_clock())
-        found = copied(anna)
-        assert len(found.points) == number
-        assert (f"{long}': its name is too long for the copy" in found.error) is (long in names), found.error
-    call_command("restore", "anna", "--from=sealed", f"--at={found.points[1]}", f"--to={tmp_path}/back", "--path=a")
-    assert (tmp_path / "back/a").read_text() == "2"
-
-
 def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rules_remove_it(
     waiting: Assignment, played: WithDigests, policy: Policy
 ) -> None:
@@ -355,20 +338,22 @@ def test_a_check_reads_the_copy_too_what_is_damaged_there_comes_again_and_a_dril
 ) -> None:
     settings.VAR_DIR = tmp_path / "var"
     Policy.objects.update(drill_from="copy")
-    (there.current / "b").write_text("the sXme")
+    file = there.place(there.points()[0], "b")
+    file.write_text("the sXme")
     assert checks.check_now([waiting.pk]) == 1
     for _ in policy.repository, policy.copy_to:
         assert isinstance(done(at_work(planning.CHECK)), Succeeded)
     [damage] = CheckRound.objects.get().damage
     assert (damage["path"], damage["repository"]) == ("b", policy.copy_to_id)
+    assert (damage["point"], damage["oldest"]) == (there.points()[-1], there.points()[0])
     assert drills.drill_now([waiting.pk]) == 1
     done(at_work(planning.DRILL))
     waiting.refresh_from_db()
     assert "did not come back" in waiting.drill_error
     assert waiting.to_copy_since
     copied(waiting)
-    assert there.restored(there.points()[-1]) == played.expected[there.points()[-1]]
-    (played.current / "b").write_text("the sXme")
+    assert file.read_text() == "the same"
+    played.place(played.points()[0], "b").write_text("the sXme")
     assert drills.drill_now([waiting.pk]) == 1
     done(at_work(planning.DRILL))
     waiting.refresh_from_db()

@@ -27,7 +27,7 @@ from tests.backups.test_copies import at_work, backed_up, copied, copy_of, done,
 from tests.backups.test_remote_repository import make_repository
 from tests.backups.test_retention import add_backup, belongs_to
 from tests.commands import command
-from tests.engines.peers import small_disk, tree
+from tests.engines.peers import small_disk, tree, write_files
 from tests.engines.test_probing import serving
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
@@ -99,14 +99,14 @@ def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
     BacklogRecord.objects.all().delete()
     copies.copy_now([waiting.pk])
     with worker_process(f"{AVAILABILITY}:2,{BACKUPS}:1", tmp_path) as worker:
-        eventually(lambda: list(second.current.rglob("*.rclone-partial")))
+        eventually(lambda: list(second.files.rglob("*.rclone-partial")))
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait()
     assert_whole(played, second, 3)
     Policy.objects.update(copy_bandwidth="")
     assert isinstance(copied_again(), Succeeded)
     assert_whole(played, second, 4)
-    assert not list(second.current.rglob("*.rclone-partial"))
+    assert not list(second.files.rglob("*.rclone-partial"))
     assert not list((second.folder / layout.MANIFESTS).glob("*.unfinished"))
 
 
@@ -121,7 +121,7 @@ def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tri
     assert isinstance(outcome, Failed)
     assert "the repository theirs of another installation" in outcome.error
     assert "another installation" in Copy.objects.get().error
-    assert not (place / ASSIGNMENT / layout.CURRENT).exists()
+    assert not (place / ASSIGNMENT / layout.FILES).exists()
     belongs_to(place, repositories.identity_of(second))
     place.rename(tmp_path / "away")
     outcome = copied_again()
@@ -180,3 +180,21 @@ def test_from_one_encrypted_remote_to_another(tmp_path: Path, folder: Path) -> N
         assert tree(tmp_path / "back") == tree(gone)
         stored = b"".join(each.read_bytes() for each in (tmp_path / "dav").rglob("*") if each.is_file())
         assert b"Dear bank" not in stored
+
+
+def test_a_file_that_cannot_be_decrypted_in_the_first_one_is_named_and_all_else_comes(
+    tmp_path: Path, folder: Path
+) -> None:
+    with serving("s3", tmp_path / "s3") as first, serving("webdav", tmp_path / "dav") as second:
+        here = make_repository(*first, name="here", encrypted=True)
+        there = make_repository(*second)
+        made = make_assignment(make_policy(repository=here, copy_to=there), make_source(name="anna", path=str(folder)))
+        write_files(folder, lost="x" * 500, kept="y" * 600)
+        backed_up(made)
+        [lost] = [each for each in (tmp_path / "s3").rglob("*") if each.is_file() and each.stat().st_size == 548]
+        lost.write_bytes(lost.read_bytes()[:-1] + b"?")
+        row = copied(made)
+        assert "1 file or points of it are damaged or lacking: 'lost' is not as its manifest says" in row.error
+        assert {each.name for each in (tmp_path / "dav").rglob("*")} >= {"kept", "letter.txt"}
+        lost.write_bytes(b"shorter, and no encrypted file")
+        assert isinstance(copied_again(), Succeeded)

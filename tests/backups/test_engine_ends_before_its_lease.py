@@ -50,11 +50,11 @@ def close_connections() -> None:
     connections.close_all()
 
 
-def syncs() -> list[psutil.Process]:
+def copies() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if "sync" in process.cmdline():
+            if "copy" in process.cmdline():
                 found.append(process)
         except psutil.Error:
             continue
@@ -80,7 +80,7 @@ def test_an_engine_that_ignores_every_polite_signal_is_gone_before_its_lease(
     record = claimed_for(make_assignment(policy, make_source(path=str(tmp_path / "files"))), queue=planning.BACKUPS)
 
     units.start([record], boot_seconds())
-    [rclone] = eventually(lambda: renew(units) and syncs())
+    [rclone] = eventually(lambda: renew(units) and copies())
     rclone.send_signal(signal.SIGSTOP)  # from now on only SIGKILL reaches it
     renewed_at = renew(units)
     psutil.wait_procs([rclone], timeout=PATIENCE)

@@ -22,7 +22,7 @@ from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Failed
-from sources.models import Assignment, Backup, CheckRound, ManifestDigest, Policy, Repository, Restore
+from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Policy, Repository, Restore
 from storage import layout
 from storage.points.known import FOREIGN, digest_of
 from storage.points.store import Store
@@ -57,6 +57,7 @@ def forge(manifest: Path, **fields: Any) -> None:
     lines[number] = json.dumps(rows[number]).encode() + b"\n"
     files = [row for row in rows[1:] if row["kind"] != "folder"]
     trailer = {"files": len(files), "size": sum(row["size"] for row in files), "folders": len(rows) - 1 - len(files)}
+    trailer |= {"exceptions": 0, "missing": 0}
     trailer["sha256"] = hashlib.sha256(b"".join(lines)).hexdigest()
     manifest.write_bytes(gzip.compress(b"".join([*lines, json.dumps(trailer).encode()])))
 
@@ -95,6 +96,29 @@ def test_points_of_the_future_make_no_copy_lose_a_true_one(assignment: Assignmen
     found = {(each["point"], each["why"]) for each in CheckRound.objects.get().damage}
     assert found == {(name, FOREIGN) for name in FUTURE}
     assert set(Backup.objects.values_list("snapshot", flat=True)).isdisjoint([*FUTURE, NEVER]), "none is recorded"
+
+
+def test_no_more_points_go_from_a_copy_than_came_unless_a_person_changes_the_rules(
+    assignment: Assignment, folder: Path
+) -> None:
+    Policy.objects.update(keep={"last": 3})
+    for number in range(4):
+        change(folder, letter=f"{number}")
+        backed_up(assignment)
+        row = copied(assignment)
+    assert (len(row.points), row.came, row.thinned_by) == (3, 0, {"last": 3})
+    change(folder, letter="next")
+    backed_up(assignment)
+    Copy.objects.update(thinned_by={"last": 1})
+    Policy.objects.update(keep={"last": 1})
+    assert len(copied(assignment).points) == 3, "one came, and one went"
+    Copy.objects.update(thinned_by={"last": 3})
+    Policy.objects.update(keep={"last": 2})
+    change(folder, letter="last")
+    backed_up(assignment)
+    row = copied(assignment)
+    assert (len(row.points), row.thinned_by) == (2, {"last": 2})
+    assert points_in(row.repository, assignment) == row.points
 
 
 def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
@@ -156,9 +180,14 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     run, refused = command("foreign")
     assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE
     assert "no foreign point" in refused("accept", "anna", "--at", ours, code=1)
-    assert "ours from now on" in run("accept", "anna", "--at", FUTURE[0])
+    assert f"{FUTURE[0]} is of the future" in refused("accept", "anna", "--at", FUTURE[0])
+    manifest = manifest_in(assignment.policy.repository, assignment, FUTURE[0])
+    manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
+    assert known_points.are_chained(assignment, assignment.policy.repository)
+    assert "ours from now on" in run("accept", "anna", "--at", past)
     assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE[1:]
-    assert requests.choose(assignment, None, database_clock())[0] == FUTURE[0]
+    assert set(Backup.objects.values_list("snapshot", flat=True)) == {past, ours}
+    assert not known_points.are_chained(assignment, assignment.policy.repository), "it may have come between"
 
 
 def test_all_are_accepted_after_one_question_that_names_count_repository_and_span(

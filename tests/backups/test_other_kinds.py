@@ -52,7 +52,7 @@ def test_they_are_asked_tried_copied_and_lost(tmp_path: Path, monkeypatch: pytes
             assert (tried.works, found in tried.text) == (True, True), tried
             outcome = copy(assignment)
             assert isinstance(outcome, Succeeded), outcome
-        copied = [each for each in (tmp_path / "repository").rglob("current/**/*") if each.is_file()]
+        copied = [each for each in (tmp_path / "repository").rglob("files/**/*") if each.is_file()]
         assert sorted(each.read_bytes() for each in copied) == [b"Subject: one\r\n\r\n", b"text"]
         monkeypatch.setenv("BACKUP_SECRET_OF_BOTH", "another")
         for assignment in (mail, ftp):

@@ -62,7 +62,9 @@ def test_two_sources_at_once_into_one_encrypted_bucket(tmp_path: Path) -> None:
         store = Store(repositories.location_of(repository), threading.Event())
         for assignment, folder in zip(assignments, folders, strict=True):
             assignment.refresh_from_db()
-            store.run("copy", store.location.at(f"{assignment.directory}/{layout.CURRENT}"), str(tmp_path / "back"))
+            point = layout.point_of(assignment.backups.get().snapshot)
+            brought = store.location.at(f"{layout.files_path(assignment.directory)}/{point}")
+            store.run("copy", brought, str(tmp_path / "back"))
             assert tree(folder).items() <= tree(tmp_path / "back").items()
 
 

@@ -172,17 +172,16 @@ def test_what_lies_behind_a_lost_manifest_stays_as_long_as_its_rules_keep_it(
     assignment: Assignment, played: Played
 ) -> None:
     lost = played.points()[3]
-    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
-    (dump := played.folder / layout.POINTS / lost / "database.dump").parent.mkdir(parents=True)
-    dump.write_text("whole")
+    own = played.place(lost, "only/3")
+    played.manifest(lost).unlink()
     for _ in range(2):  # when it is found, and when it is known
         assert retention.plan([assignment], NOW) == 1
         assert isinstance(run(at_work()), Succeeded)
-        assert dump.exists()
+        assert own.exists()
     add_backup(assignment, played.back_up({"a": "new"}), 10)
     assert retention.plan([assignment], NOW) == 1
     assert isinstance(run(at_work()), Succeeded)
-    assert not dump.exists()
+    assert not own.exists()
 
 
 @HERE

@@ -84,7 +84,7 @@ DELETED = {"delete_selected": "edits"}
 ACTIONS = {
     "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
     "sources.Assignment": DELETED | dict.fromkeys(("accept", "copy_now", "drill_now", "check_now"), "operates"),
-    "sources.Policy": DELETED, "sources.Repository": DELETED,
+    "sources.Policy": DELETED | dict.fromkeys(("pause_until", "resume"), "edits"), "sources.Repository": DELETED,
     "delivery.StoredSecret": {"delete_selected": "superuser"},
     "alerting.AlertRoute": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
@@ -96,7 +96,7 @@ ACTIONS = {
     "auth.Group": {"delete_selected": "superuser"},
     "sources.Source": dict.fromkeys(
         (
-            "delete_selected", "back_up_now", "pause", "pause_and_stop", "resume",
+            "delete_selected", "back_up_now", "pause", "pause_until", "pause_and_stop", "resume",
             "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze", "retire", "unretire",
         ),
         "edits",

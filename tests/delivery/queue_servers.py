@@ -76,7 +76,7 @@ class QueueServer:
 
     def make_account(self, may: str) -> dict[str, str]:
         """The credentials of a new account that may do that, as a worker's environment has them."""
-        iam = self._client_of("iam")
+        iam = self.client_of("iam")
         iam.create_user(UserName="worker")
         policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": may, "Resource": "*"}]}
         iam.put_user_policy(UserName="worker", PolicyName="may", PolicyDocument=json.dumps(policy))
@@ -85,9 +85,9 @@ class QueueServer:
 
     @cached_property
     def client(self) -> Any:
-        return self._client_of("sqs")
+        return self.client_of("sqs")
 
-    def _client_of(self, service: str) -> Any:
+    def client_of(self, service: str) -> Any:
         from boto3.session import Session  # each process of the tests would spend 0.6 s on it
         from botocore.config import Config
 

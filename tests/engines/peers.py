@@ -19,8 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from engines import engine_for
 from engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec
 from external.processes.programs import find_rclone
+from storage import layout
 from storage.places.location import of_directory
 from storage.points import manifests
+from storage.points.files import path_in
 from storage.points.manifests import Entry
 from tests.waiting import PATIENCE, eventually
 
@@ -210,6 +212,19 @@ def back_up(source: SourceSpec, destination: Path, **fields: Any) -> EngineResul
 def point(destination: Path, name: str) -> dict[str, Entry]:
     """Path → entry of the point of an assignment whose folder is `destination`."""
     return {entry.path: entry for entry in manifests.read(destination / f"manifests/{name}.jsonl.gz")}
+
+
+def points(destination: Path) -> list[str]:
+    """The names of an assignment's points, the first one first."""
+    return layout.by_time(each.name.partition(".")[0] for each in destination.glob("manifests/*.jsonl.gz"))
+
+
+def held(destination: Path, name: str = "") -> dict[str, str]:
+    """Path → text of each file of the newest point, or of another one; none if there is no point."""
+    if not (name := name or next(iter(points(destination)[::-1]), "")):
+        return {}
+    kept = (each for each in point(destination, name).values() if each.kind == "file" and each.is_kept)
+    return {each.path: Path(os.fsdecode(path_in(destination / "files", each.place))).read_text() for each in kept}
 
 
 def write_files(directory: Path, **files: str) -> Path:

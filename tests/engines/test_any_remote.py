@@ -14,7 +14,16 @@ from sources.models import Source
 from storage.places import remotes
 from storage.places.servers import reached
 from storage.points.store import Store
-from tests.engines.peers import PASSWORD, USER, back_up, loopback_address, serving, specification, tree, write_files
+from tests.engines.peers import (
+    PASSWORD,
+    USER,
+    back_up,
+    held,
+    loopback_address,
+    serving,
+    specification,
+    write_files,
+)
 from tests.engines.samba_peer import samba
 from tests.waiting import PATIENCE
 
@@ -38,7 +47,7 @@ def test_an_ftp_server_and_a_webdav_share_are_copied_byte_for_byte_and_a_fault_i
         settings = {"type": "ftp", "host": address, "port": port, "user": USER}
         result = back_up(remote(**settings), tmp_path / "copy")
         assert result.verdict is Verdict.SUCCEEDED, result.error
-        assert tree(tmp_path / "copy/current") == FILES
+        assert held(tmp_path / "copy") == FILES
         assert answer(**settings) == (True, f"{address}:{port} answered")
         store = Store(remotes.location_of("vault", settings, {"pass": PASSWORD}, None), threading.Event())
         store.put(files / "a.txt", "a.txt")
@@ -58,8 +67,8 @@ def test_an_ftp_server_and_a_webdav_share_are_copied_byte_for_byte_and_a_fault_i
         settings = {"type": "webdav", "url": f"http://{address}:{port}", "vendor": "other", "user": USER}
         assert back_up(remote(**settings), tmp_path / "another").verdict is Verdict.SUCCEEDED
         assert answer(**settings) == (True, f"{address}:{port} answered")
-    assert tree(tmp_path / "copy/current") == FILES
-    assert tree(tmp_path / "another/current") == FILES | {"vault/a.txt": "alpha"}
+    assert held(tmp_path / "copy") == FILES
+    assert held(tmp_path / "another") == FILES | {"vault/a.txt": "alpha"}
 
 
 @pytest.mark.slow
@@ -68,7 +77,7 @@ def test_a_samba_share_is_copied_byte_for_byte(tmp_path: Path) -> None:
     with samba(write_files(tmp_path / "files", **FILES)) as settings:
         result = back_up(remote("files", **settings), tmp_path / "copy")
         assert result.verdict is Verdict.SUCCEEDED, result.error
-        assert tree(tmp_path / "copy/current") == FILES
+        assert held(tmp_path / "copy") == FILES
         assert answer(**settings) == (True, f"{settings['host']}:{settings['port']} answered")
         for source, text in (
             (remote("none", **settings), "share name cannot be found"),
@@ -76,7 +85,7 @@ def test_a_samba_share_is_copied_byte_for_byte(tmp_path: Path) -> None:
         ):
             result = back_up(source, tmp_path / "copy")
             assert (result.verdict, text in result.error) == (Verdict.SOURCE_FAILED, True), result
-    assert tree(tmp_path / "copy/current") == FILES
+    assert held(tmp_path / "copy") == FILES
 
 
 def test_the_data_of_ftp_come_from_its_server_at_any_port_and_from_no_other(tmp_path: Path) -> None:

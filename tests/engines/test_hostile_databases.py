@@ -88,7 +88,7 @@ def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_pa
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "nothing moved for 4 s" in result.error
     assert 0 < most < TOO_MUCH
-    assert list((tmp_path / "copy/points").iterdir()) == []
+    assert list((tmp_path / "copy/files").iterdir()) == []
 
 
 def test_answers_without_end_are_bounded_when_it_is_asked_whether_it_is_there() -> None:

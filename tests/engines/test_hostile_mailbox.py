@@ -1,6 +1,7 @@
 """The imap engine against servers that hang, lie, send without end and drop connections: each gets its verdict, and
 the next run has all."""
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from engines.imap import engine, fetching
 from engines.imap.fetching import bring_up_to_date
 from engines.imap.session import session_with
 from engines.results import WARNINGS
+from storage.points.files import path_in
 from tests.engines.hostile_mailbox import Hostile, hostile_mailbox
 from tests.engines.mailboxes import back_up
+from tests.engines.peers import point, points
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -23,7 +26,11 @@ TEXTS = {1: b"one\r\n", 2: b"two" * 1000, 3: b"x" * (2**20 + 5)}
 
 
 def kept(directory: Path) -> list[bytes]:
-    return sorted(file.read_bytes() for file in (directory / "copy/current").rglob("cur/*"))
+    """The messages of the newest point."""
+    copy = directory / "copy"
+    held = point(copy, points(copy)[-1]).values() if points(copy) else ()
+    files = (each for each in held if each.kind == "file" and "cur/" in each.path)
+    return sorted(Path(os.fsdecode(path_in(copy / "files", each.place))).read_bytes() for each in files)
 
 
 def when(command: str, answer: bytes) -> Callable[[str], bytes | None]:
@@ -176,4 +183,4 @@ def test_hostile_names_of_folders_stay_inside_the_copy(tmp_path: Path) -> None:
     assert any("no command can hold its name" in each for each in result.warnings), result
     assert result.files == len(names) - 1
     assert {each.name for each in tmp_path.iterdir()} == {"copy", "staging"}
-    assert len({str(each).casefold() for each in (tmp_path / "copy/current").rglob("cur/*")}) == len(names) - 1
+    assert len({str(each).casefold() for each in (tmp_path / "copy/files").rglob("cur/*")}) == len(names) - 1

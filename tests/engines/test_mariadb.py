@@ -100,7 +100,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert result.verdict is Verdict.WARNINGS, result.error
     assert (result.tables, result.rows) == (len(ROWS), sum(ROWS.values()))
     assert [each.partition(": ")[2][:12] for each in result.warnings] == ["old (MyISAM)", "the server l"]
-    files = copy / "points" / POINT
+    files = copy / "files" / POINT
     assert sorted(os.listdir(files)) == ["database.json", "database.sql", "globals.sql"]
     assert "CREATE USER `backup`@`%` IDENTIFIED BY PASSWORD" in (files / "globals.sql").read_text()
     header = manifests.read_header(copy / f"manifests/{POINT}.jsonl.gz")
@@ -199,7 +199,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     assert "procedures and functions that the account may not see are not kept" in plain.warnings[0]
     assert "users, roles and grants of the server were not kept" in plain.warnings[2]
     assert "SELECT command denied" in plain.warnings[2]
-    assert sorted(os.listdir(copy / "points" / POINT)) == ["database.json", "database.sql"]
+    assert sorted(os.listdir(copy / "files" / POINT)) == ["database.json", "database.sql"]
 
 
 LAME = """
@@ -252,7 +252,7 @@ def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_k
     assert ("View 'lame.dead'" in found, "not kept" in found) == (True, False), found
     second = dump(lame, tmp_path / "repository/copy")
     assert [each for each in second.warnings if "'lame.dead'" not in each and "looks up no names" not in each] == []
-    text = (tmp_path / "repository/copy/points" / POINT / "database.sql").read_text()
+    text = (tmp_path / "repository/copy/files" / POINT / "database.sql").read_text()
     assert "VIEW `dead` AS select `lame`.`gone`.`n`" in text, "also the text of what is dead is kept"
     store = Store(of_directory(tmp_path / "repository"), threading.Event())
     where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)

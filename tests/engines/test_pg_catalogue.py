@@ -72,7 +72,7 @@ def test_what_may_not_be_read_is_left_out_by_name_and_its_cure_cures(source: Sou
     for part in ('public."Odd ""na.me"', "closed.inside", "public.tenants", "public.tenants_n_seq", "public.elsewhere",
                  "postgres at far", "subscriptions not dumped"):  # fmt: skip
         assert part in said, said
-    file = tmp_path / "first/points" / result.snapshot / "database.dump"
+    file = tmp_path / "first/files" / result.snapshot / "database.dump"
     sql = subprocess.run([find_postgresql_program("pg_restore"), "--file=-", file], capture_output=True, check=True)
     assert b"CREATE TABLE public.tenants" in sql.stdout
     assert b"COPY public.orders" in sql.stdout
@@ -120,4 +120,4 @@ def test_names_of_a_database_in_another_encoding_are_shown_and_left_out_as_they_
         [warning] = [each for each in result.warnings if "may not read the tables" in each]
         assert f'may not read the tables public."{shown}": ' in warning
         assert (result.verdict, result.tables, result.rows) == (Verdict.WARNINGS, 1, 1)
-        assert (tmp_path / encoding / "points" / result.snapshot / "database.json").is_file()
+        assert (tmp_path / encoding / "files" / result.snapshot / "database.json").is_file()

@@ -58,9 +58,9 @@ def _without_test_table(database: SourceSpec) -> Iterator[None]:
 
 def dumps_in(destination: Path) -> list[str]:
     """Names of the points. Nothing else is left of the runs."""
-    if not (destination / "points").exists():
+    if not (destination / "files").exists():
         return []
-    points = sorted(os.listdir(destination / "points"))
+    points = sorted(os.listdir(destination / "files"))
     if not points:
         return []
     assert set(os.listdir(destination / "manifests")) == {f"{name}.jsonl.gz" for name in points}
@@ -72,7 +72,7 @@ def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path
     result = run(task_for(database, tmp_path / "copy", policy="nightly"), seen.append)
     assert result.verdict is Verdict.SUCCEEDED, result.error
     names = ("database.dump", "database.json", "globals.sql")
-    file, about, roles = files = [tmp_path / "copy/points/20261121T065755Z" / name for name in names]
+    file, about, roles = files = [tmp_path / "copy/files/20261121T065755Z" / name for name in names]
     size = sum(each.stat().st_size for each in files)
     assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 3, size, size)
     assert json.loads(about.read_text())["encoding"] == "UTF8"
@@ -108,7 +108,7 @@ def test_a_dump_below_the_least_rate_is_ended_and_removed(
 def test_what_a_killed_run_left_is_removed_and_options_of_other_engines_are_passed_over(
     database: SourceSpec, tmp_path: Path
 ) -> None:
-    write_files(tmp_path / "copy/points", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
+    write_files(tmp_path / "copy/files", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
     write_files(tmp_path / "copy/manifests", **{"20261120T065755Z.unfinished": ""})
     for _ in range(2):
         dump(database, tmp_path / "copy", options={"transfers": 4})
@@ -121,7 +121,7 @@ def test_a_dump_whose_manifest_was_lost_stays(database: SourceSpec, tmp_path: Pa
     first = dump(database, tmp_path / "copy").snapshot
     (tmp_path / f"copy/manifests/{first}.jsonl.gz").unlink()
     assert dump(database, tmp_path / "copy").snapshot == f"{first}-2"
-    assert (tmp_path / f"copy/points/{first}/database.dump").exists()
+    assert (tmp_path / f"copy/files/{first}/database.dump").exists()
 
 
 def test_on_a_remote_a_dump_that_wakes_late_makes_no_point(

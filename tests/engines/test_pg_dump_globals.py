@@ -95,7 +95,7 @@ def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
 ) -> None:
     result = back_up(database, tmp_path / "copy")
     assert (result.verdict, result.warnings) == (Verdict.SUCCEEDED, ()), result.error
-    point = tmp_path / "copy/points" / result.snapshot
+    point = tmp_path / "copy/files" / result.snapshot
     environment = {"PGHOST": str(fresh.layout.socket_directory), "PGUSER": "backupsched"}
     for password, program, *arguments in (
         (fresh.password(), "psql", "--quiet", "--dbname=postgres", f"--file={point / 'globals.sql'}"),
@@ -120,7 +120,7 @@ def test_who_may_not_read_passwords_keeps_the_roles_without_and_is_warned(databa
     assert result.verdict is Verdict.WARNINGS, result.error
     [warning] = result.warnings
     assert "without their passwords" in warning
-    roles = (tmp_path / "copy/points" / result.snapshot / "globals.sql").read_text()
+    roles = (tmp_path / "copy/files" / result.snapshot / "globals.sql").read_text()
     assert "CREATE ROLE dumper;" in roles
     assert "SCRAM-SHA-256" not in roles
 
@@ -172,7 +172,7 @@ def points(destination: Path) -> dict[str, list[manifests.Entry]]:
     }
     for name, entries in found.items():
         for entry in entries:
-            assert (destination / "points" / name / entry.path).stat().st_size == entry.size
+            assert (destination / "files" / name / entry.path).stat().st_size == entry.size
     return found
 
 
@@ -189,7 +189,7 @@ def test_a_kill_before_any_of_its_changes_leaves_whole_points_only_and_the_next_
             break
     assert step > 10
     assert seen[:10] == [0] * 10
-    assert set(points(destination)) == {each.name for each in (destination / "points").iterdir()}
+    assert set(points(destination)) == {each.name for each in (destination / "files").iterdir()}
     assert layout.name_of(newest) in points(destination)
 
 
@@ -208,7 +208,7 @@ def test_an_encrypted_repository_gets_the_same_and_this_host_keeps_nothing(
     store = Store(location, threading.Event())
     assert store.fetch(layout.manifest_path("shop-1/nightly", result.snapshot), tmp_path / "manifest")
     for entry in manifests.read(tmp_path / "manifest"):
-        assert store.fetch(f"shop-1/nightly/points/{result.snapshot}/{entry.path}", tmp_path / entry.path)
+        assert store.fetch(f"shop-1/nightly/files/{result.snapshot}/{entry.path}", tmp_path / entry.path)
         assert hashlib.sha256((tmp_path / entry.path).read_bytes()).hexdigest() == entry.digest
     pg_restore = find_postgresql_program("pg_restore")
     subprocess.run([pg_restore, "--file=/dev/null", tmp_path / "database.dump"], check=True)

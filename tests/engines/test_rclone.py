@@ -22,9 +22,11 @@ from storage.places.location import of_directory
 from tests.engines.peers import (
     STARTED_AT,
     back_up,
+    held,
     local_folder,
     new_host_key,
     point,
+    points,
     run,
     s3_bucket,
     serving,
@@ -52,22 +54,24 @@ def test_an_sftp_host_is_entered_with_a_private_key(tmp_path: Path) -> None:
         source = specification("sftp", address, port=port, options={"user": "u"}, host_key=pinned, secret=secret)
         result = back_up(source, tmp_path / "copy")
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    assert tree(tmp_path / "copy/current") == FILES
+    assert held(tmp_path / "copy") == FILES
 
 
-def test_each_file_is_in_the_point_or_named_in_a_warning(tmp_path: Path) -> None:
+def test_each_file_is_in_the_point_with_its_content_or_with_a_reason(tmp_path: Path) -> None:
     names = {"plain", "x", "x.rclonelink", "lone.rclonelink", "a\u201b0Ab", "b\u201b", "p.12ab34cd.rclone-partial"}
-    source = write_files(tmp_path / "source", **dict.fromkeys(names, "x"))
+    names |= {"n" * 200, "ends with a dot.", "space ", "README", "Readme", "e\u0301", "\u00e9", "dir/a", "DIR/b"}
+    source = write_files(tmp_path / "source", **{each: f"of {each}" for each in names})
     (source / "y").symlink_to("x")
-    (source / "y.rclonelink").write_text("a file beside a link")
+    (source / os.fsdecode(b"bad\xff")).write_text("no UTF-8")
     for _ in range(2):
         result = back_up(local_folder(source), tmp_path / "copy")
         assert result.verdict is Verdict.WARNINGS, result.error
-        kept = {path: entry.kind for path, entry in point(tmp_path / "copy", result.snapshot).items()}
-        assert kept == {"plain": "file", "x": "file", "y": "link"}
-        for name in {each.name for each in source.iterdir()} - kept.keys():
-            assert any(name.replace("\u201b", "\u201b\u201b") in each for each in result.warnings), name
-    assert sum("\u201b (U+201B)" in each for each in result.warnings) == 2
+        entries = point(tmp_path / "copy", result.snapshot)
+        assert {path.replace("\u201b\u201b", "\u201b") for path in entries} == {*names, "y", "bad\ufffd", "dir", "DIR"}
+        lacking = {path for path, entry in entries.items() if not entry.is_kept}
+        assert lacking == {"a\u201b\u201b0Ab", "b\u201b\u201b", "bad\ufffd"}
+        assert all(entries[each].why and f"{each}: " in " ".join(result.warnings) for each in lacking)
+        assert held(tmp_path / "copy") == {each: f"of {each}" for each in names if "\u201b" not in each}
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True], ids=["cut off", "a flipped bit under crypt"])
@@ -94,13 +98,18 @@ def test_files_are_read_again_when_the_manifest_before_is_damaged(is_encrypted: 
         assert {path: entry.digest_from for path, entry in entries.items()} == {"one": "copy", "two": "copy"}
 
 
-def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
-    files = local_folder(write_files(tmp_path / "files", **{"a.txt": "a", "b.tmp": "b", "cache/c": "c"}))
-    back_up(files, tmp_path / "copy")
-    result = back_up(files, tmp_path / "copy", options={"exclude": ["*.tmp", "/cache/**"], "transfers": 1})
-    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 1)
-    assert tree(tmp_path / "copy/current") == {"a.txt": "a"}
-    assert sorted(tree(tmp_path / "copy/versions")) == ["20261121T065755Z-2/b.tmp", "20261121T065755Z-2/cache/c"]
+def test_excluded_files_and_folders_are_in_no_new_point_and_stay_in_the_old_one(tmp_path: Path) -> None:
+    names = {"a.txt": "a", "b.tmp": "b", "cache/c": "c", "sub/old/d": "d", "older": "e"}
+    files = local_folder(write_files(tmp_path / "files", **names))
+    first = back_up(files, tmp_path / "copy")
+    exclude = ["*.tmp", "/cache/**", "old"]
+    result = back_up(files, tmp_path / "copy", options={"exclude": exclude, "transfers": 1})
+    assert (result.verdict, result.files, result.removed) == (Verdict.SUCCEEDED, 2, 3)
+    assert held(tmp_path / "copy") == {"a.txt": "a", "older": "e"}
+    assert held(tmp_path / "copy", first.snapshot) == names
+    with sftp_host(tmp_path / "files") as host:
+        back_up(host, tmp_path / "remote", options={"exclude": exclude})
+    assert held(tmp_path / "remote") == held(tmp_path / "copy"), "one meaning for each kind of source"
 
 
 def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp_path: Path) -> None:
@@ -113,10 +122,10 @@ def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp
         host_key = f"# {source.address}:22 SSH-2.0\n{source.address} {other}\n{source.address} {source.host_key}\n"
         result = back_up(dataclasses.replace(source, host_key=host_key), tmp_path / "copy")
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    assert tree(tmp_path / "copy/current") == FILES
+    assert held(tmp_path / "copy") == FILES
     size = sum(len(text.encode()) for text in FILES.values())
     assert (result.files, result.size, result.read) == (5, size, size)
-    assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "manifests"]
+    assert sorted(os.listdir(tmp_path / "copy")) == ["files", "lock", "manifests"]
     entries = point(tmp_path / "copy", result.snapshot)
     assert {path: (entry.digest, entry.digest_from) for path, entry in entries.items() if entry.kind == "file"} == {
         path: (hashlib.sha256(text.encode()).hexdigest(), "copy") for path, text in FILES.items()
@@ -129,19 +138,20 @@ def test_a_bucket_or_a_prefix_of_it_is_copied_byte_for_byte(path: str, copied: d
     with s3_bucket(tmp_path / "buckets") as source:
         result = back_up(dataclasses.replace(source, path=path), tmp_path / "copy")
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    assert tree(tmp_path / "copy/current") == copied
+    assert held(tmp_path / "copy") == copied
 
 
 def test_a_webdav_share_is_copied_and_a_change_without_another_size_is_noticed(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", note="one", **FILES)
-    os.utime(files / "note", (1_700_000_000, 1_700_000_000))
+    for each in ("note", *FILES):
+        os.utime(files / each, (1_700_000_000, 1_700_000_000))
     with webdav_share(files) as source:
         back_up(source, tmp_path / "copy")
-        assert tree(tmp_path / "copy/current") == FILES | {"note": "one"}
+        assert held(tmp_path / "copy") == FILES | {"note": "one"}
         write_files(files, note="two")
         result = back_up(source, tmp_path / "copy")
     assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3)
-    assert tree(tmp_path / "copy/current")["note"] == "two"
+    assert held(tmp_path / "copy")["note"] == "two"
 
 
 def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
@@ -151,17 +161,15 @@ def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
     destination = tmp_path / "-a:b,c='d' \"e\""
     result = back_up(local_folder(files), destination)
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    assert tree(destination / "current") == names
-    assert (destination / "current/empty").is_dir()
+    assert held(destination) == names
+    assert point(destination, result.snapshot)["empty"].kind == "folder"
     result = back_up(local_folder(files), destination)
-    assert (result.files, result.read, (destination / "versions").exists()) == (6, 0, False)
+    assert (result.files, result.read, result.unchanged) == (6, 0, 6)
     result = back_up(local_folder(write_files(tmp_path / "nothing")), tmp_path / "another")
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
 
-def test_changed_and_deleted_files_are_kept_in_versions_and_each_run_makes_a_point_whatever_the_clock_says(
-    tmp_path: Path,
-) -> None:
+def test_each_run_makes_a_point_whatever_the_clock_says_and_changes_no_earlier_one(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", changed="before", deleted="gone soon", same="same")
     (files / "changed").chmod(0o640)
     back_up(local_folder(files), tmp_path / "copy")
@@ -169,41 +177,68 @@ def test_changed_and_deleted_files_are_kept_in_versions_and_each_run_makes_a_poi
     for text, started_at in (("x", STARTED_AT), ("yy", STARTED_AT), ("", STARTED_AT - timedelta(days=1))):
         write_files(files, **({"changed": text} if text else {}))
         back_up(local_folder(files), tmp_path / "copy", started_at=started_at)
-    assert tree(tmp_path / "copy/current") == {"changed": "yy", "same": "same"}
-    assert tree(tmp_path / "copy/versions") == {
-        "20261121T065755Z-2/changed": "before",
-        "20261121T065755Z-2/deleted": "gone soon",
-        "20261121T065755Z-3/changed": "x",
+    names = [f"20261121T065755Z{number}" for number in ("", "-2", "-3", "-4")]
+    assert points(tmp_path / "copy") == names
+    assert [held(tmp_path / "copy", each) for each in names] == [
+        {"changed": "before", "deleted": "gone soon", "same": "same"},
+        {"changed": "x", "same": "same"},
+        {"changed": "yy", "same": "same"},
+        {"changed": "yy", "same": "same"},
+    ]
+    assert set(tree(tmp_path / "copy/files")) == {
+        *(f"{names[0]}/{each}" for each in ("changed", "deleted", "same")),
+        f"{names[1]}/changed",
+        f"{names[2]}/changed",
     }
-    first, second, *_, last = (point(tmp_path / "copy", f"20261121T065755Z{n}") for n in ("", "-2", "-3", "-4"))
-    assert (sorted(first), sorted(second)) == (["changed", "deleted", "same"], ["changed", "same"])
+    first = point(tmp_path / "copy", names[0])
     assert [first[path].mode for path in ("changed", "same")] == [0o640, 0o644]
-    assert second["same"].digest_from == last["changed"].digest_from == "earlier"
-    assert second["changed"] != first["changed"]
 
 
-def test_links_are_kept_as_text_and_a_listener_that_fails_ends_no_backup(tmp_path: Path) -> None:
+def test_another_content_of_the_same_size_and_time_is_noticed_where_the_source_is_a_folder_of_this_host(
+    tmp_path: Path,
+) -> None:
+    files = write_files(tmp_path / "files", database="one", touched="same")
+    os.utime(files / "database", (1_700_000_000, 1_700_000_000))
+    back_up(local_folder(files), tmp_path / "copy")
+    (files / "touched").chmod(0o600)
+    write_files(files, database="two")
+    os.utime(files / "database", (1_700_000_000, 1_700_000_000))
+    result = back_up(local_folder(files), tmp_path / "copy")
+    assert (result.changed, result.unchanged, result.read) == (1, 1, 3)
+    assert held(tmp_path / "copy") == {"database": "two", "touched": "same"}
+    assert point(tmp_path / "copy", result.snapshot)["touched"].mode == 0o600
+    back_up(local_folder(files), tmp_path / "copy")  # which looks once more at what changed right before its run
+    write_files(files, database="six")
+    os.utime(files / "database", (1_700_000_000, 1_700_000_000))
+    for _ in range(2):  # the second one brings nothing that was in doubt, either
+        result = back_up(local_folder(files), tmp_path / "copy", options={"ignore_ctime": True})
+        assert (result.changed, result.read) == (0, 0)
+
+
+def test_links_are_in_the_manifest_alone_and_a_listener_that_fails_ends_no_backup(tmp_path: Path) -> None:
     def fail(progress: EngineProgress) -> None:
         raise ConnectionError("the database is away")
 
     files = write_files(tmp_path / "files", a="a")
     (files / "link").symlink_to("/etc")
     (files / "circle").symlink_to(".")
+    os.link(files / "a", files / "b")
     for _ in range(2):
         result = run(task_for(local_folder(files), tmp_path / "copy"), fail)
         assert result.verdict is Verdict.SUCCEEDED, result
-        assert tree(tmp_path / "copy/current") == {"a": "a", "link.rclonelink": "/etc", "circle.rclonelink": "."}
         entries = point(tmp_path / "copy", result.snapshot)
-        assert [(each.path, each.kind, each.target) for each in entries.values()] == [
-            ("a", "file", ""),
-            ("circle", "link", "."),
-            ("link", "link", "/etc"),
+        assert [(each.path, each.kind, each.target, each.linked) for each in entries.values()] == [
+            ("a", "file", "", ""),
+            ("b", "file", "", "a"),
+            ("circle", "link", ".", ""),
+            ("link", "link", "/etc", ""),
         ]
+        assert (held(tmp_path / "copy"), len(tree(tmp_path / "copy/files"))) == ({"a": "a", "b": "a"}, 1)
     # what was a link is a folder now: nothing is written where the link led
     (files / "link").unlink()
     write_files(files, **{"link/passwd": "mine"})
     assert back_up(local_folder(files), tmp_path / "copy").verdict is Verdict.SUCCEEDED
-    assert tree(tmp_path / "copy/current") == {"a": "a", "link/passwd": "mine", "circle.rclonelink": "."}
+    assert held(tmp_path / "copy") == {"a": "a", "b": "a", "link/passwd": "mine"}
 
 
 def test_a_bad_option_is_named_and_a_timetable_is_refused_where_rclone_would_refuse_it() -> None:
@@ -212,7 +247,10 @@ def test_a_bad_option_is_named_and_a_timetable_is_refused_where_rclone_would_ref
         ({"transfers": True}, "'transfers' must be a whole number"),
         ({"bwlimit": "10"}, "'bwlimit' must be bytes per second"),
         ({"exclude": "*.tmp"}, "'exclude' must be a list"),
-        ({"tranfsers": 4}, "unknown option 'tranfsers'; rclone takes transfers, checkers, bwlimit, exclude"),
+        (
+            {"tranfsers": 4},
+            "unknown option 'tranfsers'; rclone takes transfers, checkers, bwlimit, exclude, ignore_ctime",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             check(options)

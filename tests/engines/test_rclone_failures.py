@@ -19,9 +19,11 @@ from tests.engines.peers import (
     PASSWORD,
     USER,
     free_port,
+    held,
     local_folder,
     new_host_key,
     point,
+    points,
     s3_bucket,
     serving,
     sftp_host,
@@ -66,7 +68,7 @@ def test_without_the_pinned_host_key_nothing_is_sent_or_copied(tmp_path: Path) -
         ):
             result = run(task_for(each, tmp_path / "copy"))
             assert (result.verdict, message in result.error) == (Verdict.SOURCE_FAILED, True), result
-    assert tree(tmp_path / "copy/current") == {}
+    assert held(tmp_path / "copy") == {}
 
 
 def test_a_silent_source_is_unavailable(tmp_path: Path) -> None:
@@ -97,12 +99,12 @@ def test_a_folder_or_destination_that_cannot_be_is_named(tmp_path: Path) -> None
 
 @contextlib.contextmanager
 def backed_up(source: SourceSpec, destination: Path) -> Iterator[None]:
-    """After a first good backup, whatever happens in the block must leave `current` as it was."""
+    """After a first good backup, whatever happens in the block must make no point."""
     assert run(task_for(source, destination)).verdict is Verdict.SUCCEEDED
-    before = tree(destination / "current")
+    before = held(destination)
     assert before
     yield
-    assert tree(destination / "current") == before
+    assert held(destination) == before
 
 
 @pytest.mark.parametrize(
@@ -134,40 +136,39 @@ def test_a_local_folder_without_its_marker_is_unavailable(tmp_path: Path) -> Non
         assert "mounted" in result.error
 
 
-def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
-    copy, files = tmp_path / "copy", write_files(tmp_path / "files", replaced="old", **{"sub/lost": "kept"})
+@pytest.mark.parametrize("is_flushed", [True, False], ids=["ended in order", "before a power cut"])
+def test_what_a_run_without_a_point_has_brought_is_taken_over_where_it_is_on_the_disk(
+    is_flushed: bool, tmp_path: Path
+) -> None:
+    copy, files = tmp_path / "copy", write_files(tmp_path / "files", whole="whole", cut="cut off", other="now")
     assert run(task_for(local_folder(files), copy)).verdict is Verdict.SUCCEEDED
-    killed = copy / "versions/20261122T065755Z"
-    killed.mkdir(parents=True)
-    (copy / "manifests/20261122T065755Z.unfinished").touch()
-    for name in ("replaced", "sub"):
-        (copy / "current" / name).rename(killed / name)
-    write_files(copy / "current", replaced="new", **{"x.1234abcd.rclone-partial": "half"})
-    unreachable = specification(
-        "sftp", "127.0.0.1", port=1, options={"user": "u"}, host_key=new_host_key(tmp_path / "k")
-    )
-    run(task_for(unreachable, copy))
-    assert tree(copy / "versions") == {"20261122T065755Z/replaced": "old"}
-    assert tree(copy / "current") == {"replaced": "new", "sub/lost": "kept"}
+    name = points(copy)[0]
+    (copy / f"manifests/{name}.jsonl.gz").rename(copy / f"manifests/{name}.unfinished")  # of another start of this host
+    if is_flushed:
+        (copy / f"manifests/{name}.flushed").touch()
+    (copy / f"files/{name}/cut").write_text("cut")
+    write_files(copy / f"files/{name}", **{"x.1234abcd.rclone-partial": "half"})
+    write_files(files, other="later")
     result = run(task_for(local_folder(files), copy))
-    assert (result.verdict, result.snapshot) == (Verdict.SUCCEEDED, "20261122T065755Z-2")
-    assert tree(copy / "current") == {"replaced": "old", "sub/lost": "kept"}
-    assert tree(copy / "versions") == {
-        "20261122T065755Z/replaced": "old",
-        "20261122T065755Z-2/replaced": "new",
-    }
+    assert (result.verdict, result.snapshot, result.new) == (Verdict.SUCCEEDED, f"{name}-2", 3)
+    assert result.read == len("cut offlater" if is_flushed else "wholecut offlater")
+    assert held(copy) == {"whole": "whole", "cut": "cut off", "other": "later"}
+    left = {f"{name}/whole"} if is_flushed else set()
+    assert {*tree(copy / "files")} - left == {f"{name}-2/{each}" for each in held(copy)} - {
+        f"{name}-2/whole" for _ in left
+    }, "what no point names is swept"
+    assert sorted(each.name for each in (copy / "manifests").iterdir()) == [f"{name}-2.jsonl.gz"]
 
 
-def test_a_name_that_is_too_long_makes_a_warning_that_names_it(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_for_the_repository_is_kept_under_another_one(tmp_path: Path) -> None:
     name = "ф" * 200  # 400 bytes of UTF-8, as Windows takes them; file systems of Linux take 255
     with serving("webdav", Path(":memory:share"), f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
         url = f"http://{address}:{port}"
         for file in ("letter", quote(name)):
             requests.put(f"{url}/{file}", data=b"Dear bank", auth=(USER, PASSWORD), timeout=PATIENCE).raise_for_status()
         result = run(task_for(specification("webdav", url, path="", options={"user": USER}), tmp_path / "copy"))
-    assert result.verdict is Verdict.WARNINGS
-    assert any(f"{name}: " in warning and "too long" in warning for warning in result.warnings)
-    assert tree(tmp_path / "copy/current") == {"letter": "Dear bank"}
+    assert result.verdict is Verdict.SUCCEEDED, result
+    assert held(tmp_path / "copy") == {"letter": "Dear bank", name: "Dear bank"}
 
 
 def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earlier_copy(tmp_path: Path) -> None:
@@ -185,9 +186,8 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
     assert result.verdict is Verdict.WARNINGS, result.error
     assert result.warnings[0] == "1 file was not copied"
     assert result.warnings[1].startswith("growing: ")
-    assert tree(tmp_path / "copy/current") == {"growing": "old", "note": "two!"}
-    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z-2/note": "one"}
-    assert point(tmp_path / "copy", result.snapshot)["growing"].digest_from == "earlier"
+    assert held(tmp_path / "copy") == {"growing": "old", "note": "two!"}
+    assert point(tmp_path / "copy", result.snapshot)["growing"].as_of == "20261121T065755Z"
 
 
 def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

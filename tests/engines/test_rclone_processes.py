@@ -16,18 +16,28 @@ from engines.base import EngineProgress, EngineResult, Verdict
 from external.processes import orders
 from storage.places.identity import Identity
 from storage.places.location import of_directory
-from tests.engines.peers import PASSWORD, is_gone, loopback_address, run, sftp_host, task_for, tree, write_files
+from tests.engines.peers import (
+    PASSWORD,
+    held,
+    is_gone,
+    loopback_address,
+    points,
+    run,
+    sftp_host,
+    task_for,
+    write_files,
+)
 from tests.waiting import eventually
 
 SLOW = {"bwlimit": "100K", "transfers": 1}
 
 
-def syncs_below(pid: int) -> list[psutil.Process]:
-    """The running `rclone sync` processes below a process."""
+def copies_below(pid: int) -> list[psutil.Process]:
+    """The running `rclone copy` processes below a process."""
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         try:
-            if "sync" in child.cmdline():
+            if "copy" in child.cmdline():
                 found.append(child)
         except psutil.Error:
             continue
@@ -43,7 +53,7 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_
 
     def stop_when_under_way(progress: EngineProgress) -> None:
         if progress.bytes_done and not stop.is_set():
-            seen.extend(syncs_below(os.getpid()))
+            seen.extend(copies_below(os.getpid()))
             stop.set()
 
     with sftp_host(files) as source:
@@ -54,10 +64,7 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_
     assert result == EngineResult(Verdict.STOPPED, error="stopped on request")
     assert len(seen) == 1
     assert is_gone(seen[0].pid)
-    assert (tree(tmp_path / "copy/current"), tree(tmp_path / "copy/versions")) == (first, {}), (
-        "the earlier copy is whole"
-    )
-    assert len(os.listdir(tmp_path / "copy/manifests")) == 1
+    assert (held(tmp_path / "copy"), len(points(tmp_path / "copy"))) == (first, 1), "the earlier point is whole"
 
 
 @pytest.mark.promise
@@ -90,7 +97,7 @@ with ThreadPoolExecutor() as pool:
             assert process.stdout is not None
             while int(process.stdout.readline()) == 0:
                 pass
-            (rclone,) = syncs_below(process.pid)
+            (rclone,) = copies_below(process.pid)
             assert "--config=" in rclone.cmdline()
             assert PASSWORD not in " ".join(rclone.cmdline())
             os.kill(process.pid, signal.SIGKILL)
@@ -98,8 +105,8 @@ with ThreadPoolExecutor() as pool:
             eventually(lambda: is_gone(rclone.pid))
         result = run(task_for(source, copy))
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    assert tree(copy / "current") == {"big": "x" * 3_000_000}
-    assert [text for name, text in tree(copy / "versions").items()] == ["old"]
+    assert held(copy) == {"big": "x" * 3_000_000}
+    assert held(copy, points(copy)[0]) == {"big": "old"}
 
 
 def test_an_order_leaves_the_signals_of_a_process_that_is_not_its_own_alone(tmp_path: Path) -> None:

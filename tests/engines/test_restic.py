@@ -29,6 +29,7 @@ from storage.restic import program, snapshots
 from storage.restic.program import Restic
 from storage.restic.verdicts import Trouble, problem_of, trouble_of
 from storage.restoring import restoring
+from storage.restoring.placing import NOT_BY_RESTIC
 from storage.stores import store_of
 from tests.engines.peers import (
     PASSWORD,
@@ -119,6 +120,35 @@ def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_
 
 @needs_restic
 @pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="root gives files away")
+def test_owners_modes_and_hard_links_of_a_folder_of_this_host_come_back(tmp_path: Path) -> None:
+    source, location = tmp_path / "source", location_at(tmp_path / "repository")
+    write_files(source, program="program", **{"of ann": "x"})
+    (source / "linked").mkdir()
+    os.link(source / "of ann", source / "linked/too")
+    (source / "link").symlink_to("of ann")
+    os.setxattr(source / "of ann", "user.note", b"of ann")
+    for number, name in enumerate(("of ann", "program", "linked", "link")):
+        os.chown(source / name, 4711 + number, 5711 + number, follow_symlinks=False)
+    (source / "program").chmod(0o6755)
+    point = back_up(restic_task(local_folder(source), location)).snapshot.partition("/")[0]
+    wish = Wish(FOLDER, point, tmp_path / "back")
+    report = restoring.restore(wish, store_of(location, threading.Event()), tmp_path / "cache")
+    assert (report.failed, report.not_set) == ([], [NOT_BY_RESTIC])
+    facts = [
+        {
+            path.relative_to(top): (path.lstat().st_uid, path.lstat().st_gid, path.lstat().st_mode)
+            for path in top.rglob("*")
+        }
+        for top in (source, tmp_path / "back")
+    ]
+    assert facts[0] == facts[1]
+    assert (tmp_path / "back/of ann").samefile(tmp_path / "back/linked/too")
+    assert os.getxattr(tmp_path / "back/of ann", "user.note") == b"of ann"
+
+
+@needs_restic
+@pytest.mark.slow
 @pytest.mark.promise
 def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path, tmp_path: Path) -> None:
     location = location_at(tmp_path / "repository")
@@ -131,7 +161,7 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     store = store_of(location, threading.Event())
     assert runs.points(store, FOLDER) == [point]
     report = restoring.restore(Wish(FOLDER, point, tmp_path / "back"), store, tmp_path / "cache")
-    assert (report.failed, report.not_set) == ([], [])
+    assert (report.failed, report.not_set) == ([], [NOT_BY_RESTIC])
     os.unlink(source / "pipe")
     assert contents(tmp_path / "back") == contents(source)
 
@@ -143,7 +173,9 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     )
     assert (again.new, again.changed, again.removed) == (0, 1, 1)
     with opened(store, FOLDER, "20261122T065755Z", tmp_path / "cache") as tree:
-        assert tree.entry("link") == Entry("link", "link", 12, tree.entry("link").modified, 0o777, "a/b -> c.txt")  # type: ignore[union-attr]
+        modified = tree.entry("link").modified  # type: ignore[union-attr]
+        expected = Entry("link", "link", 12, modified, 0o777, "a/b -> c.txt", uid=os.getuid(), gid=os.getgid())
+        assert tree.entry("link") == expected
         assert [each.name for each in tree.folder("a")] == ["b.txt"]
         assert tree.header.source == "a local source"
     points = ["20261122T065755Z", point]
@@ -211,7 +243,15 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
         if kind == "rest":  # there a probe makes it
             questions.probe(second.as_json(), ours, take_over=False)
             make_quick(tmp_path / "served/copies", OTHER_KEY)
-        policy = {"newest": point, "again": [], "bandwidth": "10M", "zone": "UTC", "reserve": 0.0, "made": False}
+        policy = {
+            "newest": point,
+            "again": [],
+            "damaged": {},
+            "bandwidth": "10M",
+            "zone": "UTC",
+            "reserve": 0.0,
+            "made": False,
+        }
         order = {"location": location.as_json(), "folder": FOLDER, "target": second.as_json(), "ours": ours}
         assert keeping.copy_points(**order, **policy).get("new") == [point]
         if kind == "webdav":

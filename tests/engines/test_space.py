@@ -17,12 +17,12 @@ from tests.engines.hostile_share import FILE, hostile_share
 from tests.engines.peers import (
     back_up,
     eventually,
+    held,
     local_folder,
     run,
     small_disk,
     specification,
     task_for,
-    tree,
     write_files,
 )
 from tests.sources.factories import make_assignment
@@ -74,7 +74,7 @@ def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_
         assert f"{RESERVE / MIB:.1f} MiB have to stay free" in result.error
         assert 0 < least < RESERVE * 2
         assert free(disk) > DISK * 3 // 16
-        assert tree(disk / "copy/current") == {}
+        assert held(disk / "copy") == {}
 
 
 @pytest.mark.slow
@@ -96,11 +96,10 @@ def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository
 def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
     """What a killed run left is removed all the same: it may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
-        (disk / "copy/current").mkdir(parents=True)
-        (disk / "copy/manifests").mkdir()
+        (disk / "copy/manifests").mkdir(parents=True)
         (disk / "copy/manifests/20261121T065755Z.unfinished").touch()
-        dump = "points/20261121T065755Z/database.dump"
-        leftover = disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else dump)
+        dump = "files/20261121T065755Z/database.dump"
+        leftover = disk / "copy" / ("files/20261121T065755Z/x.1234abcd.rclone-partial" if kind == "local" else dump)
         leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
@@ -123,7 +122,7 @@ def test_a_source_that_drips_is_ended_and_nothing_of_its_file_stays(
         result = back_up(source, tmp_path / "copy", least_rate=1_024_000)
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "the least rate of its policy is 1,024,000" in result.error
-    assert tree(tmp_path / "copy/current") == {}
+    assert held(tmp_path / "copy") == {}
 
 
 def test_time_in_which_nothing_is_fetched_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

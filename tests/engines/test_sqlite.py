@@ -97,7 +97,7 @@ def test_the_copy_has_the_tables_of_the_source_row_by_row(shop: Path, tmp_path: 
     location = {"location": Location(str(tmp_path), str(tmp_path))} if is_remote else {}
     result = back_up(shop, tmp_path / "copy", **location)
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    copy = tmp_path / f"copy/points/{POINT}/database.sqlite"
+    copy = tmp_path / f"copy/files/{POINT}/database.sqlite"
     assert rows_of(copy) == rows_of(shop)
     assert (result.files, result.size) == (1, copy.stat().st_size)
     assert (result.tables, result.rows) == (3, sum(map(len, rows_of(shop).values())))
@@ -116,7 +116,7 @@ def test_a_writer_goes_on_and_the_copy_is_of_one_moment(tmp_path: Path, mode: st
     with writer(file):
         result = back_up(file, tmp_path / "copy")
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    found = rows_of(tmp_path / f"copy/points/{POINT}/database.sqlite")
+    found = rows_of(tmp_path / f"copy/files/{POINT}/database.sqlite")
     [(first, second)] = found["pair"]
     assert first == second == len(found["filler"]) - 5_000
 
@@ -127,7 +127,7 @@ def test_what_is_only_in_the_log_of_a_database_in_use_is_copied(tmp_path: Path) 
         open_one.execute("UPDATE pair SET first = 7")
         open_one.commit()
         assert back_up(file, tmp_path / "copy").verdict is Verdict.SUCCEEDED
-    assert rows_of(tmp_path / f"copy/points/{POINT}/database.sqlite")["pair"] == [(7, 0)]
+    assert rows_of(tmp_path / f"copy/files/{POINT}/database.sqlite")["pair"] == [(7, 0)]
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def no_presets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def usable(question: str, *place: object, ours: dict[str, Any] | None = None, **facts: object) -> dict[str, Any] | None:
-    return {"id": ours["id"], "sees_changes": True, "notices": []} if ours else None
+    return {"id": ours["id"], "notices": []} if ours else None
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

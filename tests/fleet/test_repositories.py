@@ -97,7 +97,7 @@ class TestAnEncryptedOne:
         assert "cloud is used by the repository cloud" in use
         assert key in run("key", "export", "cloud")
         assert Decision.objects.get(what="key read").text.endswith("read the key of repository cloud")
-        assert "was written, read, changed and deleted" in run("test", "cloud")
+        assert "was written, read and deleted" in run("test", "cloud")
         assert json.loads(run("list", "--json"))[0]["encrypted"] is True
         assert not [each for each in tmp_path.rglob("s3/**/*") if each.is_file()]
         for change in ({"encrypted": False}, {"key": ""}):
@@ -246,7 +246,15 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
             (tmp_path / name).mkdir()
         row = Repository.objects.create(name="second", **place)
         here, there = (repositories.location_of(each).as_json() for each in (first, row))
-        policy = {"newest": "", "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0, "made": False}
+        policy = {
+            "newest": "",
+            "again": [],
+            "damaged": {},
+            "bandwidth": "",
+            "zone": "UTC",
+            "reserve": 0.0,
+            "made": False,
+        }
         order = {"location": here, "folder": "x", "target": there, "ours": asdict(repositories.identity_of(row))}
         assert "there is no restic repository" in keeping.copy_points(**order, **policy)["problem"]
         assert not (tmp_path / "second" / "restic" / "config").exists()

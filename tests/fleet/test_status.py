@@ -174,7 +174,7 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     )
     damaged = made(PROTECTED | {"damage": [DAMAGE]})
     assert reason(damaged).startswith(
-        f"a check found damage in repository {damaged.policy.repository}: 1 file: 'a' of 20260301T090000Z in current: "
+        f"a check found damage in repository {damaged.policy.repository}: 1 file: 'a' of 20260301T090000Z: "
         f"it is missing; the last check was at {AGO:%Y-%m-%d %H:%M:%S} UTC; its next backup is due"
     )
     assert summary(NOW).needs.endswith("2 doubtful")

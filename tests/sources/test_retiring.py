@@ -68,6 +68,7 @@ def test_each_rule_goes_down_as_if_the_backups_had_gone_on(rules: dict, days: in
 
 
 @HERE
+@pytest.mark.usefixtures("made_by_hand")
 def test_its_points_thin_out_day_by_day_and_at_last_the_folder_goes(assignment: Assignment, played: Played) -> None:  # noqa: F811
     Source.objects.update(retired_at=BEGAN + 5 * DAY, paused_at=BEGAN)
 

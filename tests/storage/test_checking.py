@@ -1,28 +1,34 @@
-"""A bit that falls is found, named, and mended as far as its content is to be had elsewhere."""
+"""A repository is read part by part, each stored file once; what is damaged is found, named with all its points, and
+brought again by the next backup."""
 
 import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engines import engine_for
 from engines.base import Verdict
+from storage import layout
 from storage.places import remotes
-from storage.places.location import Location
-from storage.points import checking
+from storage.places.location import Location, of_directory
+from storage.points import checking, manifests, removal
 from storage.points.checking import Checked, Damage
-from storage.points.places import Wish
-from storage.points.store import Store
-from storage.restoring import restoring
+from storage.points.known import digest_of
+from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, local_folder, task_for
 from tests.engines.test_probing import KEY, serving
+from tests.storage.played_runs import ASSIGNMENT, Played, files_below
+from tests.storage.stepping import stepped
+from tests.storage.test_copying import WithDigests
 
 FOLDER = "nas-7/nightly"
+KNOWN: Any = {"part": "", "after": "", "total": 0}
 
 
 @dataclass
@@ -38,34 +44,34 @@ class Backed:
     def store(self) -> Store:
         return Store(self.location, threading.Event())
 
-    def back_up(self, **files: str) -> str:
+    def back_up(self, *damaged: Damage, **files: str) -> str:
         for name, text in files.items():
             (self.source / name).write_text(text)
+            os.utime(self.source / name, ns=(10**18, 10**18))
         self.runs += 1
-        started_at = STARTED_AT + timedelta(days=self.runs)
         task = task_for(
-            local_folder(self.source), self.files, location=self.location, folder=FOLDER, started_at=started_at
-        )
+            local_folder(self.source), self.files, location=self.location, folder=FOLDER,
+            started_at=STARTED_AT + timedelta(days=self.runs), damaged=frozenset(each.place for each in damaged),
+        )  # fmt: skip
         result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
         assert result.verdict is Verdict.SUCCEEDED, (result.error, result.warnings)
         return result.snapshot
 
-    def check(self, known: list[Damage] | None = None, part: str = "", after: str = "") -> Checked:
-        return checking.check(self.store, FOLDER, part=part, after=after, total=0, share=1.0, known=known or [])
+    def check(self, known: list[Damage] | None = None) -> Checked:
+        return checking.check(self.store, FOLDER, **KNOWN, share=1.0, known=known or [])
 
-    def flip(self, folder: str, *, size: int) -> None:
-        """One bit of the file of that size below a folder of the repository, size and time as before."""
-        [file] = [each for each in (self.files / folder).rglob("*") if each.is_file() and each.stat().st_size == size]
+    def flip(self, size: int) -> None:
+        """One bit of the one file of that size, size and time as before."""
+        [file] = [each for each in self.files.rglob("*") if each.is_file() and each.stat().st_size == size]
         content, facts = bytearray(file.read_bytes()), file.stat()
         content[size // 2] ^= 1
         file.write_bytes(content)
         with contextlib.suppress(OSError):
             os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
-    def restored(self, point: str, target: Path) -> dict[str, str]:
-        report = restoring.restore(Wish(FOLDER, point, target), self.store, target.with_name("cache"))
-        assert report.failed == []
-        return {each.name: each.read_text() for each in target.iterdir()}
+    def entry(self, point: str, path: str, scratch: Path) -> manifests.Entry:
+        assert self.store.manifest(FOLDER, point, scratch)
+        return next(each for each in manifests.read(scratch) if each.path == path)
 
 
 @pytest.fixture
@@ -89,75 +95,175 @@ def bucket(tmp_path: Path) -> Iterator[Backed]:
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_in_current_is_found_and_mended_by_the_next_backup(plain: Backed, tmp_path: Path) -> None:
-    first = plain.back_up(a="a" * 1000, b="b")
-    second = plain.back_up(b="bb")
-    assert plain.check().damaged == []
-    plain.flip(f"{FOLDER}/current", size=1000)
-    found = plain.check()
-    [damage] = found.damaged
-    assert (damage.point, damage.path, damage.place) == (second, "a", "current")
-    assert "its content has changed: SHA-256" in damage.why
-    third = plain.back_up()
-    assert (plain.files / FOLDER / "current/a").read_text() == "a" * 1000
-    mended = plain.check(found.damaged)
-    assert (mended.damaged, mended.mended) == ([], ["a"])
-    for point, b in ((first, "b"), (second, "bb"), (third, "bb")):
-        assert plain.restored(point, tmp_path / point) == {"a": "a" * 1000, "b": b}
+@pytest.mark.parametrize("kind", ["plain", "bucket"])
+def test_a_flipped_bit_is_found_named_with_its_points_and_brought_again_by_the_next_backup(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    backed: Backed = request.getfixturevalue(kind)
+    first, second = backed.back_up(a="a" * 1000, b="b"), backed.back_up(b="bb")
+    assert backed.check().damaged == []
+    backed.flip(1000 + (48 if kind == "bucket" else 0))
+    [damage] = backed.check().damaged
+    assert (damage.point, damage.oldest, damage.path, damage.place) == (second, first, "a", f"{first}/a")
+    assert ("encrypted with another key" if kind == "bucket" else "its content has changed: SHA-256") in damage.why
+    third = backed.back_up(damage)
+    assert backed.entry(third, "a", tmp_path / "manifest").place == f"{third}/a"
+    found = backed.check([damage])
+    assert (found.damaged, found.mended) == ([damage], []), "of the older points it stays known"
+    fourth = backed.back_up(*found.damaged)
+    assert backed.entry(fourth, "a", tmp_path / "manifest").place == f"{third}/a", "and is brought once"
 
 
-@pytest.mark.slow
-def test_many_damaged_files_are_given_another_time_at_once(plain: Backed, monkeypatch: pytest.MonkeyPatch) -> None:
-    (plain.source / "below").mkdir()
-    names = ["a", "below/b [c].txt", "below/ d\n"]
-    plain.back_up(**{name: "x" * (number + 10) for number, name in enumerate(names)})
-    for number, _ in enumerate(names):
-        plain.flip(f"{FOLDER}/current", size=number + 10)
-    started: list[str] = []
-    run = Store.run
-    monkeypatch.setattr(Store, "run", lambda *given, **more: (started.append(given[1]), run(*given, **more))[1])
-    assert len(plain.check().damaged) == 3
-    assert started.count("touch") == 1
-    times = [(plain.files / FOLDER / "current" / name).stat().st_mtime for name in names]
-    assert times == [datetime.fromisoformat(f"{checking.OTHER_TIME}Z").timestamp()] * 3
+@pytest.fixture
+def played(tmp_path: Path) -> WithDigests:
+    """Two points, of which both name `b`, and `c` under two paths. Of `new` no digest is known."""
+    made = WithDigests(tmp_path)
+    for text in ("new", "1"):
+        made.back_up({"a": text, "b": "the same", "c": "linked", "d": "linked"}, linked={"d": "c"})
+    return made
 
 
-@pytest.mark.slow
-def test_a_flipped_bit_in_versions_is_named_with_its_point_and_stays_known(plain: Backed) -> None:
-    first = plain.back_up(a="a" * 1000, b="b")
-    second = plain.back_up(a="x")
-    plain.flip(f"{FOLDER}/versions", size=1000)
-    found = plain.check()
-    assert [(each.point, each.path, each.place) for each in found.damaged] == [(first, "a", f"versions/{second}")]
-    (plain.files / FOLDER / "versions" / second / "a").unlink()
-    again = plain.check(found.damaged)
-    assert [(each.point, each.path) for each in again.damaged] == [(first, "a")]
+def check(played: Played, known: list[Damage] | None = None, **facts: Any) -> Checked:
+    ours = {each: [digest_of(played.manifest(each))] for each in played.points()}
+    store = Store(of_directory(played.root), threading.Event(), known=ours)
+    return checking.check(store, ASSIGNMENT, **{**KNOWN, "share": 1.0, "known": known or [], **facts})
 
 
-@pytest.mark.slow
-def test_a_flipped_bit_of_an_encrypted_bucket_is_found_and_mended(bucket: Backed, tmp_path: Path) -> None:
-    first, point = bucket.back_up(a="a" * 1000, b="b"), bucket.back_up(b="bb")
-    bucket.flip("vault/backups/encrypted", size=1000 + 48)
-    found = bucket.check()
-    assert [(each.point, each.path) for each in found.damaged] == [(point, "a")]
-    assert "encrypted with another key" in found.damaged[0].why
-    bucket.back_up()
-    assert bucket.check(found.damaged).mended == ["a"]
-    assert bucket.restored(first, tmp_path / first) == {"a": "a" * 1000, "b": "b"}
-
-
-@pytest.mark.slow
-def test_a_round_reads_each_file_once_however_it_is_divided(plain: Backed, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_parts(played: Played, monkeypatch: pytest.MonkeyPatch, between: Any = lambda done: None) -> list[Checked]:
+    """A whole round, two files at a time."""
     monkeypatch.setattr(checking, "LEAST_BYTES", 1)
     monkeypatch.setattr(checking, "BATCH_FILES", 2)
-    for number in range(4):
-        plain.back_up(a=f"{number}", b=f"b{number // 2}", c="c", d="d")
-    files = parts = 0
-    done = checking.check(plain.store, FOLDER, part="", after="", total=0, share=1e-9)
-    while True:
-        files, parts = files + done.files, parts + 1
-        if not done.part:
-            break
-        done = checking.check(plain.store, FOLDER, part=done.part, after=done.after, total=done.total, share=1e-9)
-    lying = [each for each in (plain.files / FOLDER).glob("*/**/*") if each.is_file() and "manifests" not in each.parts]
-    assert (files, parts) == (len(lying), 6)
+    runs = [check(played, share=1e-9)]
+    while runs[-1].part:
+        between(runs[-1])
+        runs.append(check(played, part=runs[-1].part, after=runs[-1].after, total=runs[-1].total, share=1e-9))
+    return runs
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read, by place."""
+    found, store_read = list[str](), Store.read
+    monkeypatch.setattr(Store, "read", lambda *given: (found.extend(given[2]), store_read(*given))[1])
+    return found
+
+
+def test_a_round_reads_each_file_once_however_it_is_divided(
+    played: WithDigests, monkeypatch: pytest.MonkeyPatch, read: list[str]
+) -> None:
+    played.back_up({"a": "2", "b": "the same"})
+    parts = in_parts(played, monkeypatch)
+    assert sorted(read) == sorted(files_below(played.files))
+    assert (sum(each.files for each in parts), len(parts)) == (len(read), 4)
+
+
+def test_what_a_backup_brings_in_the_middle_of_a_round_keeps_nothing_else_from_being_read(
+    played: WithDigests, monkeypatch: pytest.MonkeyPatch, read: list[str]
+) -> None:
+    there = files_below(played.files)
+
+    def back_up(done: Checked) -> None:
+        if len(played.points()) < 5:
+            played.back_up({**played.expected[played.points()[-1]], "a": f"as of {done.after}"})
+
+    in_parts(played, monkeypatch, back_up)
+    assert there <= set(read)
+
+
+@pytest.mark.parametrize("how", ["missing", "shorter", "other content"])
+def test_what_is_wrong_is_named_with_the_first_and_the_last_point_that_hold_it(played: WithDigests, how: str) -> None:
+    played.back_up({"a": "1", "c": "linked"})
+    first, second, third = played.points()
+    for path, held in {"b": (second, first), "a": (third, second)}.items():
+        file = played.place(held[0], path)
+        before = file.read_text()
+        if how == "missing":
+            file.unlink()
+        else:
+            file.write_text(before[:-1] if how == "shorter" else "?" * len(before))
+        [damage] = check(played).damaged
+        assert (damage.path, damage.point, damage.oldest) == (path, *held)
+        assert all(damage.touches(each) is (held[1] <= each <= held[0]) for each in played.points())
+        assert f"{held[0]} and of all points before it since {held[1]}" == damage.points
+        [again] = check(played, [damage]).damaged
+        assert again == damage
+        file.write_text(before)
+        found = check(played, [damage])
+        assert (found.damaged, found.mended) == ([], [path])
+
+
+def test_a_size_speaks_where_no_digest_is_known_and_a_manifest_gets_what_was_read(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    point = played.back_up({"a": "longer", "b": "text"})
+    played.place(point, "a").write_text("short")
+    [damage] = (found := check(played)).damaged
+    assert (damage.path, damage.why) == ("a", "it has 5 bytes, and 6 were written")
+    assert found.filled == 1
+    digests = {each.path: (each.digest is not None, each.digest_from) for each in played.entries(point)}
+    assert digests == {"a": (False, ""), "b": (True, "check")}
+    played.place(point, "b").write_text("tex?")
+    assert {each.path for each in check(played).damaged} == {"a", "b"}
+
+
+def test_a_manifest_that_was_written_again_is_no_foreign_one(tmp_path: Path) -> None:
+    played = WithDigests(tmp_path)
+    for text in ("old", "new", "red"):
+        played.back_up({"a": text, "b": "the same"})
+    played.place(played.points()[0], "b").unlink()
+    found = check(played)
+    assert [(each.path, each.oldest) for each in found.damaged] == [("b", played.points()[0])]
+    assert sorted(found.digests) == played.points()[1:]
+
+
+def test_where_a_manifest_may_not_be_replaced_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(tmp_path)
+    point = played.back_up({"a": "text"})
+    before = played.manifest(point).read_bytes()
+
+    def refuse(*_: object) -> None:
+        raise StorageFailed("access denied")
+
+    monkeypatch.setattr(Store, "put", refuse)
+    found = check(played)
+    assert (found.damaged, found.filled, list(found.digests)) == ([], 0, [point])
+    assert played.manifest(point).read_bytes() == before
+
+
+def test_known_damage_goes_with_its_points(played: WithDigests) -> None:
+    third = played.back_up({"a": "2"})
+    first, second, _ = played.points()
+    played.place(first, "b").unlink()
+    [damage] = check(played).damaged
+    assert (damage.point, damage.oldest) == (second, first)
+    removal.remove(stepped(played.root), ASSIGNMENT, [second])
+    [damage] = check(played, [damage]).damaged
+    assert damage.point == first
+    removal.remove(stepped(played.root), ASSIGNMENT, [first])
+    assert check(played, [damage]).damaged == []
+    assert played.points() == [third]
+
+
+def test_a_manifest_that_is_damaged_is_named_and_the_points_beside_it_are_read(played: WithDigests) -> None:
+    played.back_up({"a": "2", "b": "the same"})
+    first, second, third = played.points()
+    played.place(first, "a").unlink()
+    played.manifest(second).write_bytes(b"no manifest")
+    damaged = check(played).damaged
+    assert [(each.point, each.path, each.place == layout.MANIFESTS) for each in damaged] == [
+        (second, f"manifests/{second}", True),
+        (first, "a", False),
+    ]
+    assert check(played, damaged).damaged == damaged
+    played.manifest(third).unlink()
+    assert [each.point for each in check(played, damaged).damaged] == [second, first]
+
+
+def test_a_dump_is_all_that_its_point_has(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    point = played.back_up({"database.dump": "x"}, is_dump=True)
+    header = manifests.read_header(played.manifest(point))
+    entries = played.entries(point)
+    for engine, is_all in ("rclone", False), ("postgresql", True):
+        manifests.write(played.manifest(point), replace(header, engine=engine), entries)
+        (played.files / entries[0].place).unlink(missing_ok=True)
+        assert [each.is_all for each in check(played).damaged] == [is_all]

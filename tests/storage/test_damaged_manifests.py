@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,12 +15,13 @@ from hypothesis import strategies as st
 
 from storage import layout
 from storage.places.location import of_directory
-from storage.points import manifests, merging
+from storage.points import manifests, removal
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from tests.storage.played_runs import ASSIGNMENT, Played
-from tests.storage.test_merging import FolderStore, points_of
+from tests.storage.stepping import stepped
+from tests.storage.test_removal import points_of
 
 Damage = Callable[[bytes], bytes | None]
 
@@ -30,6 +30,7 @@ FOREIGN = (
     b'{"path":"c","size":1e400}', b'{"path":"c","size":' + b"9" * 30 + b"}", b'{"path":"c","size":true}',
     b'{"path":"c","kind":["file"]}', b'{"path":"c","kind":"door"}', b'{"path":"c","mode":"x"}', b'{"path":"c","x":1}',
     b'{"path":"../../c"}', b'{"path":"c/../.."}', b'{"path":"/c"}', b'{"path":"c//d"}', b'{"path":"c\\u0000"}',
+    b'{"path":"c","folder":"x"}', b'{"path":"c","folder":"20261101T065755Z","stored":"../c"}',
     b'{"path":"c","digest":7}', b'{"path":"c","target":{}}', b'{"path":"!"}', b'{"format":1}', b'{"sha256":"x"}',
 )  # fmt: skip
 
@@ -80,9 +81,8 @@ def test_one_is_named_and_all_other_points_restore_and_stay(
         chosen = points_of(played, goes)
         stay = [name for name in names if name not in chosen]
         others = {name: played.restored(name) for name in names if name != damaged}
-        store: Any = FolderStore(played.root)
         try:
-            found = merging.remove(store, ASSIGNMENT, chosen, stay=stay)
+            found = removal.remove(stepped(played.root), ASSIGNMENT, chosen, stay=stay)
         except StorageFailed:
             assert data is None
             assert len(played.points()) == len(names) - 1

@@ -191,13 +191,13 @@ def test_what_file_systems_take_is_within_them(tmp_path: Path) -> None:
 
 def test_an_index_grows_with_the_names_in_a_manifest_and_not_with_the_square_of_the_depth(built: Built) -> None:
     paths = [deep(number) for number in range(1000)]
-    built.point("20261121T065755Z", [Entry(path, size=1) for path in paths])
+    built.point("20261121T065755Z", [Entry(path, size=1, folder="20261121T065755Z") for path in paths])
     cache = built.folder / "trees"
     with opened(built.store, ASSIGNMENT, "20261121T065755Z", cache) as tree:
         assert tree.total() == (1000, 1000)
         assert tree.total("/".join(paths[7].split("/")[:200])) == (1, 1)
         assert [each.path for each in tree.below(paths[7].partition("/")[0]) if each.kind == "file"] == [paths[7]]
-        assert tree.entry(paths[9]) == Entry(paths[9], size=1)
+        assert tree.entry(paths[9]) == Entry(paths[9], size=1, folder="20261121T065755Z")
     [index] = cache.glob("*.sqlite3")
     assert index.stat().st_size < 25 * sum(map(len, paths))
 

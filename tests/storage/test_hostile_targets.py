@@ -9,13 +9,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from storage.points.places import Refused, Report, Wish
 from storage.points.store import StorageFailed
 from storage.restoring import restoring
-from tests.storage.building import ASSIGNMENT, Built, picture
+from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 
 OWNER, WORKER = 65_534, 1
 """Of the target; and a worker that is not root."""
@@ -152,7 +153,11 @@ def swapping(target: Path, victim: Path) -> Iterator[None]:
 def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
     worker: int, built: Built, victim: Path, home: Path
 ) -> None:
+    built.owners = True
+    for number in range(20):
+        os.link(built.source / f"a/b/c{number % 4}/{number}", built.source / f"a/{number}")
     point, shared = built.back_up(), home / "shared"
+    store = WithoutPrograms(built.location, Event()) if worker else built.store
     shared.mkdir()
     for each in (home / "built", *(home / "built").rglob("*"), victim, *victim.rglob("*")):
         os.chown(each, worker, worker, follow_symlinks=False)
@@ -170,7 +175,8 @@ def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
                     os.setgid(worker)
                     os.setuid(worker)
                     with suppress(Refused, StorageFailed, OSError):
-                        restore(built, point, target, overwrite=True)
+                        wish = Wish(ASSIGNMENT, point, target, overwrite=True)
+                        restoring.restore(wish, store, built.folder / "cache")
                     os._exit(0)
                 except BaseException:
                     traceback.print_exc()
@@ -189,11 +195,11 @@ def test_pipes_and_devices_in_a_target_or_a_repository_are_neither_read_nor_wait
     os.mkfifo(target / "a/b/c0/0")
     (target / "a/b/c0/4").symlink_to("/dev/zero")
     os.mkfifo(target / "a/link")
-    current = built.folder / "repository" / ASSIGNMENT / "current/a/b"
-    for name in ("c0/8", "c1/1"):
-        (current / name).unlink()
-    os.mkfifo(current / "c0/8")
-    (current / "c1/1").symlink_to("/dev/zero")
+    pipe, link = built.stored("a/b/c0/8"), built.stored("a/b/c1/1")
+    pipe.unlink()
+    os.mkfifo(pipe)
+    link.unlink()
+    link.symlink_to("/dev/zero")
     report = restore(built, point, target, overwrite=True)
     assert sorted(each.partition(":")[0] for each in report.failed) == ["a/b/c0/8", "a/b/c1/1"]
     assert ((target / "a/b/c0/0").read_text(), (target / "a/b/c0/4").read_text()) == ("", "x" * 4)

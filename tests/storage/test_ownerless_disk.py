@@ -32,17 +32,18 @@ told.sendmsg([bytes(1)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i"
 
 
 @contextmanager
-def ownerless_disk(folder: Path) -> Iterator[Path]:
-    """Such a file system in `folder`. Skips the test where that is not permitted."""
+def ownerless_disk(folder: Path, *how: str) -> Iterator[Path]:
+    """Such a file system in `folder`; `how`: more of what rclone's mount takes. Skips the test where that is not
+    permitted."""
     place, under, programs = (folder / each for each in ("disk", "under", "programs"))
     for each in (place, under, programs):
         each.mkdir(parents=True)
     (programs / "fusermount3").write_text(MOUNT)
     (programs / "fusermount3").chmod(0o755)
     (programs / "fusermount").symlink_to("fusermount3")
-    how = ("--config=", "--uid=4711", "--gid=4711", "--vfs-cache-mode=writes", f"--cache-dir={folder / 'cache'}")
+    usual = ("--config=", "--uid=4711", "--gid=4711", "--vfs-cache-mode=writes", f"--cache-dir={folder / 'cache'}")
     rclone = subprocess.Popen(
-        (find_rclone(), "mount", str(under), str(place), *how),
+        (find_rclone(), "mount", str(under), str(place), *usual, *how),
         env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -118,8 +118,9 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
     assert "the first one is 20261120T060000Z, of 2026" in refused(capsys, repository, "--at", "2026-11-19", *to)
     assert "there is no 'dosc' in this point; it has 'docs'" in refused(capsys, repository, "--path", "dosc", *to)
     assert "lies in the repository" in refused(capsys, repository, "--to", repository / "to")
-    (repository / layout.REPOSITORY).write_text(json.dumps({"layout": 2, "id": "x", "name": "disk"}))
-    assert "layout version 2" in refused(capsys, repository, *to)
+    for version, says in ((1, "layout version 1, of before the first release"), (3, "layout version 3, and 2 is read")):
+        (repository / layout.REPOSITORY).write_text(json.dumps({"layout": version, "id": "x", "name": "disk"}))
+        assert says in refused(capsys, repository, *to)
     assert not (tmp_path / "to").exists()
     assert not (repository / "to").exists()
 

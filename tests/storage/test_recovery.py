@@ -17,8 +17,11 @@ from external.processes.programs import find_rclone
 from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
+from storage.points import manifests
+from storage.points.manifests import Entry, Header
 from storage.recover import instructions
 from tests.engines.peers import PASSWORD, STARTED_AT, local_folder, task_for, tree, write_files
+from tests.storage.building import picture
 from tests.storage.repositories import KEY, encrypted, webdav
 
 FIRST = {
@@ -29,6 +32,12 @@ FIRST = {
     " #träume": "umlaut",
     "-rf": "dash",
     "sub/gone": "soon",
+    "Read.me": "twin",
+    "READ.ME": "other twin",
+    "as/two": "one file",
+    "dot.": "ends with a dot",
+    f"{'long ' * 35}name": "too long where it is encrypted",
+    "old \u2421 sign": "picture of a control character",
 }
 
 
@@ -39,16 +48,18 @@ def back_up(files: Path, location: Location, days: int) -> EngineResult:
     return repositories.back_up(task, on_progress=lambda progress: None, stop=Event())
 
 
-def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str) -> None:
-    """Run what `RECOVER.txt` says, after the choices that it leaves to its reader."""
+def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str) -> str:
+    """Run what `RECOVER.txt` says, after the choices that it leaves to its reader. Returns what that prints."""
     script = "\n".join(line for line in text.splitlines() if line.startswith("    "))
     for name, value in choices.items():
         script, number = re.subn(rf"(?m)^( +(export )?{name}=).*$", lambda found: found[1] + f"'{value}'", script)  # noqa: B023
         assert number == 1, name
     path = f"{Path(find_rclone()).parent}:{os.environ['PATH']}"
-    subprocess.run(
-        ("sh", "-eu", "-c", script), cwd=scratch, check=True, env={"PATH": path, "HOME": str(scratch)} | environment
-    )
+    ended = subprocess.run(
+        ("bash", "-eu", "-c", script), cwd=scratch, check=True, env={"PATH": path, "HOME": str(scratch)} | environment,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    return ended.stdout.decode()
 
 
 @pytest.mark.slow
@@ -63,20 +74,23 @@ def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str
 def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_encrypted: bool, tmp_path: Path) -> None:
     files, copies = write_files(tmp_path / "files", **FIRST), tmp_path / "it's copies"
     (files / "link").symlink_to("note")
+    (files / "as/one").hardlink_to(files / "as/two")
+    (files / "empty").mkdir(mode=0o750)
+    (files / "note").chmod(0o640)
     copies.mkdir()
     with webdav(copies) if is_remote else nullcontext(of_directory(copies)) as location:
         if is_encrypted:
             location = encrypted(location)
-        results, states = [back_up(files, location, days=0)], [tree(files)]
+        results, states = [back_up(files, location, days=0)], [picture(files)]
         for name in ("was a file", "was a folder/x", "sub/gone"):
             (files / name).unlink()
         (files / "was a folder").rmdir()
         write_files(files, note="two!", **{"was a folder": "now a file", "was a file/y": "now a folder"})
         (files / "link").unlink()
         (files / "link").symlink_to("was a folder")
-        results, states = [*results, back_up(files, location, days=1)], [*states, tree(files)]
+        results, states = [*results, back_up(files, location, days=1)], [*states, picture(files)]
         write_files(files, note="three", later="later")
-        results, states = [*results, back_up(files, location, days=1)], [*states, tree(files)]
+        results, states = [*results, back_up(files, location, days=1)], [*states, picture(files)]
         assert {result.verdict for result in results} == {Verdict.SUCCEEDED}, results
         (recover,) = copies.rglob(layout.RECOVER)
         text = recover.read_text()
@@ -86,7 +100,7 @@ def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_enc
             target = tmp_path / f"restored-{result.snapshot}"
             (tmp_path / "key").write_text(KEY + "\n")
             choices = {"SOURCE": "nas-7/nightly", "POINT": result.snapshot, "TO": str(target)}
-            follow(
+            said = follow(
                 text,
                 tmp_path,
                 {name: value for name, value in location.environment.items() if "_BASE_" in name},
@@ -94,13 +108,33 @@ def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_enc
                 **({"KEY_FILE": str(tmp_path / "key")} if is_encrypted else {}),
                 **({n: v for n, v in location.environment.items() if "_BASE_" in n}),
             )
-            assert tree(target) == state
-            assert (target / "link").is_symlink()
-        assert tree(Path(f"{target}-newest")) == states[-1]
+            assert picture(target) == state
+            assert (target / "as/one").samefile(target / "as/two")
+            assert all(each in said for each in ("nas-7/nightly", result.snapshot, '"modified":"', " READ.ME")), said
+            assert "missing" not in said
         names = {path.name for path in copies.rglob("*")}
         assert ("note" in names, "nas-7" in names) == (not is_encrypted, not is_encrypted)
         assert PASSWORD not in text
         assert KEY not in text
+
+
+def test_a_point_that_lacks_a_file_says_so_and_follows_no_path_out_of_its_folder(tmp_path: Path) -> None:
+    text = instructions.text_of(of_directory(tmp_path))
+    for folder in (layout.MANIFESTS, layout.FILES):
+        (tmp_path / "nas-7/nightly" / folder).mkdir(parents=True)
+    for number, path in enumerate(("lacking", "../../out", "/tmp/out")):
+        point, target = f"2026112{number}T065755Z", tmp_path / f"restored-{number}"
+        manifest = tmp_path / layout.manifest_path("nas-7/nightly", point)
+        header = Header("nas", "local", "nightly", "rclone", "1", "", "")
+        entry = Entry(path, why="it was not there") if path == "lacking" else Entry(path, "link", target="/etc")
+        manifests.write(manifest, header, [entry])
+        choices = {"SOURCE": "nas-7/nightly", "POINT": point, "TO": str(target)}
+        if path == "lacking":
+            assert "missing: lacking it was not there" in follow(text, tmp_path, {}, **choices)
+        else:
+            with pytest.raises(subprocess.CalledProcessError):
+                follow(text, tmp_path, {}, **choices)
+            assert list(target.iterdir()) == []
 
 
 @pytest.mark.parametrize("format", ["rclone", "restic"])
@@ -116,8 +150,8 @@ def test_it_says_how_each_kind_of_dump_becomes_a_database(format: str, tmp_path:
 
 def test_a_repository_of_another_layout_is_left_as_it_is(tmp_path: Path) -> None:
     files, copies = write_files(tmp_path / "files", a="a"), write_files(tmp_path / "copies")
-    (copies / layout.REPOSITORY).write_text('{"layout": 2}')
+    (copies / layout.REPOSITORY).write_text('{"layout": 3}')
     result = back_up(files, of_directory(copies), days=0)
     assert result.verdict is Verdict.REPOSITORY_FAILED
-    assert "layout version 2" in result.error
-    assert tree(copies) == {layout.REPOSITORY: '{"layout": 2}'}
+    assert "layout version 3" in result.error
+    assert tree(copies) == {layout.REPOSITORY: '{"layout": 3}'}

@@ -81,9 +81,10 @@ class Pair:
         return point, lambda: file.write_bytes(content)
 
     def copied(self, to: Location | None = None, **changed: Any) -> dict[str, Any]:
-        order = {"ours": asdict(SECOND), "made": True, "newest": max(self.expected), "again": [], "bandwidth": ""}
+        order = {"ours": asdict(SECOND), "made": True, "newest": max(self.expected), "again": [], "damaged": {}}
         target = (to or self.second).as_json()
-        usual = order | {"zone": "UTC", "reserve": 0.0, "location": self.first.as_json(), "folder": FOLDER}
+        order |= {"bandwidth": "", "zone": "UTC"}
+        usual = order | {"reserve": 0.0, "location": self.first.as_json(), "folder": FOLDER}
         return keeping.copy_points(**usual | {"target": target} | changed)
 
     def points(self, location: Location | None = None) -> list[str]:

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import layout
-from storage.points.manifests import ManifestDamaged
+from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.places import Refused, Report, Step, Wish
 from storage.points.store import Stopped, StorageFailed, Store
-from storage.points.trees import NotThere
+from storage.points.trees import NotThere, opened, versions_of
 from storage.restoring import restoring
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE, eventually
@@ -50,7 +50,7 @@ def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_pat
     built.write("later", "")
     points.append((built.back_up(), picture(built.source)))
     (built.source / "docs/a").unlink()
-    built.back_up(fails=True)  # what it deleted lies in its own folder of versions
+    built.back_up(fails=True)
     built.write("docs/a", "third")
     points.append((built.back_up(), picture(built.source)))
 
@@ -185,23 +185,28 @@ def test_a_target_that_cannot_be_one_is_refused(built: Built, tmp_path: Path) ->
             restore(built, point, target)
 
 
-def test_a_file_that_a_run_moves_in_mid_restore_is_looked_for_again(built: Built, tmp_path: Path) -> None:
-    built.write("a", "before")
-    point = built.back_up()
+def test_each_file_is_asked_for_once_in_lists(built: Built, tmp_path: Path, monkeypatch: Any) -> None:
+    """Over many runs, and however many names it has."""
+    monkeypatch.setattr(restoring, "BATCH_FILES", 4)
+    for number in range(5):
+        built.write(f"{number}", f"{number}")
+        built.back_up()
+    os.link(built.source / "0", built.source / "z")
+    point, asked = built.back_up(), list[list[str]]()
 
-    class Moving(Store):
-        """A run replaces the file between the look at the repository and the copy."""
+    class Counting(Store):
+        def copy_out(self, path: str, target: str, paths: Any, *arguments: Any, **more: Any) -> None:
+            assert path == f"{ASSIGNMENT}/{layout.FILES}"
+            asked.append(list(paths))
+            super().copy_out(path, target, paths, *arguments, **more)
 
-        def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
-            if path.endswith(layout.CURRENT):
-                built.write("a", "behind")
-                built.back_up()
-            super().copy_out(path, *arguments, **more)
+    counting = Counting(built.location, threading.Event())
+    restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), counting, built.folder / "cache")
 
-    moving = Moving(built.location, threading.Event())
-    restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), moving, built.folder / "cache")
-
-    assert (tmp_path / "to/a").read_text() == "before"
+    places = [built.last[f"{number}"].place for number in range(5)]
+    assert [[each for each in batch if each] for batch in asked] == [places[:4], places[4:]]
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert (tmp_path / "to/0").samefile(tmp_path / "to/z")
 
 
 def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Path) -> None:
@@ -240,18 +245,19 @@ def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Pa
 
 
 def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built, tmp_path: Path) -> None:
-    """Retention takes the manifest first, then what only that point needed; the new file has the same size."""
+    """Retention takes the manifest first, then what only that point needed."""
     built.digests = False
     built.write("a", "before")
     point = built.back_up()
+    stored = built.stored("a")
     built.write("a", "behind")
-    run = built.back_up()
+    built.back_up()
     assignment = built.folder / "repository" / ASSIGNMENT
 
     class Removing(Store):
         def copy_out(self, path: str, *arguments: Any, **more: Any) -> None:
             (assignment / f"manifests/{point}.jsonl.gz").unlink(missing_ok=True)
-            (assignment / f"versions/{run}/a").unlink(missing_ok=True)
+            stored.unlink(missing_ok=True)
             super().copy_out(path, *arguments, **more)
 
     removing = Removing(built.location, threading.Event())
@@ -260,12 +266,11 @@ def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built
     assert not (tmp_path / "to/a").exists()
 
 
-def test_a_flipped_bit_is_named_and_the_file_left_out(built: Built, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(restoring, "WAIT_SECONDS", 0)
+def test_a_flipped_bit_is_named_and_the_file_left_out(built: Built, tmp_path: Path) -> None:
     built.write("good", "good")
     built.write("bad", "bad")
     point = built.back_up()
-    damaged = built.folder / "repository" / ASSIGNMENT / "current/bad"
+    damaged = built.stored("bad")
     facts = damaged.stat()
     damaged.write_text("bat")
     os.utime(damaged, ns=(facts.st_atime_ns, facts.st_mtime_ns))
@@ -281,7 +286,7 @@ def test_a_repository_without_times_and_digests_is_believed_by_size(built: Built
     built.digests = False
     built.write("a", "content")
     point = built.back_up()
-    os.utime(built.folder / "repository" / ASSIGNMENT / "current/a", (0, 0))
+    os.utime(built.stored("a"), (0, 0))
 
     restore(built, point, tmp_path / "to")
 
@@ -298,16 +303,36 @@ def test_a_truncated_manifest_is_a_sentence(built: Built, tmp_path: Path) -> Non
         restore(built, point, tmp_path / "to")
 
 
-def test_points_of_other_engines_have_files_of_their_own(built: Built, tmp_path: Path) -> None:
-    built.write("shop.dump", "dump")
-    point = "20261120T060000Z"
-    entries = built.entries()
-    built.store.put(built.source / "shop.dump", f"{ASSIGNMENT}/points/{point}/shop.dump")
-    built.point(point, entries, engine="pg_dump")
+def test_what_is_as_of_an_earlier_point_or_missing_is_said_and_no_failure(built: Built, tmp_path: Path) -> None:
+    for path in ("docs/a", "docs/b", "locked/c", "top"):
+        built.write(path, path)
+    first = built.back_up()
+    old = [built.last[path]._replace(why="permission denied", as_of=first) for path in ("docs/a", "docs/b")]
+    for path in ("docs/a", "docs/b"):
+        (built.source / path).unlink()
+    (built.source / "gone").mkdir()
+    lacking = [Entry("locked", "folder", why="stale file handle"), Entry("new", size=7, why="input/output error")]
+    point = built.back_up(excepted=[*old, *lacking])
 
-    restore(built, point, tmp_path / "to")
+    report = restore(built, point, tmp_path / "to")
 
-    assert picture(tmp_path / "to") == picture(built.source)
+    assert (report.files, report.failed, report.old_files, report.missing_files) == (4, [], 2, 2)
+    assert report.old == ["2 files as of 2026-11-20 06:00 UTC, since they could not be read later: docs/a, docs/b"]
+    assert report.missing == ["locked/: it could not be listed: stale file handle", "new: input/output error"]
+    assert (tmp_path / "to/docs/a").read_text() == "docs/a"
+    assert not (tmp_path / "to/new").exists()
+    some = restore(built, point, tmp_path / "some", "docs/a", "top", dry_run=True)
+    assert (some.files, some.old_files, some.missing) == (2, 1, [])
+    with opened(built.store, ASSIGNMENT, point, built.folder / "cache") as tree:
+        rows = {each.name: (each.entry.why, each.files) for each in tree.folder()}
+        assert tree.total() == (4, 8 + 6 + 6 + 3 - 2 + 2)
+    assert rows == {
+        "docs": ("", 2), "gone": ("", 0), "locked": ("stale file handle", 1), "new": ("input/output error", 1),
+        "top": ("", 1),
+    }  # fmt: skip
+    versions = versions_of(built.store, ASSIGNMENT, [point, first], "docs/a", built.folder / "cache")
+    assert [each["points"] for each in versions] == [[point, first]]
+    assert versions_of(built.store, ASSIGNMENT, [point, first], "new", built.folder / "cache") == []
 
 
 PATHS = st.sampled_from(["a", "b", "folder/a", "folder/b", "deep/er/a"])

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
@@ -20,41 +20,18 @@ from storage.places import location, remotes
 from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.places.locks import locked
-from storage.points import manifests, merging, runs
+from storage.points import manifests, runs
 from storage.points.places import Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.restoring import restoring
 from tests.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.programs import needed
-from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 from tests.storage.repositories import KEY, encrypted
 from tests.waiting import PATIENCE
 
+ASSIGNMENT, BEGAN = "nas-7/nightly", datetime(2026, 3, 1, 9, tzinfo=UTC)
 SEALED = 48
 """Bytes by which a small file is longer when it is encrypted."""
-
-
-def test_a_file_that_changed_while_it_came_takes_over_no_digest_though_its_size_stayed() -> None:
-    doubtful = manifests.Entry("a", size=3)
-    read_later = doubtful.with_digest("d" * 64, "check")
-    [entry], changes = runs.with_digests([doubtful], [read_later], lambda paths: {}, "")
-    assert (entry.digest, changes.changed) == (None, 1)
-
-
-def test_a_run_that_was_killed_after_its_point_was_made_loses_nothing_of_an_earlier_one(tmp_path: Path) -> None:
-    played, store = Played(tmp_path), Store(location.of_directory(tmp_path), Event())
-    played.back_up({"a": "1", "deleted": "x"})
-    killed = played.back_up({"a": "1"})
-    mark = played.folder / layout.MANIFESTS / f"{killed}{runs.UNFINISHED}"
-    mark.touch()
-    begun = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
-    runs.end(store, ASSIGNMENT, begun.name)
-    assert not mark.exists()
-    removed = played.back_up({"a": "2"})
-    played.back_up({"a": "3"})
-    merging.remove(store, ASSIGNMENT, [removed])
-    for point in played.points():
-        assert played.restored(point) == played.expected[point]
 
 
 def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_stays(tmp_path: Path) -> None:
@@ -69,34 +46,53 @@ def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_st
     assert sorted(os.listdir(tmp_path)) == [*names[1:], "b", "file"]
 
 
-def test_on_a_remote_an_engine_that_wakes_late_takes_no_old_content_and_makes_no_point(tmp_path: Path) -> None:
+def header(base: str = "") -> manifests.Header:
+    return manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "", base=base)
+
+
+def test_on_a_remote_an_engine_that_wakes_late_makes_no_point_and_one_whose_base_has_gone_begins_again(
+    tmp_path: Path,
+) -> None:
     """Its machine was frozen for longer than its lease, and another run has begun meanwhile."""
-    played, store = Played(tmp_path), Store(Location(str(tmp_path), str(tmp_path)), Event())
-    first = played.back_up({"a": "old"})
-    frozen = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=2), runs.heal)
-    store.move(f"{ASSIGNMENT}/{layout.CURRENT}", f"{ASSIGNMENT}/{layout.VERSIONS}/{frozen.name}")
-    runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3), runs.heal)
-    assert (played.current / "a").read_text() == "old"
-    (played.current / "a").write_text("late")
+    store = Store(Location(str(tmp_path), str(tmp_path)), Event())
+    first = runs.begin(store, ASSIGNMENT, BEGAN)
+    runs.write_point(store, ASSIGNMENT, first.name, header(), [])
+    frozen = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=2))
+    runs.mark(store, ASSIGNMENT, frozen.name, header())
+    runs.check_base(store, ASSIGNMENT, frozen)
+    late = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3))
+    assert (late.newest, late.left) == (first.name, (frozen.name,))
+    runs.mark(store, ASSIGNMENT, late.name, header())
     with pytest.raises(StorageFailed, match="another run has taken over"):
-        runs.check_it_goes_on(store, ASSIGNMENT, frozen.name)
-    assert played.restored(first) == {"a": "old"}
+        runs.check_base(store, ASSIGNMENT, frozen)
+    runs.write_point(store, ASSIGNMENT, late.name, header(), [])
+    runs.end(store, ASSIGNMENT, late.name)
+    with pytest.raises(StorageFailed, match="another run has taken over"):
+        runs.check_base(store, ASSIGNMENT, frozen)
+    last = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=4))
+    store.remove(layout.manifest_path(ASSIGNMENT, late.name))
+    with pytest.raises(runs.BaseGone):
+        runs.check_base(store, ASSIGNMENT, last)
 
 
-def test_a_file_of_the_source_that_is_called_like_a_piece_stays(tmp_path: Path) -> None:
-    played = Played(tmp_path)
-    for name in ("mine.rclone-partial", "piece.12ab34cd.rclone-partial"):
-        (played.current / name).touch()
-    runs.remove_pieces(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT)
-    assert [each.name for each in played.current.iterdir()] == ["mine.rclone-partial"]
+def test_a_mark_that_lies_far_ahead_or_is_forged_is_nothing_to_a_run(tmp_path: Path) -> None:
+    store = Store(location.of_directory(tmp_path), Event(), known={})
+    runs.mark(
+        store, ASSIGNMENT, "20991121T065755Z", header(), [manifests.Entry("a", size=1, folder="20991121T065755Z")]
+    )
+    begun = runs.begin(store, ASSIGNMENT, BEGAN)
+    assert begun.name == layout.name_of(BEGAN)
+    runs.check_base(store, ASSIGNMENT, begun)
+    for each in begun.left:
+        with runs.marked(store, ASSIGNMENT, each) as found:
+            assert found is None, "our database does not know it"
 
 
 @pytest.mark.parametrize("takes", [True, False])
 def test_a_point_is_made_when_the_disk_has_taken_its_files(
     takes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played, seen = Played(tmp_path), list[bool]()
-    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
+    seen, store = list[bool](), Store(location.of_directory(tmp_path), Event())
     name = layout.name_of(BEGAN, ())
     manifest = tmp_path / layout.manifest_path(ASSIGNMENT, name)
 
@@ -108,8 +104,8 @@ def test_a_point_is_made_when_the_disk_has_taken_its_files(
 
     monkeypatch.setattr("storage.points.store.flush", flushed)
     with nullcontext() if takes else pytest.raises(OSError, match="Input/output"):
-        runs.write_point(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT, name, header, [])
-    assert (seen, played.points()) == (([False, True], [name]) if takes else ([False], []))
+        runs.write_point(store, ASSIGNMENT, name, header(), [])
+    assert (seen, runs.points(store, ASSIGNMENT)) == (([False, True], [name]) if takes else ([False], []))
 
 
 def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
@@ -154,16 +150,15 @@ def thin_disk(tmp_path: Path) -> Iterator[Path]:
 def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Path) -> None:
     """Another one, which ends at the same time, asks first."""
     place = location.of_directory(thin_disk)
-    header = manifests.Header("nas", "local", "nightly", "rclone", "v1.75.2", "", "")
     with locked(place, ASSIGNMENT) as lock:
         store = Store(place, Event(), inherited=lock)
-        begun = runs.begin(store, ASSIGNMENT, BEGAN, runs.heal)
+        begun = runs.begin(store, ASSIGNMENT, BEGAN)
         (thin_disk / "fetched").write_bytes(os.urandom(30 * 2**20))
         with pytest.raises(OSError, match=REFUSED):
             flushing.flush(thin_disk, Event())
         flushing.flush(thin_disk, Event())
         with pytest.raises(OSError, match=REFUSED):
-            runs.write_point(store, ASSIGNMENT, begun.name, header, [])
+            runs.write_point(store, ASSIGNMENT, begun.name, header(), [])
     assert runs.points(store, ASSIGNMENT) == []
 
 
@@ -209,12 +204,12 @@ def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
     target = remotes.location_of(str(second), {}, {}, KEY if is_encrypted else None)
     order = {"location": place.as_json(), "folder": ASSIGNMENT, "target": target.as_json(), "newest": point}
     ours = asdict(Identity("1f8a", "office", is_encrypted, digest_of(KEY if is_encrypted else None)))
-    order |= {"ours": ours, "made": False, "again": [], "bandwidth": "", "zone": "UTC", "reserve": 0.0}
+    order |= {"ours": ours, "made": False, "again": [], "damaged": {}, "bandwidth": "", "zone": "UTC", "reserve": 0.0}
     flushes = []
 
     def refused(*_: object) -> None:
         flushes.append(_)
-        if len(flushes) == 3:  # two are for the mark
+        if len(flushes) == 1:
             raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as failing:

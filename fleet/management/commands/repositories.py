@@ -65,7 +65,7 @@ class Command(DeclaredCommand):
     def facts(self, row: Any) -> dict[str, Any]:
         """In the list also whether its breaker is open."""
         breaker = {"breaker": "open" if row.open_breaker else "closed"} if hasattr(row, "open_breaker") else {}
-        seen = {"sees_changes": row.sees_changes, "identity": str(row.identity), "away": row.away_why}
+        seen = {"identity": str(row.identity), "away": row.away_why}
         kind = {"id": row.pk, "kind": row.remote.get("type", "directory")}
         return kind | Repositories().values(row) | seen | breaker
 
@@ -90,9 +90,9 @@ class Command(DeclaredCommand):
             found = {"problem": str(error)}
         problem = found.get("problem")
         if self.json or not problem:
-            facts = {"usable": not problem, "problem": problem, "sees_changes": found.get("sees_changes")}
+            facts = {"usable": not problem, "problem": problem}
             notices = "".join(f"; {each}" for each in found.get("notices", ()))
-            text = f"{one_line(repository)} was written, read, changed and deleted{notices}"
+            text = f"{one_line(repository)} was written, read and deleted{notices}"
             self.answer({"name": repository.name} | facts, text)
         if problem:
             raise CommandError(f"{one_line(repository)}: {one_line(problem)}", returncode=1)

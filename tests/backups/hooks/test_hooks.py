@@ -29,7 +29,7 @@ from sources import planning
 from sources.declarations import hook_file
 from sources.declarations.hook_file import HookUnusable, hook_of
 from sources.models import Assignment, Backup, Policy, Repository
-from tests.engines.peers import is_gone
+from tests.engines.peers import held, is_gone
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
@@ -304,7 +304,7 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
         made = eventually(lambda: Backup.objects.first() or "Traceback" in (tmp_path / "worker.log").read_text())
         assert isinstance(made, Backup), (tmp_path / "worker.log").read_text()
         laptop.refresh_from_db()
-        assert (tmp_path / "vault" / laptop.directory / "current" / "dump").read_text() == "rows\n"
+        assert held(tmp_path / "vault" / laptop.directory)["dump"] == "rows\n"
         assert not dump.exists()
         assert log.read_text().splitlines() == ["before ", "after succeeded"]
 

@@ -66,7 +66,7 @@ def test_a_guest_writes_on_while_its_disk_is_copied_as_it_was(tmp_path: Path) ->
     (tmp_path / "repository").mkdir()
     result = back_up(local_folder(images), tmp_path / "repository/copy", options={"exclude": ["*.backup"]})
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    copied = tmp_path / "repository/copy/current"
+    copied = tmp_path / "repository/copy/files" / result.snapshot
     assert sorted(os.listdir(copied)) == ["web.qcow2", "web.xml"]
     assert (reads(copied / "web.qcow2"), reads(Path(state.read_text().strip()))) == ([1], [2])
     run("snapshot-vm", "make", "web")  # of a worker that was killed meanwhile, the next run merges what is left

@@ -13,11 +13,12 @@ from django.db import connection
 
 from engines.base import SourceSpec
 from engines.restores import back, postgresql
+from storage.points.manifests import Entry
 from storage.points.places import Refused, Report, Wish
 from storage.points.store import Store
 from tests.engines import peers
 from tests.engines.test_pg_dump import dump
-from tests.storage.building import ASSIGNMENT, Built
+from tests.storage.building import ASSIGNMENT, FILES, Built
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +122,35 @@ def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: P
     with peers.sftp_host(folder) as source:
         put_back(built, source, point=point)
     assert contents(folder) == contents(built.source)
+
+
+@pytest.mark.parametrize("served", ["sftp"], indirect=True)
+def test_what_has_another_name_there_or_is_large_goes_back_and_what_is_damaged_does_not(
+    built: Built, served: tuple[SourceSpec, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(back, "SCRATCH_BYTES", 20)
+    source, folder = served
+    for name in ("docs/Top", "large", "renamed"):
+        built.write(name, f"{name}, " * 20)
+    files, point = built.folder / "repository" / FILES, built.back_up()
+    moved = {"docs/Top": (f"{point}.2", "docs/Top"), "renamed": (f"{point}.0", "1")}
+    for path, (run, stored) in moved.items():
+        (files / run / stored).parent.mkdir(parents=True)
+        built.stored(path).rename(files / run / stored)
+    entries = [
+        each._replace(folder=moved[each.path][0], stored=moved[each.path][1]) if each.path in moved else each
+        for each in built.last.values()
+    ]
+    lacking = Entry("locked", size=3, why="permission denied")
+    built.point(again := "20261121T060000Z", [*entries, lacking])
+    built.stored("top").write_text("Top, first")
+    (folder / "top").write_text("better than damaged")
+
+    report = put_back(built, source, point=again, overwrite=True)
+
+    assert (report.lost, report.missing) == (1, ["locked: permission denied"])
+    assert [each.partition(":")[0] for each in report.failed] == ["top"]
+    assert contents(folder) == contents(built.source) | {"top": "better than damaged"}
 
 
 @pytest.mark.parametrize("served", ["sftp", "local"], indirect=True)

@@ -17,6 +17,7 @@ from fleet.admin import browsing
 from jobs.handlers import registry
 from jobs.models import Decision
 from sources.models import Assignment, Repository, Restore, Source
+from storage.points.manifests import Entry
 from tests.api.asking import make_user
 from tests.fleet import test_pages
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -78,6 +79,34 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     assert "there is no &#x27;dosc&#x27; in this point; it has &#x27;docs&#x27;" in look(client_of_staff, path="dosc")
     (built.folder / "repository").rename(built.folder / "elsewhere")
     assert "is no directory here; is it mounted?" in look(client_of_staff)
+
+
+def test_a_page_and_a_download_say_what_is_as_of_an_earlier_point_and_what_is_lacking(
+    built: Built, client_of_staff: Client
+) -> None:
+    old = built.last["top.txt"]._replace(why="locked", as_of=built.points[1])
+    lacking = Entry("docs/new", size=5, why="permission <denied>")
+    closed = Entry("photos", "folder", why="stale file handle")
+    built.back_up(excepted=[old, lacking, closed])
+    top = look(client_of_staff)
+    assert "as of Fri 2026-11-20 08:00:00: locked" in top
+    assert "could not be listed: stale file handle" in top
+    docs = look(client_of_staff, path="docs")
+    assert "not in this backup: permission &lt;denied&gt;" in docs
+    assert "path=docs%2Fnew&amp;what=download" not in docs
+    for what in ({}, {"what": "download"}):
+        assert "docs/new is not in this backup: permission &lt;denied&gt;." in look(
+            client_of_staff, path="docs/new", **what
+        )
+    with tarfile.open(fileobj=io.BytesIO(content(client_of_staff.get(page(), {"what": "download"})))) as archive:
+        named = archive.extractfile(downloads.NOT_RESTORED)
+        assert named
+        assert named.read().decode().splitlines() == [
+            "not in this point: photos/: it could not be listed: stale file handle",
+            "not in this point: docs/new: permission <denied>",
+            "1 file as of 2026-11-20 07:00 UTC, since it could not be read later: top.txt",
+        ]
+        assert "top.txt" in archive.getnames()
 
 
 def content(answer: Any) -> bytes:

@@ -30,6 +30,7 @@ from sources.models import Assignment, CheckRound, Copy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
 from storage.points.checking import GONE
+from storage.points.manifests import Entry
 from tests.api.asking import Program, make_user
 from tests.backups.test_retention import add_backup
 from tests.engines.peers import specification
@@ -99,6 +100,14 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     assert (row.drill_facts["files"], row.drill_facts["size"]) == (4, 10)
     assert "4 of 4 files" in Decision.objects.get(what="proved").text
     assert list((var / "drills").iterdir()) == []
+    old = built.last["docs/a"]._replace(why="locked", as_of=point)
+    built.back_up(excepted=[old, Entry("new", size=5, why="permission denied")])
+    done = drilling.drill(built.store, ASSIGNMENT, Scratch(folder=str(var / "drills"), reserve=0.0))
+    assert (done.error, done.files, done.of_files, done.lost, done.missing_files, done.old_files) == ("", 4, 4, 0, 1, 1)
+    assert drills.in_words(done).partition("came back whole")[2] == (
+        "; not in this point, since they could not be read: new: permission denied; "
+        "1 file as of 2026-11-20 06:00 UTC, since it could not be read later: docs/a"
+    )
     assert [drills.plan(NOW + timedelta(days=days)) for days in (29, 31)] == [0, 1], "every 30 days"
     out = StringIO()
     call_command("drill", "--json", stdout=out)
@@ -199,7 +208,7 @@ def test_a_flipped_byte_is_named_with_its_point(built: Built, var: Path, admin_c
         built.write(name, "first")
     point = built.back_up()
     row = assigned(built, point)
-    (built.folder / "repository" / ASSIGNMENT / "current/docs/b").write_text("firsu")
+    built.stored("docs/b").write_text("firsu")
     assert drills.drill_now([row.pk], by="ann", now=NOW) == 1
     assert isinstance(drilled(), Succeeded)
     row.refresh_from_db()

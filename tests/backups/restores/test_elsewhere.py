@@ -56,7 +56,7 @@ def burn(built: Built) -> None:
 
 
 def lose_a_file(built: Built) -> None:
-    (built.folder / "repository" / ASSIGNMENT / layout.CURRENT / "docs/a").unlink()
+    built.stored("docs/a").unlink()
 
 
 def spoil_manifest(built: Built, point: str) -> None:
@@ -160,21 +160,23 @@ def test_what_is_not_there_is_not_named(built: Built, tmp_path: Path, otherwise:
 
 
 @pytest.mark.parametrize(
-    ("point", "place", "number", "is_named"),
+    ("point", "oldest", "place", "number", "is_named"),
     [
-        (0, layout.CURRENT, 0, False),
-        (1, layout.CURRENT, 0, False),
-        (0, f"{layout.VERSIONS}/20261120T070000Z", 1, True),
-        (1, layout.MANIFESTS, 0, True),
-        (1, layout.MANIFESTS, 1, False),
-        (None, "restic", 1, False),
+        (0, None, "20261120T060000Z/docs/a", 0, False),
+        (0, None, "20261120T060000Z/docs/a", 1, True),
+        (1, 0, "20261120T060000Z/docs/a", 0, False),
+        (1, None, "20261120T070000Z/docs/a", 0, True),
+        (1, None, layout.MANIFESTS, 0, True),
+        (1, None, layout.MANIFESTS, 1, False),
+        (None, None, "restic", 1, False),
     ],
 )
 def test_where_a_check_found_damage_that_it_may_share_it_is_not_named(
-    built: Built, tmp_path: Path, point: int | None, place: str, number: int, is_named: bool
+    built: Built, tmp_path: Path, point: int | None, oldest: int | None, place: str, number: int, is_named: bool
 ) -> None:
-    """Damage that was found as of a `point`, and the `number` of the one that is wanted."""
+    """Damage that was found as of a `point`, since the `oldest`, and the `number` of the one that is wanted."""
     damage = {"point": "any point" if point is None else built.points[point], "path": "a", "place": place, "why": ""}
+    damage |= {} if oldest is None else {"oldest": built.points[oldest]}
     damage["repository"] = Repository.objects.get(name="off site").pk
     CheckRound.objects.create(assignment=Assignment.objects.get(), planned_at=database_clock(), damage=[damage])
     burn(built)

@@ -23,7 +23,7 @@ from storage.points.places import Refused, TargetFailed, Wish
 from storage.points.store import StorageFailed
 from storage.restoring import restoring
 from tests.engines.peers import USER, new_host_key, sftp_host, specification
-from tests.storage.building import ASSIGNMENT, FIRST, Built
+from tests.storage.building import ASSIGNMENT, FILES, FIRST, Built
 
 POINT = layout.name_of(FIRST)
 DUMPS = {kind: each.FILES[0] for kind, each in DATABASES.items()}
@@ -58,7 +58,7 @@ def claim(built: Built, kind: str, *entries: Entry) -> None:
 def test_a_link_or_a_folder_is_no_dump(
     kind: str, name: str, what: str, built: Built, secret: Path, tmp_path: Path
 ) -> None:
-    below = built.folder / "repository" / ASSIGNMENT / f"points/{POINT}/{name}/toc.dat"
+    below = built.folder / "repository" / ASSIGNMENT / f"files/{POINT}/{name}/toc.dat"
     below.parent.mkdir(parents=True)
     below.write_text("toc")
     folder = (Entry(name, "folder"), Entry(f"{name}/toc.dat", size=3))
@@ -131,7 +131,7 @@ def test_a_copy_to_a_remote_finds_its_key_in_the_home_of_the_worker(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built.write("a", "x")
-    built.back_up()
+    point = built.back_up()
     for each in ("home", "far", "scratch"):
         (tmp_path / each).mkdir()
     key = tmp_path / "key.pub"
@@ -141,9 +141,8 @@ def test_a_copy_to_a_remote_finds_its_key_in_the_home_of_the_worker(
     with sftp_host(tmp_path / "far", f"--authorized-keys={key}") as host:
         facts = {"type": "sftp", "host": host.address, "port": host.port, "user": USER, "key_file": "~/key"}
         far = {f"RCLONE_CONFIG_FAR_{name.upper()}": str(value) for name, value in facts.items()}
-        place = f"{ASSIGNMENT}/{layout.CURRENT}"
-        built.store.copy_out(place, "far:to", ["a"], lambda files, size: None, environment=far)
-    assert (tmp_path / "far/to/a").read_text() == "x"
+        built.store.copy_out(FILES, "far:to", [f"{point}/a"], lambda files, size: None, environment=far)
+    assert (tmp_path / f"far/to/{point}/a").read_text() == "x"
 
 
 def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
@@ -163,7 +162,7 @@ def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
 def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, tmp_path: Path) -> None:
     """As who can write to a share that is one puts it there."""
     point, host = with_a_file_of_this_host(built, tmp_path)
-    docs = built.folder / "repository" / ASSIGNMENT / "current/docs"
+    docs = built.stored("docs/shadow").parent
     docs.rename(docs.with_name("away"))
     docs.symlink_to(host)
     wish = Wish(ASSIGNMENT, point, tmp_path / "to")
@@ -175,9 +174,10 @@ def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, t
 @pytest.mark.slow
 def test_a_folder_of_a_repository_that_a_link_leads_out_of_it_is_not_read(built: Built, tmp_path: Path) -> None:
     point, host = with_a_file_of_this_host(built, tmp_path)
-    current = built.folder / "repository" / ASSIGNMENT / "current"
-    current.rename(current.with_name("away"))
-    current.symlink_to(host.parent)
+    files = built.folder / "repository" / FILES
+    files.rename(files.with_name("away"))
+    (host.parent / point).symlink_to(host.parent)
+    files.symlink_to(host.parent)
     with pytest.raises(StorageFailed, match="a link leads out of the repository"):
         restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, tmp_path / "trees")
     assert not (tmp_path / "to/docs").exists()

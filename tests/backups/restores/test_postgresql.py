@@ -64,7 +64,7 @@ def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: Po
         restored(old, tmp_path / "again", "shop")
     old.run("DROP DATABASE shop")
     store = Store(of_directory(tmp_path / "built/repository"), Event())
-    [point] = [each.name for each in (tmp_path / "built/repository" / ASSIGNMENT / "points").iterdir()]
+    [point] = [each.name for each in (tmp_path / "built/repository" / ASSIGNMENT / "files").iterdir()]
     postgresql.create(Wish(ASSIGNMENT, point, Path("shop")), store, old.source(), tmp_path / "own", lambda step: None)
     assert old.ask("SELECT count(*) FROM orders", "shop") == [(10,)]
 

@@ -1,0 +1,19 @@
+"""What checks have found damaged in a repository, for those who bring it again: backups, and copies."""
+
+from collections import defaultdict
+
+from sources.models import Assignment, CheckRound, Repository
+from storage import layout
+from storage.places.location import RESTIC
+
+OF_NO_FILE = (layout.MANIFESTS, RESTIC)
+
+
+def places(assignment: Assignment, repository: Repository) -> dict[str, list[str]]:
+    """Point → the places of its files (`Entry.place`) that are known to be damaged or missing there."""
+    found = defaultdict[str, list[str]](list)
+    rows = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True)
+    for each in rows.first() or ():
+        if each.get("repository") == repository.pk and each["place"] not in OF_NO_FILE:
+            found[each["point"]].append(each["place"])
+    return dict(found)

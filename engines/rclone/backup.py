@@ -1,0 +1,232 @@
+"""One backup of a source by rclone: what it lists, brings, and names in the point that it makes."""
+
+import pwd
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from grp import getgrgid
+from typing import IO, Any
+
+from engines.base import EngineResult, RunEnded, Verdict
+from engines.limits import Later
+from engines.rclone import bringing, leftovers, local
+from engines.rclone.bringing import Came, Lists, Problems, Wanted
+from engines.rclone.comparing import Comparison, Item, State, with_exceptions
+from engines.rclone.last_point import LastPoint, coming
+from engines.rclone.leftovers import Leftovers
+from engines.rclone.likeness import Likeness
+from engines.rclone.listing import Listing, gone_of, list_folder, list_remote
+from engines.rclone.point import Making
+from engines.rclone.renaming import bring_renamed
+from engines.rclone.run import RcloneRun
+from engines.results import failure
+from external.formatting import several
+from external.processes.programs import rclone_version
+from storage import layout
+from storage.points import runs, sorting, sweeping
+from storage.points.entries import Entry
+from storage.points.manifests import Line
+from storage.points.runs import BaseGone, Begun
+from storage.points.sorting import Sorted
+from storage.points.store import Stopped, StorageFailed
+
+TRIES = 3
+"""Of a run whose base goes while it is at work."""
+ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
+TWICE = "its source has more than one file of this name, and one of them was copied: rename the others"
+SHOWN = 20
+HALF = "more than half of its files could not be copied: "
+
+
+def back_up(run: RcloneRun) -> EngineResult:
+    """Make a point. Raises: what `result_of` turns into a result."""
+    run.check_source()
+    store, folder = run.store, run.task.folder
+    for _ in range(TRIES):
+        with suppress(BaseGone):  # what it has brought is found by its mark
+            begun = runs.begin(store, folder, run.task.started_at)
+            if begun.left and run.space.lack():  # what they left may be what fills the disk
+                leftovers.remove_pieces(store, folder, begun.left)
+            run.space.check_before()
+            with ExitStack() as opened:
+                result = _Backup(run, begun, opened).make()
+            if begun.left and result.snapshot:
+                with suppress(StorageFailed, OSError):
+                    sweeping.sweep_left(store, folder)
+            return result
+    raise StorageFailed(f"the points of {folder} go while it is backed up; it is tried again")
+
+
+class _Backup:
+    """One try. `opened`: closes its files."""
+
+    def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
+        self.run, self.begun, self.opened = run, begun, opened
+        self.task, self.store = run.task, run.store
+        self.listing = Listing(opened.enter_context(Sorted()))
+        self.likeness = Likeness(run.task, run.stop)
+        self.wanted = Wanted(begun.name, Lists(opened))
+        self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
+        self.warnings: list[str] = []
+        self.comparison: Comparison
+        self.draft: IO[bytes]
+
+    def make(self) -> EngineResult:
+        point = self.opened.enter_context(coming(self.store, self.task.folder, self.begun.newest))
+        self._list()
+        last = point.wait()
+        self._compare(last)
+        try:
+            if self.wanted.files:
+                self._bring()
+            return self._make_point(last)
+        except OSError:
+            self._disown()
+            raise
+        except (RunEnded, Stopped, StorageFailed) as error:
+            if self.wanted.files and not isinstance(error, BaseGone):
+                self._leave()
+            if not isinstance(error, RunEnded):
+                raise
+            self.run.blame_the_repository(error)
+            return failure(error.verdict, str(error))
+
+    def _list(self) -> None:
+        task = self.task
+        if task.source.kind == "local":
+            list_folder(self.listing, task.source, task.options, self.store.go_on)
+            return
+        judgement = list_remote(self.listing, task.source, task.options, self.run.ask)
+        bringing.check(judgement)
+        self.run.check_it_answers(judgement.is_silent)
+
+    def _compare(self, last: LastPoint) -> None:
+        """Write the items into a file, since they are gone through more than once."""
+        listing, likeness = self.listing, self.likeness
+        self.comparison = Comparison(
+            last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked
+        )
+        listed = with_exceptions(listing.found, listing.exceptions)
+        items = likeness.looked_at(self.comparison.items(listed, last.lines()))
+        if self.begun.left:
+            left = Leftovers(self.store, self.task.folder, self.begun.left, likeness.is_same_as_planned)
+            items = left.taken_over(items)
+        packed = (item.packed for item in self._counted(self.wanted.placed(items)))
+        self.draft = self.opened.enter_context(sorting.written(packed))
+
+    @property
+    def _items(self) -> Iterator[Item]:
+        return self._counted(map(Item.unpacked, sorting.read(self.draft)))
+
+    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Raises: Stopped, now and then."""
+        for number, item in enumerate(items):
+            if number % 1000 == 0:
+                self.store.go_on()
+            yield item
+
+    def _bring(self) -> None:
+        run, begun = self.run, self.begun
+        planned = (item.entry for item in self._items if item.state is State.WANTED)
+        runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
+        run.progress.total = self.wanted.size
+        self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
+        if self.wanted.renamed:
+            renamed = bring_renamed(run, self.wanted.renamed)
+            self.problems.by_path |= renamed.by_path
+            self.problems.unnamed += renamed.unnamed
+        self._look()
+        again = Lists(self.opened)
+        for item, size in bringing.sizes_of(self._items, self.came, begun.name):
+            is_lacking = size is None and item.state is State.WANTED and not item.entry.stored
+            if is_lacking and self.problems.may_pass(item.path):
+                again.add(item.entry.folder, item.path)
+        if number := sum(again.counts.values()):
+            second = bringing.bring(self.task, again, run.transfer, *bringing.ONE_AT_A_TIME)
+            if (brought := number - len(second.by_path) - second.unnamed) > 0:
+                self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
+            second.by_path = self.problems.by_path | second.by_path
+            self.problems, self.came = second, Came(self.opened.enter_context(Sorted()))
+            self._look()
+
+    def _look(self) -> None:
+        self.run.check_it_answers(self.problems.is_silent)
+        bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came)
+
+    def _make_point(self, last: LastPoint) -> EngineResult:
+        task, run, listing = self.task, self.run, self.listing
+        making = Making(task, run.stop, self.comparison, self.problems, self._gone())
+        sized = bringing.sizes_of(self._items, self.came, self.begun.name)
+        with sorting.written(map(_packed, making.entries(sized))) as made:
+            if making.failed > making.files / 2:
+                raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
+            runs.check_base(self.store, task.folder, self.begun)
+            is_complete = not (making.exceptions or task.left_out)
+            header = replace(
+                run.header("rclone", task.engine_version or rclone_version(), complete=is_complete),
+                base=last.name,
+                users=local.names_of(listing.users, pwd.getpwuid),
+                groups=local.names_of(listing.groups, getgrgid),
+            )
+            entries = map(_unpacked, sorting.read(made))
+            totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
+        runs.end(self.store, task.folder, self.begun.name)
+        warnings = [*task.left_out, *_said(making), *listing.notes, *making.unread, *self.warnings]
+        warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
+        warnings += [last.problem] if last.problem else []
+        return EngineResult(
+            Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
+            size=totals.size,
+            files=totals.files,
+            new=making.new,
+            changed=making.changed,
+            unchanged=making.unchanged + self.comparison.unchanged,
+            removed=self.comparison.removed,
+            added=making.added,
+            read=run.progress.size,
+            snapshot=self.begun.name,
+            manifest=digest,
+            warnings=tuple(warnings),
+        )
+
+    def _gone(self) -> set[str]:
+        """Those of the paths that were not listed, and are asked for, that the source says are gone."""
+        asked = [item.path for item in self._items if item.state is State.ASKED]
+        if not asked or self.task.source.kind == "local":
+            return set(asked)  # the listing of a folder says so, or that it could not be read
+        folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}
+        return gone_of(self.task.source, asked, folders, self.run.ask)
+
+    def _disown(self) -> None:
+        """What the disk of this host did not take is as it should be in memory alone: none of it is taken over. The
+        mark goes first."""
+        store, folder = self.store, self.task.folder
+        with suppress(Stopped, StorageFailed, OSError):
+            runs.end(store, folder, self.begun.name)
+            for each in self.wanted.folders:
+                store.delete(f"{layout.files_path(folder)}/{each}")
+
+    def _leave(self) -> None:
+        """Remove pieces of files, and have on the disk what has come: it counts for the next run, after a power cut,
+        too. One that was stopped does it all the same, as far as that goes in half of what is left of the grace."""
+        stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
+        store = replace(self.store, stop=stop)
+        with suppress(Stopped, StorageFailed, OSError):
+            leftovers.remove_pieces(store, self.task.folder, [self.begun.name])
+            if self.task.location.directory:
+                runs.note_flushed(store, self.task.folder, self.begun.name)
+
+
+def _said(making: Making) -> list[str]:
+    if not making.exceptions:
+        return []
+    number = making.exceptions
+    return ["1 file was not copied" if number == 1 else f"{number:,} files were not copied", *making.said]
+
+
+def _packed(entry: Entry | Line) -> tuple[Any, ...]:
+    return tuple(entry)
+
+
+def _unpacked(packed: tuple[Any, ...]) -> Entry | Line:
+    return Line(*packed) if len(packed) == len(Line._fields) else Entry(*packed)

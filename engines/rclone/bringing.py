@@ -1,0 +1,202 @@
+"""Brings what a run wants of a source into its folders of the repository, list by list, and looks what has come.
+
+rclone is believed in nothing: a file that vanishes while it is copied ends with code 0 and no word. So the folders are
+listed afterwards, and what is not there as it was asked for is an exception of its point.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from typing import IO, Any
+
+from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
+from engines.rclone.collisions import Folders, name_for, needs_another_name
+from engines.rclone.comparing import Item, State
+from engines.rclone.log import PIECE
+from engines.rclone.options import copy_arguments
+from engines.rclone.verdicts import Judgement
+from storage import layout
+from storage.points.sorting import Sorted
+from storage.points.store import StorageFailed, Store
+
+OF_A_LIST = 50_000
+"""Paths that one rclone is given: it keeps them in memory."""
+ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
+"""How a second try goes, for servers that have few files open at a time; all else was tried again before."""
+SAID_NOTHING = "it was not there any more when it was to be copied"
+UNNAMED = "it was not copied, like many others"
+FINAL = re.compile(
+    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
+)
+"""What another try does not change."""
+Ask = Callable[..., Judgement]
+
+
+@dataclass
+class Lists:
+    """The paths that a run wants, by the folder that they go to, in files for rclone."""
+
+    opened: ExitStack
+    by_folder: dict[str, list[IO[bytes]]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, folder: str, path: str) -> None:
+        if self.counts.get(folder, 0) % OF_A_LIST == 0:
+            file = self.opened.enter_context(tempfile.NamedTemporaryFile())  # noqa: SIM115 - it does
+            self.by_folder.setdefault(folder, []).append(file)
+        self.counts[folder] = self.counts.get(folder, 0) + 1
+        self.by_folder[folder][-1].write(path.encode("utf-8", "surrogatepass") + b"\0")
+
+    def each(self) -> Iterator[tuple[str, str]]:
+        """Folder and file of each list."""
+        for folder, files in self.by_folder.items():
+            for file in files:
+                file.flush()
+                yield folder, file.name
+
+
+@dataclass
+class Wanted:
+    """What is to be brought, as the items pass by."""
+
+    run: str
+    lists: Lists
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self._folders = Folders(self.run)
+
+    def placed(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, those that are wanted with the folders that they go to."""
+        for item in items:
+            if item.state is not State.WANTED:
+                yield item
+                continue
+            self.files, self.size = self.files + 1, self.size + item.entry.size
+            if needs_another_name(item.path):
+                entry = item.entry._replace(
+                    folder=layout.folder_of(self.run, layout.RENAMED), stored=name_for(item.path)
+                )
+                self.renamed.append((item.path, entry.place))
+            else:
+                entry = item.entry._replace(folder=self._folders.folder_for(item.path))
+                self.lists.add(entry.folder, item.path)
+            yield item._replace(entry=entry)
+
+    @property
+    def folders(self) -> list[str]:
+        """That hold something of the run."""
+        of_renamed = [layout.folder_of(self.run, layout.RENAMED)] if self.renamed else []
+        return [*self.lists.counts, *of_renamed]
+
+
+@dataclass
+class Came:
+    """What is in the folders of a run: of the first, sorted; of the others, which hold little, by place."""
+
+    first: Sorted[tuple[str, int]]
+    others: dict[str, int] = field(default_factory=dict)
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Problems:
+    """Why single files were not copied: `by_path`, and of so many more it is not known which (`unnamed`). `is_silent`:
+    one did not answer, which may be the source as a whole."""
+
+    by_path: dict[str, str] = field(default_factory=dict)
+    unnamed: int = 0
+    is_silent: bool = False
+
+    def why(self, path: str) -> str:
+        return self.by_path.get(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
+
+    def may_pass(self, path: str) -> bool:
+        """Whether another try may bring it, one file at a time."""
+        why = self.by_path.get(path, "")
+        return bool(why or self.unnamed) and not FINAL.search(why)
+
+
+def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judgement], *how: str) -> Problems:
+    """Copy each list into its folder. `run`: lets rclone do it, `how`: with more of its arguments. Raises: RunEnded for
+    what concerns all."""
+    problems = Problems()
+    for folder, file in lists.each():
+        target = task.location.at(f"{layout.files_path(task.folder)}/{folder}")
+        judgement = run(copy_arguments(task, target, f"--files-from0={file}", *how))
+        check(judgement)
+        problems.by_path |= {each.path: each.message.removeprefix("Failed to copy: ") for each in judgement.problems}
+        problems.unnamed += judgement.unnamed
+        problems.is_silent |= judgement.is_silent
+    return problems
+
+
+def check(judgement: Judgement) -> None:
+    """Raises: RunEnded, where rclone came to nothing."""
+    if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+        raise RunEnded(judgement.verdict, judgement.text)
+
+
+def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came) -> None:
+    """List what lies in the folders of a run. What is left of pieces is deleted, as far as these credentials may."""
+    main = layout.folder_of(run)
+
+    def take(row: Mapping[str, Any]) -> None:
+        name, _, path = row["Path"].partition("/")
+        if PIECE.search(path):
+            came.pieces.append(row["Path"])
+        elif name == main:
+            came.first.add((path, row["Size"]))
+        else:
+            came.others[row["Path"]] = row["Size"]
+
+    if among := sorted(folders):
+        store.walk(layout.files_path(folder), take, among=among, files_only=True)
+    if came.pieces:
+        with suppress(StorageFailed):
+            store.delete(layout.files_path(folder), came.pieces)
+
+
+def sizes_of(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, int | None]]:
+    """Each item, with the size of the file that was brought for it; None: none was."""
+    main, found = layout.folder_of(run), iter(came.first)
+    at = next(found, None)
+    for item in items:
+        entry = item.entry
+        if item.state is not State.WANTED:
+            yield item, None
+        elif entry.folder == main and not entry.stored:
+            while at is not None and at[0] < item.path:
+                at = next(found, None)
+            yield item, at[1] if at is not None and at[0] == item.path else None
+        else:
+            yield item, came.others.get(entry.place)
+
+
+class Progress:
+    """Adds up what one rclone after the other says."""
+
+    def __init__(self, on_progress: Callable[[EngineProgress], None]) -> None:
+        self._on_progress = on_progress
+        self._files = self._size = 0
+        self._last = EngineProgress(0, 0, 0)
+        self.total = 0
+
+    def begin(self) -> None:
+        """With the next rclone."""
+        self._files, self._size = self._files + self._last.files_done, self._size + self._last.bytes_done
+        self._last = EngineProgress(0, 0, 0)
+
+    @property
+    def size(self) -> int:
+        return self._size + self._last.bytes_done
+
+    def __call__(self, progress: EngineProgress) -> None:
+        self._last = progress
+        total = max(self.total, self._size + progress.bytes_total)
+        done = replace(progress, bytes_done=self.size, bytes_total=total, files_done=self._files + progress.files_done)
+        self._on_progress(done)

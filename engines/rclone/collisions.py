@@ -1,0 +1,93 @@
+"""Which of the files that a run brings would meet in one place, in whatever repository: a disk that folds case, or
+takes two spellings of an accent for one, keeps one of two such files, and gives it back as either.
+
+The key of a path is each of its names in NFC, with case folded. In one folder of a run no two files have one key, no
+path is a file and another one's folder, and no folder is spelled in two ways.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from unicodedata import normalize
+
+from storage import layout
+from storage.points.store import PARTIAL_SUFFIX
+
+LONGEST_NAME = 143
+"""Bytes that encryption leaves of the 255 of most file systems."""
+ODD = re.compile(rf"(?:^|/)\.{{0,2}}(?:/|$)|[. ](?:/|$)|{re.escape(PARTIAL_SUFFIX)}$")
+"""Names that some servers do not keep: none at all, `.`, and what ends with a dot or space; and what ends like a file
+that is being fetched."""
+Key = int
+
+
+def key_of(path: str) -> Key:
+    """A number instead of a text, since a run may bring a million: two that are the same by accident are kept apart."""
+    return hash(path.lower() if path.isascii() else normalize("NFC", normalize("NFC", path).casefold()))
+
+
+def needs_another_name(path: str) -> bool:
+    """Whether a repository may not hold it as it is called."""
+    return ODD.search(path) is not None or (
+        len(path) > LONGEST_NAME // 4
+        and any(len(each.encode("utf-8", "replace")) > LONGEST_NAME for each in path.split("/"))
+    )
+
+
+def name_for(path: str) -> str:
+    """The name that such a file gets, in the folder of those: no two paths have the same one."""
+    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass
+class _Folder:
+    """A folder of a run, as far as it is filled. `spelled`: key of a folder → that of its spelling."""
+
+    files: set[Key] = field(default_factory=set)
+    spelled: dict[Key, int] = field(default_factory=dict)
+    fits: str | None = None
+    """The folder that was looked at last, and fitted."""
+
+    def take(self, path: str) -> bool:
+        """Returns whether the file has its place here."""
+        above = path.rpartition("/")[0]
+        key = key_of(path)
+        if key in self.files or key in self.spelled:
+            return False
+        if above != self.fits and not self._take_folders(above):
+            return False
+        self.fits = above
+        self.files.add(key)
+        return True
+
+    def _take_folders(self, folder: str) -> bool:
+        new: dict[Key, int] = {}
+        while folder:
+            key, spelling = key_of(folder), hash(folder)
+            known = self.spelled.get(key)
+            if key in self.files or (known is not None and known != spelling):
+                return False
+            if known is not None:
+                break
+            new[key] = spelling
+            folder = folder.rpartition("/")[0]
+        self.spelled |= new
+        return True
+
+
+class Folders:
+    """The folders of a run's files: which one a path goes to."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._folders: list[_Folder] = []
+
+    def folder_for(self, path: str) -> str:
+        """As `20261121T065755Z`, or with `.2` where something else has that place."""
+        number = 0
+        for number, each in enumerate(self._folders, start=1):
+            if each.take(path):
+                return layout.folder_of(self._run, number)
+        self._folders.append(new := _Folder())
+        new.take(path)
+        return layout.folder_of(self._run, number + 1)

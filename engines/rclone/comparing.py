@@ -1,0 +1,194 @@
+"""What a source has beside what its last point holds: an item for each path of either, sorted by path.
+
+The source's own sizes and times are compared, as they were listed then and now, so it does not matter how exact the
+clock of the repository is. Nothing leaves the points because it could not be read: its earlier file is taken over, and
+so is all that lies below a folder that could not be listed.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from engines.rclone.listing import listed_of
+from engines.rclone.local import Listed
+from storage.points.entries import NOTHING, Entry
+from storage.points.manifests import Line
+
+Kept = tuple[str, bytes]
+"""A path of the last point, with its line."""
+END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
+SPEAKS_AGAINST = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
+"""In the rest of a line: an entry that is to be looked at."""
+
+
+class State(IntEnum):
+    """What becomes of a path. SAME: its line of the last point stands for it; KEPT: its entry is done; WANTED: to be
+    brought; LEFT: brought by a run without a point; LINKED: another path's file (a hard link); ASKED: it was not
+    listed, which is believed once the source says so by name."""
+
+    SAME = 0
+    KEPT = 1
+    WANTED = 2
+    LEFT = 3
+    LINKED = 4
+    ASKED = 5
+
+
+class Item(NamedTuple):
+    """`entry`: of the new point, its file not yet brought where it is WANTED; `old`: that of the last point. Of what is
+    the SAME there is its `line` instead."""
+
+    path: str
+    state: State
+    entry: Entry = NOTHING
+    old: Entry | None = None
+    line: Line | None = None
+
+    @property
+    def packed(self) -> tuple[Any, ...]:
+        """Of what `marshal` takes."""
+        if self.line is not None:
+            return self.path, None, None, None, tuple(self.line)
+        return self.path, int(self.state), tuple(self.entry), self.old and tuple(self.old), None
+
+    @classmethod
+    def unpacked(cls, packed: tuple[Any, ...]) -> "Item":
+        path, state, entry, old, line = packed
+        if line is not None:
+            return cls(path, State.SAME, line=Line(*line))
+        return cls(path, State(state), Entry(*entry), old and Entry(*old))
+
+
+@dataclass
+class Comparison:
+    """`base`: the name of the last point; empty: there is none. `exceptions`: path → why it could not be listed.
+    `is_same`: whether a file is as the last point has it. `is_asked`: whether the source has to say by name that a path
+    is gone. `parse`: makes an entry of a line of the last point. `is_checked`: each file has to be looked at with
+    `is_same`. `removed`, `unchanged`: counted as the items come; `twice`: files that were listed more than once."""
+
+    base: str
+    exceptions: Mapping[str, str]
+    is_same: Callable[[Entry, Entry], bool]
+    is_asked: Callable[[Entry], bool]
+    parse: Callable[[bytes], Entry]
+    is_checked: bool = False
+    removed: int = 0
+    unchanged: int = 0
+    twice: list[str] = field(default_factory=list)
+    first: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item]:
+        """Both sorted by path. A path that is listed twice, as some servers do, counts once."""
+        for path, found, kept in _beside(self._once(listed), before):
+            if found is None:
+                if kept is not None and (item := self._unlisted(path, self.parse(kept[1]))):
+                    yield item
+            elif kept is not None and found[3] is None and (line := self._same(found, kept[1])):
+                self.unchanged += line.kind != "folder"
+                yield Item(path, State.SAME, line=line)
+            else:
+                yield self._listed(path, found, self.parse(kept[1]) if kept else None)
+
+    def _once(self, listed: Iterable[Listed]) -> Iterator[Listed]:
+        before = None
+        for each in listed:
+            if each[0] != before:
+                before = each[0]
+                yield each
+            elif each[2][1] == "file":
+                self.twice.append(before)
+
+    def _same(self, found: Listed, kept: bytes) -> Line | None:
+        """The line of the last point, where it begins with what the source says now, and nothing speaks against it."""
+        path, head, fields, _ = found
+        begins = head.encode("utf-8", "surrogatepass")
+        if not kept.startswith(begins) or path in self.exceptions or self.is_checked:
+            return None
+        rest = kept[len(begins) :]
+        is_whole = rest == END if fields[1] != "file" else rest.startswith(FILE) and not SPEAKS_AGAINST.search(rest)
+        return Line(path, kept, fields[1], fields[2]) if is_whole else None
+
+    def _listed(self, path: str, found: Listed, old: Entry | None) -> Item:
+        _, _, fields, shared = found
+        entry = Entry(*fields)
+        if why := self.exceptions.get(path, ""):
+            if old is not None and old.kind == "folder" and entry == Entry(path):
+                entry = old
+            if entry.kind == "folder":
+                return Item(path, State.KEPT, entry._replace(why=why), old)
+            return Item(path, State.KEPT, self.excepted(entry, old, why), old)
+        if entry.kind != "file":
+            return Item(path, State.KEPT, entry, old)
+        if shared is not None and (first := self.first.setdefault(shared, path)) != path:
+            return Item(path, State.LINKED, entry._replace(linked=first), old)
+        if old is not None and old.kind == "file" and old.folder and self.is_same(entry, old):
+            return Item(path, State.KEPT, taken_over(entry, old), old)
+        return Item(path, State.WANTED, entry, old)
+
+    def _unlisted(self, path: str, old: Entry) -> Item | None:
+        if why := self.exceptions.get(path) or self._why_above(path):
+            return Item(path, State.KEPT, self.excepted(old, old, why), old)
+        if old.kind != "folder" and old.is_kept:
+            if old.kind == "file" and self.is_asked(old):
+                return Item(path, State.ASKED, old, old)
+            self.removed += 1
+        return None
+
+    def _why_above(self, path: str) -> str:
+        while "/" in path and self.exceptions:
+            path = path.rpartition("/")[0]
+            if path in self.exceptions:
+                return f"its folder could not be listed: {self.exceptions[path]}"
+        return f"not all of the source could be listed: {self.exceptions['']}" if "" in self.exceptions else ""
+
+    def excepted(self, entry: Entry, old: Entry | None, why: str) -> Entry:
+        """What the new point says of a path that could not be read: the file of the last point, and since when."""
+        if old is not None and old.kind != "folder" and old.is_kept:
+            return old._replace(why=why, as_of=old.as_of or self.base)
+        if entry.kind == "folder":
+            return entry._replace(why=why)
+        return Entry(entry.path, entry.kind, entry.size, entry.modified, entry.mode, why=why)
+
+
+def taken_over(entry: Entry, old: Entry) -> Entry:
+    """A file that is as it was, with what is said of it now."""
+    return entry._replace(digest=old.digest, digest_from=old.digest_from, folder=old.folder, stored=old.stored)
+
+
+def with_exceptions(listed: Iterable[Listed], exceptions: Mapping[str, str]) -> Iterator[Listed]:
+    """Also what could not be read by itself, so that the point names it. Both are sorted by path."""
+    waiting = [listed_of(Entry(path)) for path in sorted(exceptions) if path]
+    number = 0
+    for each in listed:
+        while number < len(waiting) and waiting[number][0] <= each[0]:
+            if waiting[number][0] != each[0]:
+                yield waiting[number]
+            number += 1
+        yield each
+    yield from waiting[number:]
+
+
+def below(paths: Collection[str], path: str) -> str:
+    """The topmost of `paths` that is above a path, or itself; empty: none is."""
+    parts = path.split("/")
+    for number in range(1, len(parts) + 1):
+        if (above := "/".join(parts[:number])) in paths:
+            return above
+    return ""
+
+
+def _beside(listed: Iterator[Listed], before: Iterable[Kept]) -> Iterator[tuple[str, Listed | None, Kept | None]]:
+    lefts, rights = iter(listed), iter(before)
+    one, other = next(lefts, None), next(rights, None)
+    while one is not None or other is not None:
+        if one is not None and (other is None or one[0] < other[0]):
+            yield one[0], one, None
+            one = next(lefts, None)
+        elif other is not None and (one is None or other[0] < one[0]):
+            yield other[0], None, other
+            other = next(rights, None)
+        elif one is not None:
+            yield one[0], one, other
+            one, other = next(lefts, None), next(rights, None)

@@ -1,0 +1,83 @@
+"""What runs that made no point have brought, and is whole: taken over instead of fetched again.
+
+What a run wanted to bring stands in its mark, with the sizes and times that the source had then. A file that lies where
+the mark says, with its size, has come whole, since rclone gives a file its name once it is. It counts where the source
+has it still as it was then, and where the disk has it for certain: its host has not been started since, or the run had
+it flushed before it ended, or it lies on a server. And only marks that our database knows are read: who can write to
+a repository could else have any content taken for that of a source.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+from engines.rclone.comparing import Item, State
+from engines.rclone.log import PIECE
+from storage import layout
+from storage.points import runs
+from storage.points.entries import Entry
+from storage.points.store import StorageFailed, Store
+
+
+@dataclass
+class Leftovers:
+    """`left`: names of runs, the last one first."""
+
+    store: Store
+    folder: str
+    left: tuple[str, ...]
+    is_same: Callable[[Entry, Entry], bool]
+    taken: int = 0
+
+    def taken_over(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, what is there of them done. Sorted by path, as the marks are."""
+        with ExitStack() as opened:
+            for run in self.left:
+                found = opened.enter_context(runs.marked(self.store, self.folder, run))
+                if found and self._is_on_disk(run, found[0].boot):
+                    items = self._from(found[1], items, sizes_of(self.store, self.folder, [run]))
+            yield from items
+
+    def _is_on_disk(self, run: str, boot: str) -> bool:
+        if self.store.location.directory is None or (boot and boot == runs.boot()):
+            return True
+        return run + runs.FLUSHED in self.store.names(f"{self.folder}/{layout.MANIFESTS}")
+
+    def _from(self, planned: Iterator[Entry], items: Iterable[Item], sizes: Mapping[str, int]) -> Iterator[Item]:
+        plan = next(planned, None)
+        for item in items:
+            while plan is not None and plan.path < item.path:
+                plan = next(planned, None)
+            if (
+                item.state is State.WANTED
+                and plan is not None
+                and plan.path == item.path
+                and sizes.get(plan.place) == item.entry.size
+                and self.is_same(item.entry, plan)
+            ):
+                self.taken += 1
+                entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
+                yield item._replace(state=State.LEFT, entry=entry)
+            else:
+                yield item
+
+
+def sizes_of(store: Store, folder: str, some: Collection[str]) -> dict[str, int]:
+    """What these runs have brought: place below `files` → bytes."""
+    folders = store.names(layout.files_path(folder), folders=True)
+    of_runs = [each for each in folders if layout.FOLDER.fullmatch(each) and layout.run_of(each) in some]
+    sizes: dict[str, int] = {}
+
+    def take(row: Mapping[str, object]) -> None:
+        sizes[str(row["Path"])] = int(str(row["Size"]))
+
+    if of_runs:
+        store.walk(layout.files_path(folder), take, among=of_runs, files_only=True)
+    return sizes
+
+
+def remove_pieces(store: Store, folder: str, some: Collection[str]) -> None:
+    """Of files that these runs were fetching when they were killed."""
+    with suppress(StorageFailed):
+        pieces = [each for each in sizes_of(store, folder, some) if PIECE.search(each)]
+        store.delete(layout.files_path(folder), pieces)

@@ -1,0 +1,86 @@
+"""Whether a file is as the last point has it: by what its source says, and where that is not enough, by content."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from engines.base import BackupTask
+from engines.rclone import local
+from engines.rclone.comparing import Item, State, taken_over
+from engines.rclone.point import digests_of_source, looks_same
+from external.processes.runner import StopSignal
+from storage.points.entries import Entry
+
+TOGETHER = 2_000
+"""Items whose content is looked at at a time."""
+ASKS_BY_NAME = ("webdav",)
+"""Whose listings leave out in silence what a server does not show for a moment: a status of 403 within its answer."""
+
+
+class Likeness:
+    """Of the files of one source."""
+
+    def __init__(self, task: BackupTask, stop: StopSignal) -> None:
+        self._task, self._stop = task, stop
+        source = task.source
+        self._asks = source.kind in ASKS_BY_NAME or (
+            source.kind == "rclone" and source.options.get("type") in ASKS_BY_NAME
+        )
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether each file has to be looked at with `is_same`: the beginning of its line does not say enough."""
+        return bool(self._task.damaged or self._task.options.get("ignore_ctime"))
+
+    def is_same(self, entry: Entry, old: Entry) -> bool:
+        """By size and time, and of a folder of this host by ctime and inode, unless the policy leaves these out."""
+        if (entry.size, entry.modified) != (old.size, old.modified) or self._is_to_be_brought(old):
+            return False
+        if self._task.options.get("ignore_ctime"):
+            return True
+        if None not in (entry.changed, old.changed) and entry.changed != old.changed:
+            return False
+        return entry.inode == old.inode or None in (entry.inode, old.inode) or not self._has_stable_inodes
+
+    def is_same_as_planned(self, entry: Entry, planned: Entry) -> bool:
+        """Whether what a run was about to bring is what is there now."""
+        return looks_same(entry, planned) and entry.inode == planned.inode
+
+    def is_asked(self, old: Entry) -> bool:
+        """Whether the source has to say by name that a file is gone, which it does not list."""
+        return self._asks or bool(old.as_of)
+
+    def looked_at(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Of a folder of this host: a file of the same size and time, in which something else has changed, is read; it
+        is copied only if its content is another one."""
+        if self._task.source.kind != "local":
+            yield from items
+            return
+        while piece := list(islice(items, TOGETHER)):
+            doubtful = [each for each in piece if each.state is State.WANTED and self._may_be_the_same(each)]
+            folder = Path(self._task.source.path)
+            found = digests_of_source(folder, [each.entry for each in doubtful], self._stop) if doubtful else {}
+            same = {each.path for each in doubtful if each.old and found.get(each.path) == each.old.digest}
+            for item in piece:
+                if item.path in same and item.old:
+                    yield item._replace(state=State.KEPT, entry=taken_over(item.entry, item.old))
+                else:
+                    yield item
+
+    def _may_be_the_same(self, item: Item) -> bool:
+        entry, old = item.entry, item.old
+        return (
+            old is not None
+            and old.kind == "file"
+            and bool(old.folder and old.digest and not old.why)
+            and (entry.size, entry.modified) == (old.size, old.modified)
+            and old.place not in self._task.damaged
+        )
+
+    def _is_to_be_brought(self, old: Entry) -> bool:
+        return old.doubtful or old.place in self._task.damaged
+
+    @cached_property
+    def _has_stable_inodes(self) -> bool:
+        return local.has_stable_inodes(Path(self._task.source.path))

@@ -1,0 +1,160 @@
+"""What a source has: a folder of this host by a walk of our own, which learns owners, links and inodes; all else by one
+listing of rclone's. What could not be listed is named.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engines.base import RunEnded, SourceSpec, Verdict
+from engines.rclone import exclude
+from engines.rclone.local import NOT_UTF_8, Listed, LocalFolder
+from engines.rclone.options import pattern_options
+from engines.rclone.remotes import is_bucket, remote_path
+from engines.rclone.verdicts import Judgement
+from external.processes.rows import row_of
+from storage.places.rclone import ROW
+from storage.points.bounds import LONGEST_PATH, is_nameable
+from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
+from storage.points.sorting import Sorted
+from storage.points.store import path_list
+
+DOT = "\uff0e"
+DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
+"""As which rclone shows the names `.` and `..`, and in a bucket cannot ask for them."""
+NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
+TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
+TOO_LONG = "what is said of it has more than 64 KiB"
+TOP = ""
+"""The path of what concerns the whole source."""
+SHOWN = 200
+LONG = 10_000
+MOST_FOLDERS = 100
+"""That are asked for each by its name. With more of them gone at once, the others stay for now."""
+Ask = Callable[..., Judgement]
+"""Lets rclone do something with the source, with these arguments; `on_line` gets each line that is none of its log."""
+
+
+@dataclass
+class Listing:
+    """`found` is filled; `exceptions`: path → why it could not be listed; `notes`: what is not kept whole, in words."""
+
+    found: Sorted[Listed]
+    exceptions: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    users: set[int] = field(default_factory=set)
+    groups: set[int] = field(default_factory=set)
+
+    def add(self, listed: Listed) -> None:
+        path, head, fields, _ = listed
+        if LEADS_ELSEWHERE.search(path) or not is_nameable(path):
+            self.exceptions.update([_unsound(path)])
+        elif len(head) > LONG and not is_readable(Entry(*fields)):
+            self.exceptions[path] = TOO_LONG
+        else:
+            if fields[6] is not None and fields[7] is not None:
+                self.users.add(fields[6])
+                self.groups.add(fields[7])
+            self.found.add(listed)
+
+    def except_for(self, path: str, why: str) -> None:
+        self.exceptions.update([(path, why) if not path or is_sound(Entry(path)) else _unsound(path)])
+
+
+def listed_of(entry: Entry) -> Listed:
+    return entry.path, head_of(*entry.of_the_source), entry.of_the_source, None
+
+
+def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], go_on: Callable[[], None]) -> None:
+    """A folder of this host. Raises: RunEnded where it cannot be listed at all; and what `go_on` does."""
+
+    def note(path: str, text: str) -> None:
+        listing.notes.append(f"{path}: {text}")
+
+    is_left_out = exclude.matcher(pattern_options(options))
+    try:
+        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, go_on):
+            listing.add(each)
+    except OSError as error:
+        raise RunEnded(Verdict.SOURCE_FAILED, f"{source.path} cannot be listed: {error.strerror}") from None
+
+
+def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask) -> Judgement:
+    """Anything else. Returns what rclone comes to: with warnings, where some of it could not be listed."""
+
+    def take(line: str) -> None:
+        if line.startswith(ROW):
+            row = json.loads(line.rstrip(",\n"))
+            path, is_folder = row["Path"], row["IsDir"]
+            if "\ufffd" in path:
+                listing.except_for(path, NOT_UTF_8)
+            elif is_bucket(source) and DOTS.search(path):
+                listing.except_for(path, NO_FOLDER_HOLDS.format(path.replace(DOT, ".")))
+            else:
+                kind, size = ("folder", 0) if is_folder else ("file", max(row["Size"], 0))
+                listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""))))
+
+    how = ("--fast-list",) if is_bucket(source) else ()
+    excludes = exclude.rclone_arguments(pattern_options(options))
+    judgement = ask(("lsjson", remote_path(source), "--recursive", "--no-mimetype", *how, *excludes), take)
+    for problem in judgement.problems:
+        listing.except_for(problem.path or TOP, problem.message)
+    if judgement.unnamed:
+        listing.exceptions[TOP] = f"of {judgement.unnamed:,} more folders it is not known which"
+    return judgement
+
+
+def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collection[str], ask: Ask) -> set[str]:
+    """Those of these paths, none of which was listed, that the source itself says are gone: each asked for by its name,
+    but for one question where the folder has gone with all that it held. `listed_folders`: those that were listed."""
+    single, folders = list[str](), dict[str, list[str]]()
+    for path in paths:
+        if top := _topmost_unlisted(path, listed_folders):
+            folders.setdefault(top, []).append(path)
+        else:
+            single.append(path)
+    gone = set[str]()
+    for number, (top, below) in enumerate(folders.items()):
+        if number < MOST_FOLDERS and _is_gone(source, top, ask):
+            gone.update(below)
+    if single:
+        there = set[str]()
+        with path_list(single) as file:
+            how = ("--no-traverse", "--recursive", "--files-only", f"--files-from0={file}")
+            judgement = ask(("lsf", remote_path(source), *how), lambda line: there.add(line.rstrip("\n")))
+        # rclone ends at the first that it is not told of: of the others nothing is known then
+        if judgement.verdict is Verdict.SUCCEEDED:
+            gone.update(each for each in single if each not in there)
+    return gone
+
+
+def _is_gone(source: SourceSpec, folder: str, ask: Ask) -> bool:
+    at = remote_path(source)
+    rows: list[str] = []
+    judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), rows.append)
+    return judgement.exit_code in NOT_FOUND or (judgement.exit_code == 0 and row_of("".join(rows).strip()) is None)
+
+
+NOT_FOUND = (3, 4)
+
+
+def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:
+    parts = path.split("/")[:-1]
+    for number in range(1, len(parts) + 1):
+        if (above := "/".join(parts[:number])) not in listed_folders:
+            return above
+    return ""
+
+
+def _unsound(path: str) -> tuple[str, str]:
+    """A path that no manifest may name, as one that it may, and why."""
+    if not is_nameable(path):
+        shown = path.encode("utf-8", "surrogatepass")[: LONGEST_PATH // 8].decode("utf-8", "ignore")
+        return "/".join(each for each in shown.split("/") if each.strip("."))[:SHOWN] + "…", TOO_DEEP
+    if LEADS_ELSEWHERE.search(path):
+        parts = ["%2E" * len(each) if each in (".", "..") else each or "%2F" for each in path.split("/")]
+        return "/".join(parts).replace("\0", "%00"), NO_FOLDER_HOLDS.format(path)
+    return path, TOO_LONG

@@ -1,0 +1,151 @@
+"""What lies in a folder of this host, file by file, with all that its file system says of it."""
+
+import os
+import stat
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from storage.points.entries import Entry, head_of
+from storage.points.files import path_in, shown, written
+
+MOST_ATTRIBUTES = 32 * 2**10
+"""Bytes of a file's extended attributes: no more fit in its line of the manifest."""
+TOO_MANY = "its extended attributes have more than 32 KiB, and are not kept"
+NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
+UNSTABLE = ("fuse", "cifs", "smb", "9p", "vfat", "exfat", "msdos")
+"""File systems that give inodes as they please, after each mount."""
+OnText = Callable[[str, str], None]
+Fields = tuple[Any, ...]
+"""Those of an entry that its source says, in their order."""
+Listed = tuple[str, str, Fields, tuple[int, int] | None]
+"""A path, the head of its line (`entries.head_of`), what that is made of, and of one of several hard links what they
+share."""
+
+
+class LocalFolder:
+    """A folder of this host. `is_left_out`: by its path; `on_exception` gets the path of what cannot be read, and why;
+    `on_note` that of what is not kept whole; `go_on` is called now and then."""
+
+    def __init__(
+        self,
+        top: Path,
+        is_left_out: Callable[[str], bool],
+        on_exception: OnText,
+        on_note: OnText,
+        go_on: Callable[[], None],
+    ) -> None:
+        self._top, self._is_left_out, self._go_on = top, is_left_out, go_on
+        self._on_exception, self._on_note = on_exception, on_note
+        self._waiting: list[tuple[bytes, str]] = []
+
+    def __iter__(self) -> Iterator[Listed]:
+        """All files, folders and links below it, in no order; no sockets, pipes and devices. Raises: OSError where it
+        cannot be listed; and what `go_on` does."""
+        self._waiting = [(os.fsencode(self._top), "")]
+        while self._waiting:
+            folder, called = self._waiting.pop()
+            self._go_on()
+            try:
+                with os.scandir(folder) as found:
+                    for each in found:
+                        yield from self._seen(each, called)
+            except OSError as error:
+                if not called:
+                    raise
+                if not isinstance(error, FileNotFoundError):
+                    self._on_exception(called, _why(error))
+
+    def _seen(self, each: os.DirEntry[bytes], called: str) -> Iterator[Listed]:
+        name = shown(os.fsdecode(each.name))
+        path = f"{called}/{name}" if called else name
+        if self._is_left_out(path):
+            return
+        try:
+            facts = each.stat(follow_symlinks=False)
+            fields = self._fields(each.path, path, facts)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._on_exception(path, _why(error))
+            return
+        if fields is None:
+            return
+        if "\ufffd" in name and not _is_utf_8(each.name):
+            self._on_exception(path, NOT_UTF_8)
+            return
+        if fields[1] == "folder":
+            self._waiting.append((each.path, path))
+        is_linked = fields[1] == "file" and facts.st_nlink > 1
+        yield path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
+
+    def _fields(self, file: bytes, path: str, facts: os.stat_result) -> Fields | None:
+        mode, target, size = stat.S_IMODE(facts.st_mode), "", 0
+        changed = inode = None
+        if stat.S_ISREG(facts.st_mode):
+            kind, size, changed, inode = "file", facts.st_size, facts.st_ctime_ns, facts.st_ino
+        elif stat.S_ISDIR(facts.st_mode):
+            kind = "folder"
+        elif stat.S_ISLNK(facts.st_mode):
+            kind, target = "link", os.fsdecode(os.readlink(file))
+            size = len(os.fsencode(target))
+        else:
+            return None
+        return (
+            path, kind, size, written(facts.st_mtime_ns), mode, target,
+            facts.st_uid, facts.st_gid, changed, inode, self._attributes(file, path),
+        )  # fmt: skip
+
+    def _attributes(self, file: bytes, path: str) -> dict[str, str] | None:
+        """Extended ones, which hold ACLs and capabilities, too. None: none, or the file system knows none."""
+        found: dict[str, str] = {}
+        with suppress(OSError):
+            for name in os.listxattr(file, follow_symlinks=False):
+                with suppress(OSError):
+                    found[name] = b64encode(os.getxattr(file, name, follow_symlinks=False)).decode()
+        if sum(map(len, (*found, *found.values()))) > MOST_ATTRIBUTES:
+            self._on_note(path, TOO_MANY)
+            return None
+        return found or None
+
+
+def is_as_listed(folder: Path, entry: Entry) -> bool:
+    """Whether a file still has the size and times of its entry."""
+    with suppress(OSError):
+        facts = os.lstat(path_in(folder, entry.path))
+        is_same = (facts.st_size, written(facts.st_mtime_ns)) == (entry.size, entry.modified)
+        return is_same and entry.changed in (None, facts.st_ctime_ns)
+    return False
+
+
+def _is_utf_8(name: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        return bool(name.decode())
+    return False
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def has_stable_inodes(folder: Path) -> bool:
+    """Whether a file keeps its inode there."""
+    real, best, kind = os.path.realpath(folder), "", ""
+    with suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+            before, _, after = line.partition(" - ")
+            at = before.split(" ")[4]
+            if (real == at or real.startswith(at.rstrip("/") + "/")) and len(at) >= len(best):
+                best, kind = at, after.split(" ")[0]
+    return not kind.startswith(UNSTABLE)
+
+
+def names_of(ids: set[int], look_up: Callable[[int], tuple[object, ...]]) -> dict[str, str]:
+    """Number → name, of those that this host knows. `look_up`: `pwd.getpwuid` or `grp.getgrgid`."""
+    found = {}
+    for each in sorted(ids):
+        with suppress(KeyError, OverflowError):
+            found[str(each)] = str(look_up(each)[0])
+    return found

@@ -1,0 +1,83 @@
+"""Copies files that get another name in the repository: one rclone does it for all of them, told through a socket,
+since to start one takes as long as to copy a hundred small files.
+"""
+
+import http.client
+import json
+import socket
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from engines.base import BackupTask
+from engines.rclone.bringing import Problems
+from engines.rclone.remotes import remote_path
+from engines.rclone.run import RcloneRun
+from storage import layout
+from storage.points.store import PARTIAL_SUFFIX
+
+LOOK_EVERY_SECONDS = 0.02
+"""For rclone's socket."""
+ANSWER_SECONDS = 86_400.0
+"""A file may be large. A run that is ended ends rclone, and so the wait."""
+
+
+def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
+    """Copy each of these paths of the source to a place below `files`. Returns why some were not copied. Raises:
+    RunEnded."""
+    problems, ended = Problems(), Event()
+    with tempfile.TemporaryDirectory() as scratch:
+        socket_file = Path(scratch) / "rclone"
+        teller = Thread(target=_tell, args=(run.task, socket_file, pairs, problems, ended), daemon=True)
+        teller.start()
+        try:
+            run.serve(("rcd", f"--rc-addr=unix://{socket_file}", "--rc-no-auth", f"--partial-suffix={PARTIAL_SUFFIX}"))
+        finally:
+            ended.set()
+            teller.join()
+    return problems
+
+
+def _tell(
+    task: BackupTask, socket_file: Path, pairs: Iterable[tuple[str, str]], problems: Problems, ended: Event
+) -> None:
+    source, target = remote_path(task.source), task.location.at(layout.files_path(task.folder))
+    while not socket_file.exists() and not ended.wait(LOOK_EVERY_SECONDS):
+        pass
+    try:
+        for path, place in pairs:
+            order = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
+            if error := _ask(socket_file, "operations/copyfile", order).get("error"):
+                problems.by_path[path] = str(error)
+    except OSError:  # it was ended
+        problems.unnamed += 1
+    finally:
+        with suppress(OSError):
+            _ask(socket_file, "core/quit", {})
+
+
+def _ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
+    """Raises: OSError."""
+    connection = _Connection(socket_file)
+    try:
+        connection.request("POST", f"/{what}", json.dumps(order), {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(str(error)) from None
+    finally:
+        connection.close()
+    return answer if isinstance(answer, dict) else {}
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, socket_file: Path) -> None:
+        super().__init__("rclone", timeout=ANSWER_SECONDS)
+        self._socket_file = socket_file
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._socket_file))

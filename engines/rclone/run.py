@@ -1,0 +1,98 @@
+"""One rclone after the other that talks to a source: started, watched, and judged."""
+
+from collections.abc import Callable
+from typing import Any
+
+from engines.base import RunEnded, Verdict
+from engines.engine import Run
+from engines.rclone.bringing import Progress
+from engines.rclone.log import BREAKDOWN, RcloneLog
+from engines.rclone.options import common_arguments, option_environment
+from engines.rclone.presence import check_marker
+from engines.rclone.remotes import is_bucket, remote_path
+from engines.rclone.verdicts import Judgement, describe, judge
+from external.redaction import redacted
+from storage.places.rclone import LOGGED, command_line, line_by_line
+
+
+class RcloneRun(Run):
+    """What has to do with one source. `way`: the environment of an rclone that reaches it."""
+
+    def __init__(self, *run: Any, way: dict[str, str]) -> None:
+        super().__init__(*run)
+        self.log, self.entries = self._new_log(), 0
+        self.progress = Progress(self.on_progress)
+        self.environment = option_environment(self.task.options, self.task.zone) | way
+
+    def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
+        """Let rclone list something of the source. Raises: RunEnded, when it was ended."""
+
+        def take(line: str) -> None:
+            if line.startswith(LOGGED) or BREAKDOWN.match(line):
+                self.log.take(line)  # no progress of the copy
+            else:
+                on_line(line)
+
+        return self._run(arguments, take)
+
+    def transfer(self, arguments: tuple[str, ...]) -> Judgement:
+        """Let rclone copy something of the source. Raises: RunEnded, when it was ended."""
+        self.progress.begin()
+        return self._run(arguments, self._take)
+
+    def serve(self, arguments: tuple[str, ...]) -> None:
+        """Let rclone do what it is told meanwhile, until it is told to end. Raises: RunEnded, when it was ended."""
+        self.progress.begin()
+        self._run(arguments, self._take)
+
+    def count_top(self) -> int:
+        """The entries of the topmost folder. Raises: RunEnded."""
+        self.entries = 0
+
+        def take(line: str) -> None:
+            self.entries += 1
+
+        judgement = self.ask(("lsf", remote_path(self.task.source), "--max-depth=1"), take)
+        if judgement.verdict is not Verdict.SUCCEEDED:
+            text = judgement.text or "; ".join(map(describe, judgement.problems[:3]))
+            verdict = Verdict.UNAVAILABLE if judgement.is_silent else judgement.verdict
+            raise RunEnded(Verdict.SOURCE_FAILED if verdict is Verdict.WARNINGS else verdict, text)
+        return self.entries
+
+    def check_source(self) -> None:
+        """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
+        source = self.task.source
+        if is_bucket(source) and "/" in source.path.strip("/") and not self.count_top():
+            text = f"there is nothing under {source.path}: check the path of {source.name!r}"
+            raise RunEnded(Verdict.SOURCE_FAILED, text)
+        check_marker(source, self.ask)
+
+    def check_it_answers(self, is_in_doubt: bool) -> None:
+        """Whether not a file but the source as a whole has gone silent. Raises: RunEnded."""
+        if is_in_doubt:
+            self.count_top()
+
+    def blame_the_repository(self, error: RunEnded) -> None:
+        """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
+        if self.task.location.directory is None and error.verdict is not Verdict.STOPPED:
+            self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
+
+    def _run(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
+        """What an rclone comes to that talks to the source. Raises: RunEnded, when it was ended."""
+        self.log = self._new_log()
+        verb, *rest = arguments
+        argv = command_line(verb, *common_arguments(self.task), *rest)
+        on_each = line_by_line(on_line)
+        ended = self.start(argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life)
+        return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
+
+    def _new_log(self) -> RcloneLog:
+        return RcloneLog(lambda text: redacted(text, [*self.task.source.hidden, *self.task.location.secrets]))
+
+    def _sign_of_life(self) -> tuple[int, ...]:
+        self.check(self.log.transferred, self.log.growing)
+        return self.log.activity
+
+    def _take(self, line: str) -> None:
+        if progress := self.log.take(line):
+            self.progress(progress)

@@ -1,0 +1,150 @@
+"""The staging folder of a restore: in its target, closed to all others (`beneath`)."""
+
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from storage.folders import owners
+from storage.folders.beneath import PASS, Beneath, empty, listed
+
+FILES, MAKING = b"files", b"making"
+STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
+
+
+class Staging:
+    """The staging folder of a restore in its target. `files`: what is below it, which a program may write to."""
+
+    def __init__(self, target: Beneath, title: str) -> None:
+        self.target = target
+        self.name = self._left_by_an_earlier(title) or self._made(title)
+        self._folder = Beneath(os.open(self.name, PASS, dir_fd=target.descriptor), target.path / self.name)
+        if not self._is_ours(self._folder.descriptor):
+            raise PermissionError(1, "another one has changed the target", str(self._folder.path))
+        with suppress(FileExistsError):
+            os.mkdir(FILES, 0o700, dir_fd=self._folder.descriptor)
+        self.files = Beneath(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")
+        self.inherited = (self._folder.descriptor,)
+
+    @property
+    def outside(self) -> str:
+        """`files`, for a program that inherits `inherited`."""
+        return f"{self._folder.outside}/{os.fsdecode(FILES)}"
+
+    def put(self, staged: bytes, home: bytes) -> None:
+        """Move a file from `files` to its place in the target, over what is there."""
+        name, above = self.files.at(staged)
+        to, folder = self.target.at(home)
+        os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
+
+    def give(self, descriptor: int, home: bytes) -> None:
+        """Give an open file to whom it is to belong to at its place, where its file system knows owners."""
+        if owner := self.target.owner(home.rpartition(b"/")[0]):
+            owners.give(descriptor, owner)
+
+    def link(self, staged: bytes, home: bytes) -> None:
+        """Let a file in `files` have its place in the target, too, over what is there: a hard link."""
+        name, above = self.files.at(staged)
+        self._clear()
+        os.link(name, MAKING, src_dir_fd=above, dst_dir_fd=self._folder.descriptor, follow_symlinks=False)
+        self._place(home)
+
+    @contextmanager
+    def copied(self, staged: bytes, home: bytes) -> Iterator[int]:
+        """A copy of a file in `files`, open, which gets to its place in the target at the end."""
+        self._clear()
+        here = self._folder.descriptor
+        with self.files.read(staged) as found, open(found, "rb", closefd=False) as content:
+            descriptor = os.open(MAKING, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=here)
+            with open(descriptor, "wb") as made:
+                shutil.copyfileobj(content, made)
+                made.flush()
+                yield descriptor
+        self._place(home)
+
+    def make_folder(self, home: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+        """Make a folder in the target, where there is none. `owner`: None: that of the folder which holds it."""
+        self._clear()
+        os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
+        self._give_making(home, owner)
+        self._place(home)
+
+    def make_link(
+        self,
+        home: bytes,
+        leads_to: bytes,
+        time: int | None,
+        owner: tuple[int, int] | None = None,
+        finish: Callable[[str], object] = lambda made: None,
+    ) -> None:
+        """Make a link in the target, over what is there. `time`: in nanoseconds since 1970; `owner`: as of a folder;
+        `finish` gets the path of the link before it is in its place."""
+        self._clear()
+        here = self._folder.descriptor
+        os.symlink(leads_to, MAKING, dir_fd=here)
+        self._give_making(home, owner)
+        finish(f"{self._folder.outside}/{os.fsdecode(MAKING)}")
+        if time is not None:
+            with suppress(OSError, OverflowError, NotImplementedError):
+                os.utime(MAKING, ns=(time, time), dir_fd=here, follow_symlinks=False)
+        self._place(home)
+
+    def close(self, *, remove: bool) -> None:
+        """`remove`: with all that it holds; else the next restore of this point goes on with that."""
+        if remove:
+            empty(self._folder.descriptor)
+        self.files.close()
+        self._folder.close()
+        if remove:
+            with suppress(OSError):  # renamed meanwhile by another one
+                os.rmdir(self.name, dir_fd=self.target.descriptor)
+
+    def _give_making(self, home: bytes, owner: tuple[int, int] | None) -> None:
+        if owner := owner or self.target.owner(home.rpartition(b"/")[0]):
+            owners.give(MAKING, owner, dir_fd=self._folder.descriptor, follow_symlinks=False)
+
+    def _place(self, home: bytes) -> None:
+        to, folder = self.target.at(home)
+        try:
+            os.rename(MAKING, to, src_dir_fd=self._folder.descriptor, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, error.strerror, os.fsdecode(to)) from None
+            raise
+
+    def _clear(self) -> None:
+        """What a killed restore was making."""
+        with suppress(FileNotFoundError):
+            try:
+                os.unlink(MAKING, dir_fd=self._folder.descriptor)
+            except (IsADirectoryError, PermissionError):
+                os.rmdir(MAKING, dir_fd=self._folder.descriptor)
+
+    def _made(self, title: str) -> str:
+        name = f"{title}.{secrets.token_hex(8)}.unfinished"
+        os.mkdir(name, 0o700, dir_fd=self.target.descriptor)
+        return name
+
+    def _left_by_an_earlier(self, title: str) -> str:
+        for name in self.target.names():
+            if name.startswith(f"{title}.") and STAGING.fullmatch(name):
+                with suppress(OSError):
+                    descriptor = os.open(name, PASS, dir_fd=self.target.descriptor)
+                    try:
+                        if self._is_ours(descriptor):
+                            return name
+                    finally:
+                        os.close(descriptor)
+        return ""
+
+    def _is_ours(self, descriptor: int) -> bool:
+        """Whether it is closed to all others, as far as its file system can do that, and holds nothing but what a
+        restore puts there: root may own other folders in a folder of another account, which could give them that
+        name."""
+        with listed(descriptor) as opened:
+            if not {*os.listdir(opened)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
+                return False
+        return owners.is_closed(os.fstat(descriptor)) or owners.are_not_kept(descriptor, MAKING)

@@ -1,0 +1,193 @@
+"""What a manifest says of one file, link or folder."""
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from storage import layout
+from storage.points.bounds import LONGEST_LINE, LONGEST_PATH, is_nameable
+
+KINDS = frozenset({"file", "folder", "link"})
+LARGEST, MODES = 2**63, 0o7777
+LARGEST_INODE = 2**64
+LEADS_ELSEWHERE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+STORED_ELSEWHERE = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|^/|/$|//|\0|^$")
+# characters as they are: `RECOVER.txt` reads paths out of it
+ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
+class Entry(NamedTuple):
+    """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
+    permission bits, None where they are not known; `target`: of a link. A tuple is made in half of a dataclass's time.
+
+    `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
+    repository when it was made, *check* read back later.
+
+    `folder`: that of `files` in which the file lies, empty where none does; `stored`: the name that it has there, if
+    that is another one than its path. `why`: why the run did not bring it; then `as_of` names the point whose file it
+    still is, and where that is empty, too, the point has no file of this path. `doubtful`: it changed as it was copied,
+    or right before, so that the next run brings it again.
+
+    Of a folder of this host alone: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`; `linked`: the
+    first path, by name, of those that are one file (hard links), and `attributes`: extended ones, in base64, by name.
+    """
+
+    path: str
+    kind: str = "file"
+    size: int = 0
+    modified: str = ""
+    mode: int | None = None
+    target: str = ""
+    uid: int | None = None
+    gid: int | None = None
+    changed: int | None = None
+    inode: int | None = None
+    attributes: dict[str, str] | None = None
+    digest: str | None = None
+    digest_from: str = ""
+    folder: str = ""
+    stored: str = ""
+    as_of: str = ""
+    why: str = ""
+    doubtful: bool = False
+    linked: str = ""
+
+    @property
+    def line(self) -> str:
+        """JSON without what is not known, by hand: an encoder of dictionaries takes four times as long. It begins with
+        what the source says, so that a file that has not changed is seen without being parsed."""
+        known = head_of(*self.of_the_source)
+        if self.digest:
+            known += (
+                f',"digest":"{self.digest}"' if self.digest.isalnum() else f',"digest":{ENCODER.encode(self.digest)}'
+            )
+        if self.digest_from:
+            known += f',"digest_from":{ENCODER.encode(self.digest_from)}'
+        if self.folder:
+            known += f',"folder":"{self.folder}"'
+        if self[RARE:] != NOTHING[RARE:]:
+            for name, value in zip(self._fields[RARE:], self[RARE:], strict=True):
+                if value:
+                    known += f',"{name}":{ENCODER.encode(value)}'
+        return known + "}"
+
+    @property
+    def of_the_source(self) -> tuple[Any, ...]:
+        """Those of its fields that the source says, as `head_of` takes them."""
+        return self[:OF_THE_SOURCE]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the point has it: a file lies in the repository, a link is here, and so is any folder."""
+        return bool(self.folder) if self.kind == "file" else self.kind == "folder" or not self.why or bool(self.as_of)
+
+    @property
+    def place(self) -> str:
+        """Where the file lies, in `files` of its assignment."""
+        return f"{self.folder}/{self.stored or self.path}"
+
+    def is_same(self, other: "Entry") -> bool:
+        """Whether both are known to be the same content: by where it lies, by digest, else by kind, size and time. A
+        file without a time changed as its run copied it: two of them may be of one size, and differ."""
+        if self.folder and (self.folder, self.stored or self.path) == (other.folder, other.stored or other.path):
+            return True
+        if self.digest and other.digest:
+            return self.digest == other.digest
+        if self.kind == "file" and not self.modified:
+            return False
+        return (self.kind, self.size, self.modified, self.target) == (
+            other.kind, other.size, other.modified, other.target,
+        )  # fmt: skip
+
+
+OF_THE_SOURCE, RARE = 11, 14
+NOTHING = Entry("")
+
+
+def head_of(
+    path: str,
+    kind: str,
+    size: int,
+    modified: str,
+    mode: int | None = None,
+    target: str = "",
+    uid: int | None = None,
+    gid: int | None = None,
+    changed: int | None = None,
+    inode: int | None = None,
+    attributes: dict[str, str] | None = None,
+) -> str:
+    """The beginning of an entry's line: what the source says of it."""
+    known = f'{{"path":{ENCODER.encode(path)},"kind":"{kind}","size":{size}'
+    if modified:
+        known += f',"modified":{ENCODER.encode(modified)}'
+    if mode is not None:
+        known += f',"mode":{mode}'
+    if target:
+        known += f',"target":{ENCODER.encode(target)}'
+    if uid is not None:
+        known += f',"uid":{uid}'
+    if gid is not None:
+        known += f',"gid":{gid}'
+    if changed is not None:
+        known += f',"changed":{changed}'
+    if inode is not None:
+        known += f',"inode":{inode}'
+    if attributes:
+        known += f',"attributes":{ENCODER.encode(attributes)}'
+    return known
+
+
+def entry_of(row: dict[str, Any]) -> Entry | None:
+    """Of what each reader may trust: types, numbers that databases take, a path that stays in its folder. None for what
+    is none."""
+    try:
+        entry = Entry(**row)
+        return entry if is_sound(entry) else None
+    except TypeError:
+        return None
+
+
+def is_sound(entry: Entry) -> bool:
+    """Whether readers take an entry; so nothing else may be written."""
+    return (
+        str is type(entry.path) is type(entry.modified) is type(entry.target) is type(entry.digest_from)
+        and (entry.digest is None or type(entry.digest) is str)
+        and entry.kind in KINDS
+        and type(entry.size) is int
+        and abs(entry.size) < LARGEST
+        and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
+        and is_nameable(entry.path)
+        and len(entry.target) <= LONGEST_PATH
+        and not LEADS_ELSEWHERE.search(entry.path)
+        and type(entry.folder) is str
+        and (not entry.folder or (entry.kind == "file" and layout.FOLDER.fullmatch(entry.folder) is not None))
+        and (entry[6:OF_THE_SOURCE] == NOTHING[6:OF_THE_SOURCE] or _are_attributes_sound(entry))
+        and (entry[RARE:] == NOTHING[RARE:] or _is_rare_sound(entry))
+    )
+
+
+def _are_attributes_sound(entry: Entry) -> bool:
+    known = entry[6:10]
+    return all(each is None or (type(each) is int and -LARGEST < each < LARGEST_INODE) for each in known) and (
+        entry.attributes is None or _are_texts(entry.attributes)
+    )
+
+
+def _is_rare_sound(entry: Entry) -> bool:
+    return (
+        str is type(entry.stored) is type(entry.as_of) is type(entry.why) is type(entry.linked)
+        and type(entry.doubtful) is bool
+        and (not entry.stored or (is_nameable(entry.stored) and not STORED_ELSEWHERE.search(entry.stored)))
+        and (not entry.linked or (is_nameable(entry.linked) and not LEADS_ELSEWHERE.search(entry.linked)))
+        and (not entry.as_of or layout.NAME.fullmatch(entry.as_of) is not None)
+    )
+
+
+def _are_texts(found: object) -> bool:
+    return isinstance(found, dict) and all(type(each) is str for pair in found.items() for each in pair)
+
+
+def is_readable(entry: Entry) -> bool:
+    """Whether readers take the line of an entry, which is sound by itself."""
+    return len(entry.line.encode("utf-8", "surrogatepass")) < LONGEST_LINE

@@ -1,0 +1,54 @@
+"""What a point has as of an earlier one, and what it lacks, in words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from external.formatting import several
+from storage import layout
+from storage.points.files import is_inside
+from storage.points.trees import Tree
+
+SHOWN, KEPT_TEXTS = 3, 100
+
+
+@dataclass
+class Exceptions:
+    """Of a point, or of some paths of it: as in a `places.Report`."""
+
+    old_files: int = 0
+    old: list[str] = field(default_factory=list)
+    missing_files: int = 0
+    missing: list[str] = field(default_factory=list)
+
+
+def exceptions_of(tree: Tree, tops: Sequence[str] = ("",)) -> Exceptions:
+    """Those of a point at these paths, and below them."""
+    found, old, counts = Exceptions(), dict[str, list[str]](), Counter[str]()
+    for entry in tree.exceptions():
+        if not any(entry.path == top or is_inside(entry.path, top) for top in tops):
+            continue
+        if entry.as_of and entry.is_kept and entry.kind != "folder":
+            found.old_files += 1
+            counts[entry.as_of] += 1
+            if len(named := old.setdefault(entry.as_of, [])) < SHOWN:
+                named.append(entry.path)
+            continue
+        found.missing_files += 1
+        if len(found.missing) < KEPT_TEXTS:
+            what = f"{entry.path}/: it could not be listed" if entry.kind == "folder" else entry.path
+            found.missing.append(f"{what}: {entry.why:.500}")
+    for as_of in layout.by_time(old)[:KEPT_TEXTS]:
+        number, names = counts[as_of], ", ".join(old[as_of])
+        since = f"since {'it' if number == 1 else 'they'} could not be read later"
+        more = ", …" if number > len(old[as_of]) else ""
+        found.old.append(f"{several(number, 'file')} as of {when(as_of)}, {since}: {names}{more}")
+    return found
+
+
+def when(point: str) -> str:
+    """As 2026-11-20 06:00 UTC."""
+    with suppress(ValueError):
+        return f"{layout.instant_of(point):%Y-%m-%d %H:%M UTC}"
+    return point

@@ -1,0 +1,154 @@
+"""Which files the points of an assignment name, by their manifests, each fetched once and read as a stream."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from unicodedata import normalize
+
+from storage.points import manifests
+from storage.points.manifests import Entry, ManifestDamaged
+from storage.points.store import StorageFailed, Store
+
+FOLDER, STORED = b',"folder":"', b',"stored":"'
+"""In a line: no text of it has them, in which quotes are escaped."""
+BETWEEN_LOOKS = 1_000
+"""Entries, before a stop is noticed."""
+
+
+class Unreadable(Exception):
+    """What a point names is not known: its manifest is damaged or lost."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__(point)
+        self.point = point
+
+
+@dataclass
+class Named:
+    """The files that points name. `lost`: points whose manifests are known not to be there. `scratch`: a folder for
+    manifests that were fetched."""
+
+    store: Store
+    folder: str
+    scratch: Path
+    lost: frozenset[str] = frozenset()
+    _files: dict[str, Path] = field(default_factory=dict, init=False)
+    _bases: dict[str, str] = field(default_factory=dict, init=False)
+    _damaged: set[str] = field(default_factory=set, init=False)
+
+    def by(self, point: str) -> Iterator[Entry]:
+        """The entries of files of one of our points, sorted by path. Raises: Unreadable, at the latest after the last
+        one; StorageFailed, Stopped."""
+        file = self._fetched(point)
+        try:
+            for number, entry in enumerate(manifests.read(file)):
+                if number % BETWEEN_LOOKS == 0:
+                    self.store.go_on()
+                if entry.folder:
+                    yield entry
+        except ManifestDamaged:
+            raise Unreadable(point) from None
+
+    def ends(self, point: str, following: str | None) -> Iterator[Entry]:
+        """The files that a point names, and the `following` one does not under the same path. Raises: as `by`."""
+        for old, new in _beside(self._lines(point), self._lines(following) if following else iter(())):
+            if old != new:
+                entry = self._parsed(point, old)
+                if entry.folder and (not new or not following or self._parsed(following, new).place != entry.place):
+                    yield entry
+
+    def among(self, point: str, places: Collection[str], count: Counter[str]) -> Iterator[str]:
+        """Those of these places that a point names, some of them twice. `count` counts its files, by folder. Raises: as
+        `by`."""
+        paths = {each.partition("/")[2] for each in places}
+        for path, line in self._lines(point):
+            if (at := line.find(FOLDER)) >= 0:
+                count[line[at + len(FOLDER) : line.find(b'"', at + len(FOLDER))].decode()] += 1
+                if path in paths or STORED in line:
+                    entry = self._parsed(point, line)
+                    if entry.place in places:
+                        yield entry.place
+
+    def _lines(self, point: str) -> Iterator[tuple[str, bytes]]:
+        try:
+            for number, each in enumerate(manifests.lines(self._fetched(point))):
+                if number % BETWEEN_LOOKS == 0:
+                    self.store.go_on()
+                yield each
+        except ManifestDamaged:
+            raise Unreadable(point) from None
+
+    def _parsed(self, point: str, line: bytes) -> Entry:
+        try:
+            return manifests.parsed(line, self._fetched(point))
+        except ManifestDamaged:
+            raise Unreadable(point) from None
+
+    def by_foreign(self, point: str) -> Iterator[Entry]:
+        """The same of a foreign point, as far as that can be read: a person may take it for ours one day."""
+        file = self.scratch / f"foreign-{point}"
+        try:
+            with suppress(ManifestDamaged):
+                if replace(self.store, known=None).manifest(self.folder, point, file):
+                    yield from (entry for entry in manifests.read(file) if entry.folder)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def base(self, point: str) -> str:
+        """The point whose entries a point took over; empty: none. Raises: as `by`."""
+        if point not in self._bases:
+            self._fetched(point)
+        return self._bases[point]
+
+    def is_readable(self, point: str) -> bool:
+        """Raises: StorageFailed, Stopped."""
+        try:
+            return bool(self._fetched(point))
+        except Unreadable:
+            return False
+
+    def forget(self, *points: str) -> None:
+        """Free the disk of manifests that are not read again soon."""
+        for each in points:
+            if file := self._files.pop(each, None):
+                file.unlink(missing_ok=True)
+
+    def _fetched(self, point: str) -> Path:
+        if point in self.lost or point in self._damaged:
+            raise Unreadable(point)
+        if point in self._files:
+            return self._files[point]
+        file = self.scratch / point
+        try:
+            if not self.store.manifest(self.folder, point, file):
+                raise StorageFailed(
+                    f"the manifest of point {point} of {self.folder} went while points were removed; it is tried again"
+                )
+            if self.store.known is None:  # else it is what we wrote, by its digest
+                for _ in manifests.read(file):
+                    self.store.go_on()
+            self._bases[point] = manifests.read_header(file).base
+        except ManifestDamaged:
+            self._damaged.add(point)
+            raise Unreadable(point) from None
+        self._files[point] = file
+        return file
+
+
+def _beside(
+    left: Iterator[tuple[str, bytes]], right: Iterator[tuple[str, bytes]]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """The lines of the left one, each with that of the same path of the right one."""
+    other = next(right, None)
+    for path, line in left:
+        while other is not None and other[0] < path:
+            other = next(right, None)
+        yield line, other[1] if other is not None and other[0] == path else None
+
+
+def key_of(place: str) -> int:
+    """What two spellings of a place have in common that a disk may take for one: a listing may have another one than
+    the manifest. Two places that have one key by accident are both kept."""
+    return hash(place.lower() if place.isascii() else normalize("NFC", normalize("NFC", place).casefold()))

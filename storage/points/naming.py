@@ -1,0 +1,39 @@
+"""The stored files that one point names and another one does not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from storage.points import manifests
+from storage.points.manifests import Entry, Pair
+
+
+def named_by_one_alone(manifest: Path, other: Path | None) -> Iterator[Entry]:
+    """The entries of files that a point names and the `other` one does not, sorted by path: one for each stored file,
+    though it may have several paths (hard links). Both manifests are read whole before the first one comes.
+
+    Raises: ManifestDamaged, OSError.
+    """
+    # what is stored under another name than its path may have another path in the other point
+    elsewhere = {new.place for _, new in _differing(manifest, other) if new.stored}
+    if elsewhere:
+        for old, new in _pairs(manifest, other):
+            if old and old.folder:
+                elsewhere.discard(old.place)
+            if new and new.folder and not new.stored:
+                elsewhere.discard(new.place)
+    for _, new in _differing(manifest, other):
+        if not new.stored:
+            yield new
+        elif new.place in elsewhere:
+            elsewhere.remove(new.place)
+            yield new
+
+
+def _differing(manifest: Path, other: Path | None) -> Iterator[tuple[Entry | None, Entry]]:
+    for old, new in _pairs(manifest, other):
+        if new and new.folder and not (old and old.folder and old.place == new.place):
+            yield old, new
+
+
+def _pairs(manifest: Path, other: Path | None) -> Iterator[Pair]:
+    return manifests.side_by_side(manifests.read(other) if other else (), manifests.read(manifest))

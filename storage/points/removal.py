@@ -1,0 +1,229 @@
+"""Removes points in time of one assignment, and the files that they alone name.
+
+The points that name a stored file follow one another (`storage/layout.py`). So of points that go between two kept ones,
+`before` and `after`, a file goes with them if neither of these two names it: their manifests, and those of the points
+that go, are all that is read. Then:
+
+1. `manifests/<point>.removing` is put for each that goes.
+2. Their manifests are deleted. From then on these points are not there. On this host, the disk has that before
+3. the files are deleted, in lists of thousands, and folders that are empty then; at last
+4. the marks.
+
+What is killed has left files that no point names, and marks, by which the next removal looks for them (`sweeping.py`).
+
+*A neighbour that cannot be read*: what it needs is not known. It is named, and the point next to it stays as well, and
+takes its place. So it is with one that is to stay and is lost: put back, as from a copy, it finds all that it names.
+
+*A point that came between*, as one that a person has taken for ours: those after it took over nothing from it, but from
+an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are read; and
+the point whose base shows it stays as long as what came between. A foreign point (`known.py`) counts for nothing: none
+stays or goes for it. What it names, if it can be read and lies between, stays.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from storage import layout
+from storage.points import runs
+from storage.points.deleting import BATCH, Deletion, OnProgress
+from storage.points.named import Named, Unreadable
+from storage.points.store import StorageFailed, Store
+from storage.points.sweeping import put_marks, remove_marks, sweep_left
+
+NEIGHBOURS = 2
+
+
+@dataclass(frozen=True)
+class Removed:
+    """`points` that were removed, those that are still there, and the bytes of files that were deleted. `damaged`:
+    points whose manifests cannot be read, so that a point next to each stays."""
+
+    points: tuple[str, ...]
+    present: tuple[str, ...]
+    freed: int
+    damaged: tuple[str, ...] = ()
+
+
+def remove(
+    store: Store,
+    assignment: str,
+    points: Collection[str],
+    *,
+    stay: Collection[str] = (),
+    lost: Collection[str] = (),
+    is_chained: bool = True,
+    on_progress: OnProgress = lambda files, freed: None,
+) -> Removed:
+    """Remove these points, as far as they are there, and finish what an earlier removal left. None of them goes where
+    one that is to `stay` is not there: it was counted among what is kept, and the others are fewer than was meant.
+    `lost`: those that are to stay, too, and are known not to be there. `is_chained`: False where a point may have come
+    between others later.
+
+    `on_progress` gets how many files were deleted, and their bytes. Raises: StorageFailed, also before anything when no
+    point would stay; Stopped; ProgramMissing; OSError.
+    """
+    there = runs.all_points(store, assignment)
+    found = store.ours(there)
+    points = points if found and set(stay) <= set(found) else ()
+    if not set(found) - set(points):
+        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
+    missing = frozenset({*stay, *lost}.difference(found))
+    deletion = Deletion(store, assignment, on_progress)
+    with tempfile.TemporaryDirectory() as scratch:
+        named = Named(store, assignment, Path(scratch), missing)
+        foreign = [each for each in there if each not in set(found)]
+        work = _Removal(deletion, named, found, foreign, points, is_chained)
+        work.remove()
+    # lost, or removed by one that was killed: what they alone named may be there
+    put_marks(store, assignment, layout.by_time(set(points).difference(found)))
+    sweep_left(store, assignment, lost=missing, and_removed=True, deletion=deletion)
+    present = [name for name in found if name not in work.removed]
+    return Removed(tuple(work.removed), tuple(present), deletion.freed, tuple(work.damaged))
+
+
+def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> Removed:
+    """Remove all points of an assignment with everything in its folder: the manifests first, so that none names what is
+    gone. What was killed in the middle is finished by the next one. Missing is fine.
+
+    `on_progress` as in `remove`. Raises: StorageFailed; Stopped; ProgramMissing; OSError.
+    """
+    points = runs.points(store, assignment)
+    deletion = Deletion(store, assignment, on_progress)
+    store.delete(f"{assignment}/{layout.MANIFESTS}")
+    store.flush()
+    for folder in store.names(deletion.top, folders=True):
+        deletion.delete({f"{folder}/{path}": size for path, size in store.sizes(f"{deletion.top}/{folder}").items()})
+    store.delete(assignment)
+    store.remove_empty_folders(assignment.partition("/")[0], leave_root=False)
+    return Removed(tuple(points), (), deletion.freed)
+
+
+@dataclass
+class _Removal:
+    """`found`: our points that are there; `foreign`: the others; `points`: those that go, as far as they can."""
+
+    deletion: Deletion
+    named: Named
+    found: Sequence[str]
+    foreign: Sequence[str]
+    points: Collection[str]
+    is_chained: bool
+    removed: list[str] = field(default_factory=list, init=False)
+    damaged: list[str] = field(default_factory=list, init=False)
+    going: list[str] = field(default_factory=list, init=False)
+    unread: set[str] = field(default_factory=set, init=False)
+    sizes: dict[str, int] = field(default_factory=dict, init=False)
+    left: Counter[str] = field(default_factory=Counter, init=False)
+
+    def remove(self) -> None:
+        before, gone = None, list[str]()
+        for point in layout.by_time({*self.found, *self.named.lost}):
+            if point in self.points:
+                gone.append(point)
+            else:
+                self._remove_between(before, gone, point)
+                before, gone = point, []
+        self._remove_between(before, gone, None)
+        self._delete()
+
+    def _remove_between(self, before: str | None, gone: list[str], after: str | None) -> None:
+        """Note what goes with points between two that stay; None: there is none. Those next to one that cannot be read
+        stay."""
+        while gone:
+            if before and self._came_between(before, gone[0]):
+                before, *gone = gone
+                continue
+            try:
+                only = self._only_in(before, gone, after)
+            except Unreadable as error:
+                self.damaged += [error.point] if error.point not in self.damaged else []
+                if error.point == before:
+                    before, *gone = gone
+                elif error.point == after:
+                    *gone, after = gone
+                else:
+                    return
+                continue
+            self.sizes |= only
+            self.going += gone
+            break
+        self.named.forget(*(each for each in (before, *gone) if each))
+        if len(self.sizes) >= BATCH:
+            self._delete()
+
+    def _came_between(self, before: str, point: str) -> bool:
+        """Whether `before` came between a point and the one that it took over from."""
+        return self.named.is_readable(point) and _is_earlier(self.named.base(point), before)
+
+    def _only_in(self, before: str | None, gone: list[str], after: str | None) -> dict[str, int]:
+        """The sizes of files that these points alone name, by place. Raises: Unreadable, of one that stays."""
+        only, read = dict[str, int](), list[str]()
+        for each in gone:
+            # one that goes and cannot be read goes all the same, and what it alone named is swept
+            if not self.named.is_readable(each):
+                self.unread.add(each)
+                continue
+            if read:
+                only |= {old.place: old.size for old in self.named.ends(read[-1], each)}
+                self.named.forget(read[-1])
+            read.append(each)
+        only |= {old.place: old.size for old in self.named.ends(read[-1], after)} if read else {}
+        kept = [each for each in (before, after) if each]
+        foreign = [each for each in self.foreign if _is_between(before, each, after)]
+        if not self._is_chain(before, read, after):
+            kept = [each for each in layout.by_time({*self.found, *self.named.lost}) if each not in self.removed]
+            kept, foreign = [each for each in kept if each not in {*self.going, *gone}], list(self.foreign)
+        for place in self._named_by(kept, foreign, only):
+            only.pop(place, None)
+        return only
+
+    def _named_by(self, kept: Sequence[str], foreign: Sequence[str], places: Collection[str]) -> Iterator[str]:
+        for each in kept:
+            yield from self.named.among(each, places, self.left)
+            if len(kept) > NEIGHBOURS:
+                self.named.forget(each)
+        for each in foreign:
+            yield from (entry.place for entry in self.named.by_foreign(each))
+
+    def _is_chain(self, before: str | None, gone: list[str], after: str | None) -> bool:
+        """Whether each of these took over from the one before it, or from one that was between them; so the one that
+        follows them, if it can be read."""
+        following = next((each for each in self.found if after and layout.is_later(each, after)), None)
+        chain = [each for each in (before, *gone, after) if each]
+        if following and self.named.is_readable(following):
+            chain.append(following)
+        return self.is_chained and not any(_is_earlier(self.named.base(each), one) for one, each in pairwise(chain))
+
+    def _delete(self) -> None:
+        """Remove what is noted to go."""
+        store, assignment = self.deletion.store, self.deletion.assignment
+        if self.going:
+            put_marks(store, assignment, self.going)
+            store.flush()
+            names = [each + layout.MANIFEST_ENDING for each in self.going]
+            store.delete(f"{assignment}/{layout.MANIFESTS}", names)
+            store.flush()
+            self.removed += self.going
+            self.deletion.delete(self.sizes)
+            self.deletion.remove_empty(self.sizes, self.left)
+            endings = (layout.REMOVING, layout.UNFINISHED, runs.FLUSHED)
+            done = [each for each in self.going if each not in self.unread]
+            remove_marks(store, assignment, [each + ending for each in done for ending in endings])
+        self.going, self.sizes, self.left = [], {}, Counter()
+
+
+def _is_earlier(base: str, point: str) -> bool:
+    """Whether a base is earlier than a point; so is what names no point."""
+    try:
+        return base != "" and layout.is_later(point, base)
+    except ValueError:
+        return True
+
+
+def _is_between(before: str | None, point: str, after: str | None) -> bool:
+    later = before is None or layout.is_later(point, before)
+    return later and (after is None or layout.is_later(after, point))

@@ -1,0 +1,74 @@
+"""Many entries sorted by path, in bounded memory: what does not fit waits in files without names."""
+
+import heapq
+import marshal
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from operator import itemgetter
+from typing import IO, Generic, TypeVar
+
+Item = TypeVar("Item", bound=tuple[object, ...])
+
+MOST = 100_000
+"""Items in memory, some 60 MB."""
+PIECE = 1_000
+"""Items that are read at once."""
+
+
+class Sorted(Generic[Item]):
+    """Plain tuples of what `marshal` takes, sorted by their first field: `with Sorted() as found`, then `add` them all,
+    and iterate, as often as wanted. Raises: OSError where the disk of temporary files is full."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._items: list[Item] = []
+        self._files: list[IO[bytes]] = []
+        self._opened = ExitStack()
+        self.count = 0
+
+    def __enter__(self) -> "Sorted[Item]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def add(self, item: Item) -> None:
+        self._items.append(item)
+        self.count += 1
+        if len(self._items) >= self._most:
+            self._items.sort(key=itemgetter(0))
+            self._files.append(self._opened.enter_context(written(self._items)))
+            self._items = []
+
+    def __iter__(self) -> Iterator[Item]:
+        self._items.sort(key=itemgetter(0))
+        if not self._files:
+            return iter(self._items)
+        return heapq.merge(*map(read, self._files), self._items, key=itemgetter(0))
+
+
+def written(items: Iterable[Item]) -> IO[bytes]:
+    """A file without a name that holds these plain tuples, to be `read` as often as wanted, one reader at a time."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - who called closes it
+    piece: list[Item] = []
+    try:
+        for item in items:
+            piece.append(item)
+            if len(piece) >= PIECE:
+                marshal.dump(piece, file)
+                piece = []
+        marshal.dump(piece, file)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read(file: IO[bytes]) -> Iterator[Item]:
+    """What `written` wrote. The file is ours alone: it has no name, and nobody else ever wrote to it."""
+    file.seek(0)
+    end = file.seek(0, 2)
+    file.seek(0)
+    while file.tell() < end:
+        yield from marshal.load(file)  # noqa: S302 - see above

@@ -1,0 +1,143 @@
+"""Deletes files that no point of an assignment names: what runs that made no point left, and killed removals.
+
+A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over from it what is whole,
+and what that does not name, no later one will. A removal that was killed leaves `manifests/<point>.removing`, and files
+anywhere. Marks only say that it is worth a look, and where: whoever can write to a repository can put one there. What
+goes is decided by manifests alone.
+
+Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where one of ours
+cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
+and the next one takes over from those that were killed.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from storage import layout
+from storage.points import runs
+from storage.points.batches import batches
+from storage.points.deleting import MANY, Deletion
+from storage.points.named import Named, Unreadable, key_of
+from storage.points.store import StorageFailed, Store
+
+MARKS = (layout.UNFINISHED, runs.FLUSHED, layout.REMOVING)
+
+
+def sweep_left(
+    store: Store,
+    assignment: str,
+    *,
+    lost: Collection[str] = (),
+    and_removed: bool = False,
+    deletion: Deletion | None = None,
+) -> None:
+    """Delete what runs before the newest point left that made none, and `and_removed`, what killed removals left: for
+    that all is listed, and all manifests are read. Then their marks go, and those of runs that made their point.
+
+    `lost`: points that are to stay and are not there. `deletion` counts. Raises: StorageFailed, Stopped, OSError.
+    """
+    names = store.names(f"{assignment}/{layout.MANIFESTS}")
+    there = runs.points_among(names)
+    if not (ours := store.ours(there)):
+        return
+    marked = {ending: set(runs.named_among(names, ending)) for ending in MARKS}
+    gone = {ending: _gone(found, there, ours[-1]) for ending, found in marked.items()}
+    left, removed = gone[layout.UNFINISHED], gone[layout.REMOVING] if and_removed else set[str]()
+    done = [each + ending for ending, found in marked.items() for each in found.intersection(there)]
+    done += [each + runs.FLUSHED for each in gone[runs.FLUSHED] - marked[layout.UNFINISHED]]
+    if left or removed:
+        # marks are known, too
+        absent = {*lost, *layout.by_time(set(store.known or ()) - marked[layout.REMOVING])}.difference(ours)
+        with tempfile.TemporaryDirectory() as scratch:
+            sweep = _Sweep(deletion or Deletion(store, assignment), Named(store, assignment, Path(scratch)), ours[-1])
+            sweep.look(ours, set(there).difference(ours), absent, None if removed else left)
+            sweep.sweep()
+        over = {each for each in left if sweep.may_go(each)}
+        done += [each + ending for each in over for ending in (layout.UNFINISHED, runs.FLUSHED)]
+        done += [each + layout.REMOVING for each in removed] if sweep.blocked is None else []
+    remove_marks(store, assignment, set(done).intersection(names))
+
+
+def _gone(marked: Iterable[str], there: Collection[str], newest: str) -> set[str]:
+    return {each for each in marked if each not in there and layout.is_later(newest, each)}
+
+
+def put_marks(store: Store, assignment: str, points: Collection[str]) -> None:
+    """Say that these points are being removed, as far as that can be said: a disk that is full is to be emptied."""
+    if points:
+        with tempfile.TemporaryDirectory() as scratch, suppress(OSError, StorageFailed):
+            for each in points:
+                # some remotes take no empty files
+                Path(scratch, each + layout.REMOVING).write_text(f"{each}\n")
+            store.put_all(Path(scratch), f"{assignment}/{layout.MANIFESTS}")
+
+
+def remove_marks(store: Store, assignment: str, names: Collection[str]) -> None:
+    """Delete marks, once the disk of this host has what they stand for. Missing is fine."""
+    if names:
+        store.flush()
+        store.delete(f"{assignment}/{layout.MANIFESTS}", sorted(names))
+
+
+@dataclass
+class _Sweep:
+    """`newest`: the newest of our points. `blocked`: the last one that cannot be read: what it names is not known."""
+
+    deletion: Deletion
+    named: Named
+    newest: str
+    blocked: str | None = field(default=None, init=False)
+    wanted: set[str] | None = field(default=None, init=False)
+    keys: set[int] = field(default_factory=set, init=False)
+
+    def look(self, ours: Sequence[str], foreign: Collection[str], absent: Collection[str], of: set[str] | None) -> None:
+        """Learn what is named of these runs; None: of all."""
+        self.wanted = of
+        first = min(of, key=layout.order_of) if of else ""
+        for each in layout.by_time({*ours, *absent}):
+            if not first or layout.is_later(each, first):
+                try:
+                    if each in absent:
+                        raise Unreadable(each)
+                    self._note(self.named.by(each))
+                    self.named.forget(each)
+                except Unreadable:
+                    self.blocked = each
+        for each in foreign:
+            self._note(self.named.by_foreign(each))
+
+    def _note(self, entries: Iterable[Any]) -> None:
+        self.keys.update(key_of(each.place) for each in entries if self.may_go(layout.run_of(each.folder)))
+
+    def may_go(self, run: str) -> bool:
+        """Whether what no point names of a run may be deleted."""
+        if layout.is_later(run, self.newest) or (self.wanted is not None and run not in self.wanted):
+            return False
+        return self.blocked is None or layout.is_later(run, self.blocked)
+
+    def sweep(self) -> None:
+        store, top = self.deletion.store, self.deletion.top
+        found = [each for each in store.names(top, folders=True) if layout.FOLDER.fullmatch(each)]
+        folders = {each for each in found if self.may_go(layout.run_of(each))}
+        unnamed, left = dict[str, int](), Counter[str]()
+
+        def take(row: dict[str, Any]) -> None:
+            folder = row["Path"].partition("/")[0]
+            if folder in folders and not row.get("IsDir"):
+                if key_of(row["Path"]) in self.keys:
+                    left[folder] += 1
+                else:
+                    unnamed[row["Path"]] = row["Size"]
+
+        if folders:
+            store.walk(top, take, among=sorted(folders) if len(folders) <= MANY else (), files_only=True)
+        self.deletion.delete(unnamed)
+        self.deletion.remove_empty(unnamed, left)
+        for some in batches(sorted(each for each in folders if not left[each]), MANY):
+            with suppress(StorageFailed):
+                store.remove_empty_folders(top, among=some)

@@ -1,0 +1,173 @@
+"""Owner, mode, times and extended attributes of what is restored, as its manifest says, set by descriptors.
+
+Root gives each file to the user and the group of that name, where this host has them, else to those numbers. Another
+account cannot, and what could not be set is counted. The order is what systems demand: a new owner takes setuid, setgid
+and capabilities away, and only who may write a file may set its attributes. ACLs and capabilities are attributes.
+
+Setuid, setgid and capabilities are set by root alone, on files whose owner is right, and that did not change while they
+were copied: else a program would run with the rights of one who never had it.
+"""
+
+import binascii
+import grp
+import os
+import pwd
+import stat
+from base64 import b64decode
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from storage.points.files import PERMISSIONS, nanoseconds
+from storage.points.manifests import Entry, Header
+
+SHOWN, KINDS = 3, 100
+ACL, CAPABILITY = "system.posix_acl_", "security.capability"
+IDS = stat.S_ISUID | stat.S_ISGID
+Owner = tuple[int, int]
+
+
+class NotSet:
+    """What could not be set: a sentence for each kind, which counts its paths and names the first ones."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[str]] = {}
+        self._more: dict[str, int] = {}
+
+    def add(self, what: str, path: str) -> None:
+        """`what`: as `modes were not set: Operation not permitted`."""
+        if what in self._found or len(self._found) < KINDS:
+            named = self._found.setdefault(what, [])
+            if len(named) < SHOWN:
+                named.append(path)
+            else:
+                self._more[what] = self._more.get(what, 0) + 1
+
+    @property
+    def sentences(self) -> list[str]:
+        more = {what: f" and {number:,} more" for what, number in self._more.items()}
+        return [f"{what}: {', '.join(named)}{more.get(what, '')}" for what, named in self._found.items()]
+
+
+class Owners:
+    """Who on this host is meant by the numbers of a manifest."""
+
+    def __init__(self, header: Header) -> None:
+        self._users: dict[int, int] = {}
+        self._groups: dict[int, int] = {}
+        self._header = header
+
+    def of(self, entry: Entry) -> Owner | None:
+        """None: the manifest does not say."""
+        if entry.uid is None or entry.gid is None:
+            return None
+        user = _known(entry.uid, self._users, self._header.users, lambda name: pwd.getpwnam(name).pw_uid)
+        return user, _known(entry.gid, self._groups, self._header.groups, lambda name: grp.getgrnam(name).gr_gid)
+
+
+def put_on(
+    entry: Entry, descriptor: int, owner: Owner | None, not_set: NotSet, *, came_with_attributes: bool = False
+) -> None:
+    """Set all of it on an open file or folder. `came_with_attributes`: extended ones, which restic sets itself."""
+    is_owned = owner is not None and _give(entry, descriptor, owner, not_set)
+    if not came_with_attributes:
+        is_trusted = is_owned and os.geteuid() == 0 and not entry.doubtful
+        _put_attributes(entry, descriptor, not_set, is_trusted=is_trusted)
+    if entry.mode is not None:
+        _put_mode(entry, entry.mode, descriptor, not_set, is_owned=is_owned)
+    if entry.modified:
+        try:
+            at = nanoseconds(entry.modified)
+            os.utime(descriptor, ns=(at, at))
+        except OSError as error:
+            not_set.add(f"times were not set: {error.strerror}", entry.path)
+        except (ValueError, OverflowError):
+            not_set.add("times were not set, since no calendar has them", entry.path)
+
+
+def attributes_of(entry: Entry) -> dict[str, bytes]:
+    """The extended attributes of an entry; without those that are damaged."""
+    found = {}
+    for name, value in (entry.attributes or {}).items():
+        with suppress(binascii.Error, ValueError):
+            found[name] = b64decode(value, validate=True)
+    return found
+
+
+def not_ours_to_give(owner: Owner | None) -> bool:
+    """Whether this account cannot let what it makes belong to them."""
+    return owner is not None and os.geteuid() != 0 and owner[0] != os.geteuid()
+
+
+def of_owners(strerror: str | None = None) -> str:
+    why = "which only root can" if os.geteuid() != 0 else str(strerror).lower()
+    return f"owners and groups were not set, {why}"
+
+
+def _give(entry: Entry, descriptor: int, owner: Owner, not_set: NotSet) -> bool:
+    found = os.fstat(descriptor)
+    if (found.st_uid, found.st_gid) == owner:
+        return True
+    try:
+        os.fchown(descriptor, *owner)
+    except OSError as error:
+        not_set.add(of_owners(error.strerror), entry.path)
+        return False
+    return True
+
+
+def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: NotSet, *, is_owned: bool) -> None:
+    wanted = mode & (PERMISSIONS | (stat.S_ISVTX if entry.kind == "folder" else 0))
+    if ids := mode & (stat.S_ISGID if entry.kind == "folder" else IDS):
+        if is_owned and os.geteuid() == 0 and not entry.doubtful:
+            wanted |= ids
+        else:
+            why = "it changed while it was copied" if is_owned and entry.doubtful else "owners were not"
+            not_set.add(f"setuid and setgid were not set, since {why}", entry.path)
+    try:
+        os.fchmod(descriptor, wanted)
+    except OSError as error:
+        not_set.add(f"modes were not set: {error.strerror}", entry.path)
+
+
+def _put_attributes(entry: Entry, descriptor: int, not_set: NotSet, *, is_trusted: bool) -> None:
+    if not hasattr(os, "setxattr"):
+        if entry.attributes:
+            not_set.add("extended attributes were not set, which this system does not have", entry.path)
+        return
+    wanted = attributes_of(entry)
+    if entry.uid is not None:  # what the folder that it was made in has handed down
+        with suppress(OSError):
+            for name in os.listxattr(descriptor):
+                if name.startswith(ACL) and name not in wanted:
+                    os.removexattr(descriptor, name)
+    for name in entry.attributes or ():
+        if name not in wanted:
+            not_set.add(f"extended attribute {name:.100} was not set, since it is damaged", entry.path)
+        elif name == CAPABILITY and not is_trusted:
+            not_set.add("capabilities were not set, since owners were not", entry.path)
+        elif why := put_attribute(descriptor, name, wanted[name]):
+            not_set.add(why, entry.path)
+
+
+def put_attribute(what: int | str, name: str, value: bytes, **how: Any) -> str:
+    """Set an extended attribute. Returns why it was not set; empty: it is."""
+    with suppress(OSError, ValueError):
+        if os.getxattr(what, name, **how) == value:
+            return ""
+    try:
+        os.setxattr(what, name, value, **how)
+    except OSError as error:
+        return f"extended attribute {name:.100} was not set: {error.strerror}"
+    except ValueError:
+        return f"extended attribute {name!r:.100} was not set, since it is damaged"
+    return ""
+
+
+def _known(number: int, known: dict[int, int], names: dict[str, str], look_up: Callable[[str], int]) -> int:
+    """The number that a user or group has here."""
+    if number not in known:
+        known[number] = number
+        with suppress(KeyError, ValueError):
+            known[number] = look_up(names[str(number)])
+    return known[number]

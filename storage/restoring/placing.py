@@ -1,0 +1,168 @@
+"""Puts what is restored in its place in the target, out of the staging folder.
+
+The names of one file (hard links) are put there one after another, each a link to the file in the staging folder, which
+stays there until the end: so an interrupted restore still makes them one file.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from storage.folders.beneath import LIST, Beneath
+from storage.folders.staging import Staging
+from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
+from storage.points.manifests import Entry
+from storage.points.places import Restoring
+from storage.restoring.attributes import (
+    NotSet,
+    Owner,
+    Owners,
+    attributes_of,
+    not_ours_to_give,
+    of_owners,
+    put_attribute,
+    put_on,
+)
+
+CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
+"""What the system says of a place that is not as it was."""
+
+NOT_BY_RESTIC = "ACLs and other extended attributes of folders and links were not set: `restic restore` brings them"
+
+
+class Placing:
+    """Into an open target. `not_set`: what could not be set."""
+
+    def __init__(self, restoring: Restoring, target: Beneath, staging: Staging) -> None:
+        self.restoring, self.target, self.staging = restoring, target, staging
+        self.wish, self.tree, self.report = restoring.wish, restoring.tree, restoring.report
+        self.not_set = NotSet()
+        self._owners = Owners(self.tree.header)
+        self._is_of_restic = restoring.store.location.is_restic
+        self._made = {""}
+
+    def file(self, entry: Entry, *, is_last: bool) -> bool:
+        """Put a file that is in the staging folder in its place. `is_last`: no other entry needs it there. Returns
+        whether it was."""
+        home, staged = relative(entry.path), relative(entry.place)
+        with self._unless_changed(entry):
+            if not self._make_room(entry, home):
+                return False
+            if self.tree.is_shared(entry):
+                self._put_shared(entry, staged, home)
+            elif is_last:
+                with self.staging.files.read(staged) as opened:
+                    self._finish(entry, opened, home)
+                self.staging.put(staged, home)
+            else:
+                self._put_copy(entry, staged, home)
+            return True
+        return False
+
+    def link(self, entry: Entry) -> None:
+        """Make a symbolic link."""
+        home, time, owner = relative(entry.path), None, self._owners.of(entry)
+        with suppress(ValueError, OverflowError):
+            time = nanoseconds(entry.modified) if entry.modified else None
+
+        def finish(made: str) -> None:
+            if not_ours_to_give(owner):
+                self.not_set.add(of_owners(), entry.path)
+            for name, value in attributes_of(entry).items() if hasattr(os, "setxattr") else ():
+                if why := put_attribute(made, name, value, follow_symlinks=False):
+                    self.not_set.add(why, entry.path)
+
+        with self._unless_changed(entry):
+            if not self._make_room(entry, home):
+                return
+            try:
+                self.staging.make_link(home, target_of(entry), time, owner if os.geteuid() == 0 else None, finish)
+            except OSError as error:
+                if isinstance(error, CHANGED):
+                    raise
+                self.not_set.add(f"links were not made: {error.strerror}", entry.path)
+            self.report.files += 1
+
+    def finish_folders(self) -> None:
+        """Make those that hold nothing; what the manifest says of all, the innermost first."""
+        folders = list(self.restoring.entries("folder"))
+        made = list[Entry]()
+        for entry in folders:
+            with self._unless_changed(entry):
+                made += [entry] if self._make_folder(entry, entry.path) else []
+        if self._is_of_restic and made and made[0].uid is not None:
+            self.report.not_set.append(NOT_BY_RESTIC)
+        for entry in reversed(made):
+            try:
+                with self.target.read(relative(entry.path), LIST) as folder:
+                    put_on(entry, folder, self._owners.of(entry), self.not_set)
+            except OSError as error:
+                self.not_set.add(f"modes and times were not set: {error.strerror}", entry.path)
+
+    def _finish(self, entry: Entry, opened: int, home: bytes) -> None:
+        if (owner := self._owners.of(entry)) is None:
+            self.staging.give(opened, home)
+        put_on(entry, opened, owner, self.not_set, came_with_attributes=self._is_of_restic)
+
+    def _put_shared(self, entry: Entry, staged: bytes, home: bytes) -> None:
+        with self.staging.files.read(staged) as opened:
+            self._finish(entry, opened, home)
+        try:
+            self.staging.link(staged, home)
+        except OSError as error:
+            if isinstance(error, CHANGED):
+                raise
+            self.not_set.add(f"hard links were not made, so that these are copies: {error.strerror}", entry.path)
+            self._put_copy(entry, staged, home)
+
+    def _put_copy(self, entry: Entry, staged: bytes, home: bytes) -> None:
+        with self.staging.copied(staged, home) as made:
+            self._finish(entry, made, home)
+
+    @contextmanager
+    def _unless_changed(self, entry: Entry) -> Iterator[None]:
+        """An entry whose place another one has changed meanwhile is one that failed, and the rest continues."""
+        try:
+            yield
+        except CHANGED as error:
+            self.restoring.fail(entry.path, f"another one has changed its folder meanwhile ({error.strerror})")
+
+    def _make_room(self, entry: Entry, home: bytes) -> bool:
+        """Make the folders above; clear what is to be replaced. Returns whether it can be put."""
+        if not self._make_folder(entry, entry.path.rpartition("/")[0]):
+            return False
+        if self.target.exists(home):
+            if not self.wish.overwrite:
+                return self.restoring.fail(entry.path, "a file of that name appeared meanwhile")
+            if self.target.is_folder(home):
+                return self.restoring.fail(entry.path, "there is a folder of that name")
+            self.report.replaced += 1
+        return True
+
+    def _make_folder(self, entry: Entry, path: str) -> bool:
+        """Make a folder with those above it, never through a link. Returns whether it is there."""
+        if path in self._made:
+            return True
+        if not self._make_folder(entry, path.rpartition("/")[0]):
+            return False
+        folder = relative(path)
+        if not self.target.is_folder(folder):
+            if self.target.exists(folder):
+                if not self.wish.overwrite:
+                    where = Path(self.report.target) / os.fsdecode(folder)
+                    return self.restoring.fail(entry.path, f"{where} is no folder")
+                self.target.unlink(folder)
+            self.staging.make_folder(folder, *self._first_mode_of(path))
+        self._made.add(path)
+        return True
+
+    def _first_mode_of(self, path: str) -> tuple[int, Owner | None]:
+        """For us until it is finished, and never for more than it is for in the end; and its owner, where we can give
+        it away."""
+        known = self.tree.entry(path)
+        if known is None or known.kind != "folder":
+            return 0o777, None
+        mode = 0o777 if known.mode is None else known.mode & PERMISSIONS | stat.S_IRWXU
+        return mode, self._owners.of(known) if os.geteuid() == 0 else None

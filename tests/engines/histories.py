@@ -1,0 +1,300 @@
+"""Histories of a small source: changed, backed up, removed from, copied, and killed before any step of it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+
+from engines.base import EngineResult, Verdict
+from engines.rclone import backup, bringing, renaming
+from storage import layout
+from storage.places.location import Location, of_directory
+from storage.points import copying, manifests, removal, runs
+from storage.points.manifests import Entry
+from storage.points.places import Wish
+from storage.points.store import Store
+from storage.restoring.restoring import restore
+from tests.engines.peers import local_folder, run, task_for
+from tests.engines.small_trees import Seen, edit, hard_links, seen
+from tests.storage.repositories import encrypted
+
+FOLDER = "nas-7/nightly"
+FILES = layout.files_path(FOLDER)
+BEGAN = datetime(2100, 1, 1, tzinfo=UTC)
+"""After whatever these tests write, so that no file is doubtful, and what is as it was is taken over."""
+STEPS = ("put", "put_all", "remove", "delete", "names", "walk", "fetch", "flush", "remove_empty_folders", "copy_out")
+
+
+class Killed(BaseException):
+    """Nothing catches it, and so nothing cleans up."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """`edits`: of the source before it. `kill`: the step before which it is killed. `is_cut`: so is the power.
+    `pieces`: of the files that came before it was killed, which did not come whole. `away`: files that are not there
+    while they are copied. `damage`: a file of the newest point that a check found missing. `overtaken`: the newest
+    point is removed meanwhile."""
+
+    edits: list[tuple[Any, ...]]
+    kill: int | None = None
+    is_cut: bool = False
+    pieces: frozenset[int] = frozenset()
+    away: frozenset[int] = frozenset()
+    damage: int | None = None
+    overtaken: bool = False
+
+
+@dataclass(frozen=True)
+class Removal:
+    points: frozenset[int]
+    kill: int | None = None
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Copy:
+    kill: int | None = None
+    is_cut: bool = False
+
+
+Step = Backup | Removal | Copy
+
+
+def location_of(kind: str, folder: Path) -> Location:
+    if kind == "remote":
+        return Location(str(folder), str(folder))
+    return encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)
+
+
+@dataclass
+class History:
+    """`kind`: of the repository. `expected`: what each point that ever was has to hold, and its hard links, None where
+    an earlier file stands for one of them. `broken`: places that are damaged."""
+
+    top: Path
+    kind: str
+    expected: dict[str, tuple[Seen, set[frozenset[str]] | None]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    synced: set[Path] = field(default_factory=set)
+    began: int = 0
+    boots: int = 0
+    left: int | None = None
+    step: Backup = field(default_factory=lambda: Backup([]))
+    hidden: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.source, self.copies = self.top / "source", self.top / "copies"
+        for each in (self.source, self.copies, self.top / "repository", self.top / "away"):
+            each.mkdir()
+        self.store = Store(location_of(self.kind, self.top / "repository"), Event())
+        self.copied = Store(of_directory(self.copies), Event())
+
+    def play(self, step: Step) -> EngineResult | None:
+        """One step; None: it was killed, or there is nothing to say of it."""
+        if isinstance(step, Backup):
+            return self._back_up(step)
+        points = runs.points(self.store, FOLDER)
+        if isinstance(step, Copy):
+            if not self.broken:
+                self._killed(step, lambda: copying.copy(self.store, self.copied, FOLDER))
+            return None
+        chosen = [each for number, each in enumerate(points[:-1]) if number in step.points]
+        if points:
+            for each in (step, Removal(step.points)):
+                self._killed(each, lambda: removal.remove(self.store, FOLDER, chosen))
+            assert not {*chosen} & {*runs.points(self.store, FOLDER)}
+        return None
+
+    def _back_up(self, step: Backup) -> EngineResult | None:
+        self.began += 1
+        for number, (what, name, more) in enumerate(step.edits):
+            edit(self.source, what, name, more, self.began * 7 + number if more != b"one" else 0)
+        points = runs.points(self.store, FOLDER) if step.damage is not None else []
+        places = {each.place for name in points[-1:] for each in self.entries(self.store, name).values() if each.folder}
+        for place in sorted(places)[step.damage : (step.damage or 0) + 1]:
+            self.broken.add(place)
+            self.store.remove(f"{FILES}/{place}")
+        self.step, now, linked = step, seen(self.source), hard_links(self.source)
+        more = set().union(*linked)
+        files = sorted(name for name, each in now.items() if each[0] == "file" and name not in more)
+        self.hidden = sorted({files[number % len(files)] for number in step.away}) if files else []
+        task = task_for(
+            local_folder(self.source),
+            self.top / "repository",
+            location=self.store.location,
+            folder=FOLDER,
+            started_at=BEGAN + timedelta(hours=self.began),
+            damaged=frozenset(self.broken),
+        )
+        result: EngineResult | None = self._killed(step, lambda: run(task))
+        self._show()
+        for point in set(runs.points(self.store, FOLDER)).difference(self.expected):
+            self._expect(point, now, linked)
+        if result is not None and not (self.hidden and result.verdict is Verdict.SOURCE_FAILED):
+            assert result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS), result
+            assert result.snapshot == runs.points(self.store, FOLDER)[-1]
+        return result
+
+    def _expect(self, point: str, now: Seen, linked: set[frozenset[str]]) -> None:
+        """Raises: AssertionError, where its manifest does not say what was not copied."""
+        header, entries = self.store.header(FOLDER, point), self.entries(self.store, point)
+        assert header is not None
+        before = self.expected[header.base][0] if header.base else {}
+        excepted = [name for name, each in entries.items() if each.why]
+        assert set(excepted) <= set(self.hidden), entries
+        assert header.complete is not bool(excepted)
+        for name in excepted:
+            if before.get(name, ("folder",))[0] != "folder":
+                assert entries[name].as_of, f"{name}: what the last point has of it is kept"
+                now = now | {name: before[name]}
+            else:
+                now = {each: what for each, what in now.items() if each != name}
+        assert set(now) <= set(entries)
+        again = [each for each in entries.values() if each.folder and not each.why and each.place in self.broken]
+        assert not again, "what is damaged is not taken over"
+        self.expected[point] = now, None if excepted else linked
+
+    def check(self, *, only: str = "") -> None:
+        """Every point restores; `only`: that one."""
+        for store in (self.store, self.copied):
+            spelled: dict[str, str] = {}
+            for point in runs.points(store, FOLDER):
+                entries = self.entries(store, point)
+                for entry in entries.values():
+                    _note_spelling(entry.place if entry.folder else "", spelled)
+                if point == only or not only:
+                    self._check_point(store, point, entries)
+
+    def _check_point(self, store: Store, point: str, entries: dict[str, Entry]) -> None:
+        expected, linked = self.expected[point]
+        broken = self.broken if store is self.store else set()
+        lost = {name for name, each in entries.items() if each.folder and each.place in broken}
+        target = self.top / "restored"
+        report = restore(Wish(FOLDER, point, target), store, self.top / "cache")
+        found, links = seen(target) if target.exists() else {}, hard_links(target) if target.exists() else set()
+        for each in (target, self.top / "cache"):
+            shutil.rmtree(each, ignore_errors=True)
+        assert bool(report.failed_files) is bool(lost), report.failed
+        assert found == {name: each for name, each in expected.items() if name not in lost}, point
+        assert linked is None or lost or links == linked
+
+    def check_nothing_else_stays(self) -> None:
+        named = set[str]()
+        for point in runs.points(self.store, FOLDER):
+            named |= {each.place for each in self.entries(self.store, point).values() if each.folder}
+        assert set(self.store.sizes(FILES)) == named - self.broken
+
+    def entries(self, store: Store, point: str) -> dict[str, Entry]:
+        file = self.top / "manifest"
+        assert store.manifest(FOLDER, point, file)
+        return {each.path: each for each in manifests.read(file)}
+
+    def _killed(self, step: Step, do: Callable[[], Any]) -> Any:
+        self.left = step.kill
+        try:
+            return do()
+        except Killed:
+            if step.is_cut:
+                self._cut_the_power()
+            return None
+        finally:
+            self.left = None
+
+    def _cut_the_power(self) -> None:
+        """What no disk was told to keep has its size, and nothing in it, as on some file systems."""
+        self.boots += 1
+        for file in self._files():
+            if file not in self.synced and file.name != "lock":
+                file.write_bytes(bytes(file.stat().st_size))
+
+    def _files(self) -> set[Path]:
+        """On disks of this host."""
+        tops = (self.copies,) if self.kind == "remote" else (self.copies, self.top / "repository")
+        return {each for top in tops for each in top.rglob("*") if each.is_file()}
+
+    def go_on(self) -> None:
+        """Raises: Killed."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+    @contextmanager
+    def stepped(self) -> Iterator[None]:
+        """Each step of it can be the last."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name in STEPS:
+                patch.setattr(Store, name, self._step(getattr(Store, name), name))
+            patch.setattr(bringing, "bring", self._bringing(bringing.bring))
+            patch.setattr(backup, "bring_renamed", self._bringing(renaming.bring_renamed))
+            patch.setattr(runs, "check_base", self._checking(runs.check_base))
+            patch.setattr(runs, "boot", lambda: f"boot {self.boots}")
+            yield
+
+    def _step(self, do: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def step(store: Store, *given: Any, **named: Any) -> Any:
+            self.go_on()
+            if name == "flush":
+                at = store.location.directory
+                self.synced |= {each for each in self._files() if at and each.is_relative_to(at)}
+                return None
+            before = self._files()
+            done = do(store, *given, **named)
+            self.synced |= self._files() - before if name == "put" else set()
+            return done
+
+        return step
+
+    def _bringing(self, bring: Callable[..., Any]) -> Callable[..., Any]:
+        def brought(*given: Any) -> Any:
+            self.go_on()
+            for number, name in enumerate(self.hidden):
+                with suppress(FileNotFoundError):
+                    os.rename(self.source / name, self.top / f"away/{number}")
+            before = set((top := self.top / "repository").rglob("*"))
+            done = bring(*given)
+            if self.left == 0:
+                came = sorted(each for each in set(top.rglob("*")) - before if each.is_file())
+                for number, file in enumerate(came):
+                    if number in self.step.pieces:
+                        file.unlink() if number % 2 else os.truncate(file, file.stat().st_size // 2)
+            self.go_on()
+            return done
+
+        return brought
+
+    def _checking(self, check: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(store: Store, folder: str, begun: runs.Begun) -> None:
+            self._show()
+            left, self.left = self.left, None
+            if self.step.overtaken and begun.newest and len(runs.points(self.store, FOLDER)) > 1:
+                self.step = replace(self.step, overtaken=False)
+                removal.remove(self.store, FOLDER, [begun.newest])
+            self.left = left
+            check(store, folder, begun)
+
+        return checked
+
+    def _show(self) -> None:
+        """Put back what was away."""
+        for number, name in enumerate(self.hidden):
+            with suppress(FileNotFoundError):
+                os.rename(self.top / f"away/{number}", self.source / name)
+
+
+def _note_spelling(place: str, spelled: dict[str, str]) -> None:
+    """Raises: AssertionError, where a disk would take two stored names for one."""
+    parts = place.split("/") if place else []
+    for number in range(1, len(parts) + 1):
+        path = "/".join(parts[:number]) + ("/" if number < len(parts) else "")
+        key = normalize("NFC", normalize("NFC", path.rstrip("/")).casefold())
+        assert spelled.setdefault(key, path) == path

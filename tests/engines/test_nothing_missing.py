@@ -1,0 +1,150 @@
+"""What a source lists is what a point names: with its file, with an earlier one, or with the reason why it has none."""
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import boto3
+import pytest
+
+from engines.base import Verdict
+from tests.engines.limited_peers import Share, sftp_with_limits
+from tests.engines.peers import (
+    PASSWORD,
+    STARTED_AT,
+    answers,
+    back_up,
+    free_port,
+    held,
+    local_folder,
+    loopback_address,
+    point,
+    points,
+    specification,
+    write_files,
+)
+from tests.storage.test_ownerless_disk import ownerless_disk
+from tests.waiting import eventually
+
+LATER = {"started_at": STARTED_AT + timedelta(days=1)}
+MANY = {f"file{number}": b"%d" % number for number in range(30)}
+
+
+@pytest.mark.parametrize("status", [423, *(pytest.param(each, marks=pytest.mark.slow) for each in (403, 500, 503))])
+def test_a_file_that_a_share_refuses_is_an_exception_and_keeps_its_earlier_content(status: int, tmp_path: Path) -> None:
+    share = Share(a=b"first", b=b"first", c=b"first")
+    with share.served() as source:
+        first = back_up(source, tmp_path / "copy")
+        assert first.verdict is Verdict.SUCCEEDED, first
+        share.files |= {"b": b"second", "d": b"new, and refused", "c": b"second"}
+        share.refused = {"b": status, "d": status}
+        for day in (1, 2):
+            result = back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=day))
+            assert result.verdict is Verdict.WARNINGS, result
+        entries = point(tmp_path / "copy", result.snapshot)
+        assert (entries["b"].as_of, entries["d"].is_kept) == (first.snapshot, False)
+        assert entries["b"].why
+        assert entries["d"].why
+        assert held(tmp_path / "copy") == {"a": "first", "b": "first", "c": "second"}
+        share.refused = {}
+        assert (
+            back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=9)).verdict is Verdict.SUCCEEDED
+        )
+        assert held(tmp_path / "copy") == {"a": "first", "b": "second", "c": "second", "d": "new, and refused"}
+
+
+@pytest.mark.parametrize("status", [403, *(pytest.param(each, marks=pytest.mark.slow) for each in (503, 500))])
+def test_what_is_not_listed_for_a_while_stays_until_its_source_says_that_it_is_gone(
+    status: int, tmp_path: Path
+) -> None:
+    share = Share(**{"a": b"a", "b": b"b", "sub/c": b"c", "sub/d": b"d", "other/e": b"e"})
+    with share.served() as source:
+        assert back_up(source, tmp_path / "copy").files == 5
+        share.hidden, share.unlisted = {"b": status, "sub": status}, {"other": status}
+        for day in (1, 2):
+            result = back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=day))
+            assert result.verdict is Verdict.WARNINGS, result
+            assert held(tmp_path / "copy") == {"a": "a", "b": "b", "sub/c": "c", "sub/d": "d", "other/e": "e"}
+        share.hidden, share.unlisted = {}, {}
+        share.files = {"a": b"a", "sub/d": b"d"}
+        result = back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=3))
+    assert (result.verdict, result.removed) == (Verdict.SUCCEEDED, 3)
+    assert held(tmp_path / "copy") == {"a": "a", "sub/d": "d"}
+
+
+def test_a_host_that_locks_a_file_or_lets_one_be_open_at_a_time_is_backed_up(tmp_path: Path) -> None:
+    with sftp_with_limits(MANY | {"NTUSER.DAT": b"locked"}, refused=["NTUSER.DAT"]) as source:
+        result = back_up(source, tmp_path / "copy")
+    assert (result.verdict, result.files) == (Verdict.WARNINGS, 30), result
+    assert any("NTUSER.DAT: " in each for each in result.warnings)
+    with sftp_with_limits(MANY, one_at_a_time=True) as source:
+        result = back_up(source, tmp_path / "limited")
+    assert (result.files, sorted(held(tmp_path / "limited"))) == (30, sorted(MANY)), result
+
+
+def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Path) -> None:
+    share = Share(a=b"a", b=b"b", c=b"c")
+    share.refused = dict.fromkeys("ab", 500)
+    with share.served() as source:
+        result = back_up(source, tmp_path / "copy")
+    assert (result.verdict, points(tmp_path / "copy")) == (Verdict.SOURCE_FAILED, []), result
+    assert "more than half" in result.error
+
+
+def test_names_that_a_disk_takes_for_one_lie_apart_and_keep_what_was_theirs(tmp_path: Path) -> None:
+    twins = {"Readme": "one", "README": "two", "A/x": "3", "a/x": "4", "é/f": "5", "e\u0301/f": "6", "A/y": "7"}
+    source = local_folder(write_files(tmp_path / "source", **twins))
+    assert back_up(source, tmp_path / "copy").verdict is Verdict.SUCCEEDED
+    assert held(tmp_path / "copy") == twins
+    stored = [str(each.relative_to(tmp_path / "copy/files")) for each in (tmp_path / "copy/files").rglob("*")]
+    assert len({each.casefold() for each in stored}) == len(stored), "no two meet where case is folded"
+    os.rename(tmp_path / "source/Readme", tmp_path / "source/ReadMe")
+    back_up(source, tmp_path / "copy", **LATER)
+    now = {"ReadMe" if name == "Readme" else name: text for name, text in twins.items()}
+    assert held(tmp_path / "copy") == now
+
+
+@pytest.mark.slow
+def test_a_disk_that_folds_case_keeps_what_differs_by_case_and_takes_nothing_a_second_time(tmp_path: Path) -> None:
+    twins = {"Readme": "one", "README": "two", "A/x": "3", "a/x": "4", "a/y": "5", "notes.txt": "six"}
+    files = write_files(tmp_path / "source", **twins)
+    with ownerless_disk(tmp_path / "folding", "--vfs-case-insensitive") as disk:
+        (disk / "probe").touch()
+        assert (disk / "PROBE").exists()
+        for day, read in ((0, 12), (1, 0)):
+            result = back_up(local_folder(files), disk / "copy", started_at=STARTED_AT + timedelta(days=day))
+            assert (result.verdict, result.read) == (Verdict.SUCCEEDED, read), result
+            assert held(disk / "copy") == twins
+        os.rename(files / "notes.txt", files / "Notes.txt")
+        result = back_up(local_folder(files), disk / "copy", started_at=STARTED_AT + timedelta(days=2))
+        now = {"Notes.txt" if name == "notes.txt" else name: text for name, text in twins.items()}
+        assert (held(disk / "copy"), held(disk / "copy", points(disk / "copy")[0])) == (now, twins)
+
+
+@pytest.mark.slow
+def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(tmp_path: Path) -> None:
+    address = loopback_address()
+    port = free_port(address)
+    url, keys = f"http://{address}:{port}", ("x//y", "./z", "x/y", "a", "a/b", "../up", "/top")
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", address, "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            eventually(lambda: answers(address, port))
+            client = boto3.client(
+                "s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key=PASSWORD, region_name="us-east-1"
+            )
+            client.create_bucket(Bucket="photos")
+            for key in keys:
+                client.put_object(Bucket="photos", Key=key, Body=key.encode())
+            options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
+            result = back_up(specification("s3", url, path="photos", options=options), tmp_path / "copy")
+        finally:
+            server.kill()
+    assert result.verdict is Verdict.WARNINGS, result
+    assert held(tmp_path / "copy") == {each: each for each in ("x/y", "a", "a/b")}
+    entries = point(tmp_path / "copy", result.snapshot).values()
+    lacking = [each for each in entries if not each.is_kept]
+    assert len(lacking) >= 4, "each is named"
+    assert all("has a name that no folder can hold" in each.why for each in lacking), lacking

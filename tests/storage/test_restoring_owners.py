@@ -1,0 +1,255 @@
+"""A folder of a host comes back as it was: owners, modes, attributes and hard links; and what did not is said."""
+
+import os
+import stat
+import struct
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from storage import layout
+from storage.points import manifests
+from storage.points.manifests import Entry, Header
+from storage.points.places import Report, Wish
+from storage.points.store import Store
+from storage.restoring import placing, restoring
+from storage.restoring.attributes import ACL, CAPABILITY, Owners
+from tests.engines.peers import local_folder, points, run, task_for, write_files
+from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
+from tests.storage.test_hostile_targets import WORKER, home
+
+__all__ = ["home"]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root gives files away")
+ANN, BOB = 4711, 4712
+READ_BY_BOB = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, rights, who)
+    for tag, rights, who in ((1, 6, 2**32 - 1), (2, 4, BOB), (4, 4, 2**32 - 1), (16, 4, 2**32 - 1), (32, 0, 2**32 - 1))
+)
+"""An ACL: user::rw-, user:BOB:r--, group::r--, mask::r--, other::---."""
+NET_BIND = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
+
+
+@pytest.fixture
+def built(home: Path) -> Built:
+    built = Built(home / "built", owners=True)
+    built.write("etc/shadow", "x", 0o640)
+    built.write("bin/su", "program", 0o4755)
+    built.write("srv/shared/a", "a", 0o664)
+    (built.source / "srv/shared").chmod(0o3770)
+    for name in ("b", "c/d", "0"):
+        (built.source / "srv/shared" / name).parent.mkdir(exist_ok=True)
+        os.link(built.source / "srv/shared/a", built.source / "srv/shared" / name)
+    (built.source / "srv/link").symlink_to("shared")
+    return built
+
+
+def restore(built: Built, point: str, target: Path, *paths: str) -> Report:
+    return restoring.restore(Wish(ASSIGNMENT, point, target, paths), built.store, built.folder / "cache")
+
+
+def set_attribute(file: Path, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(file, name, value)
+    except OSError as error:
+        pytest.skip(f"{name} cannot be set here: {error}")
+
+
+def as_another(work: Callable[[], list[str]]) -> list[str]:
+    """Returns what it returns, done by an account that is not root, sorted."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(WORKER)
+            os.setuid(WORKER)
+            os.write(write, "\n".join(work()).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(write)
+    with open(read) as said:
+        return sorted(said.read().splitlines())
+
+
+def owners(folder: Path) -> dict[str, tuple[int, int]]:
+    found = {str(path.relative_to(folder)): path.lstat() for path in folder.rglob("*")}
+    return {path: (facts.st_uid, facts.st_gid) for path, facts in found.items()}
+
+
+def attributes(folder: Path) -> dict[str, dict[str, bytes]]:
+    return {
+        str(path.relative_to(folder)): {name: os.getxattr(path, name) for name in os.listxattr(path)}
+        for path in folder.rglob("*")
+        if not path.is_symlink()
+    }
+
+
+@needs_root
+def test_root_puts_back_owners_modes_attributes_and_hard_links(built: Built, home: Path) -> None:
+    for number, path in enumerate(sorted(built.source.rglob("*"))):
+        if path.name not in ("a", "b", "d", "0"):
+            mode = path.lstat().st_mode
+            os.chown(path, ANN + number, BOB + number, follow_symlinks=False)
+            if not path.is_symlink():
+                path.chmod(stat.S_IMODE(mode))
+    set_attribute(built.source / "etc/shadow", "user.note", b"\0of ann")
+    set_attribute(built.source / "etc/shadow", f"{ACL}access", READ_BY_BOB)
+    set_attribute(built.source / "srv/shared", f"{ACL}default", READ_BY_BOB)
+    set_attribute(built.source / "bin/su", CAPABILITY, NET_BIND)
+    point = built.back_up()
+    (home / "to").mkdir()
+    os.setxattr(home / "to", f"{ACL}default", READ_BY_BOB)  # which is handed down to what is made there
+
+    report = restore(built, point, home / "to")
+
+    assert (report.failed, report.not_set) == ([], [])
+    assert picture(home / "to") == picture(built.source)
+    assert owners(home / "to") == owners(built.source)
+    assert attributes(home / "to") == attributes(built.source)
+    names = [(home / "to/srv/shared" / each).stat() for each in ("a", "b", "c/d", "0")]
+    assert len({each.st_ino for each in names}) == 1
+
+
+@needs_root
+@pytest.mark.slow
+def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_was(home: Path) -> None:
+    """With names that a disk may take for one, and after runs that took over what had not changed."""
+    source, destination = home / "source", home / "repository/nas"
+    write_files(source, Readme="1", README="2", a="a", program="program")
+    (source / "d").mkdir()
+    (source / "d").chmod(0o1777)
+    for name in ("d/too", "0"):
+        os.link(source / "a", source / name)
+    (source / "link").symlink_to("a")
+    os.chown(source / "program", ANN, BOB)
+    (source / "program").chmod(0o6755)
+    os.chown(source / "link", BOB, ANN, follow_symlinks=False)
+    set_attribute(source / "program", "user.note", b"of ann")
+    task = task_for(local_folder(source), destination)
+    for _ in range(3):  # what has just been written is doubtful in the first one
+        destination.parent.mkdir(exist_ok=True)
+        assert run(task).error == ""
+    before = picture(source)
+    (source / "a").write_text("later")
+    for point in points(destination)[1:]:
+        wish = Wish(task.folder, point, home / point)
+        report = restoring.restore(wish, Store(task.location, Event()), home / "cache")
+        assert (report.failed, report.not_set, report.missing) == ([], [], [])
+        assert picture(home / point) == before
+        assert owners(home / point) == owners(source)
+        assert attributes(home / point) == attributes(source)
+        assert (home / point / "a").stat().st_nlink == 3
+
+
+@needs_root
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_a_program_that_changed_while_it_was_copied_does_not_run_as_root(
+    built: Built, home: Path, *, doubtful: bool
+) -> None:
+    """Who owns its folder may have put another one in its place after it was listed."""
+    built.back_up()
+    entries = [each._replace(doubtful=doubtful and each.kind == "file") for each in built.last.values()]
+    built.point("20261121T060000Z", entries)
+
+    report = restore(built, "20261121T060000Z", home / "to")
+
+    assert stat.S_IMODE((home / "to/bin/su").stat().st_mode) == (0o755 if doubtful else 0o4755)
+    why = "setuid and setgid were not set, since it changed while it was copied: bin/su"
+    assert report.not_set == ([why] if doubtful else [])
+
+
+@needs_root
+def test_an_owner_is_whom_the_name_means_here(built: Built, home: Path) -> None:
+    header = Header("nas", "local", "nightly", "rclone", "1", "", "", users={"4711": "daemon"}, groups={"4712": "bin"})
+    known = Owners(header)
+    entry = Entry("a", uid=ANN, gid=BOB)
+    assert known.of(entry) == (1, 2), "as Debian has them"
+    assert known.of(entry._replace(uid=BOB, gid=ANN)) == (BOB, ANN), "no name is known"
+    assert Owners(replace(header, users={"4711": "no such\0user"})).of(entry) == (ANN, 2)
+    assert known.of(Entry("a")) is None
+
+
+@needs_root
+def test_another_account_says_what_it_could_not_set_once_for_each_kind(built: Built, home: Path) -> None:
+    for number in range(9):
+        built.write(f"many/{number}", "x")
+    set_attribute(built.source / "many/0", "user.note", b"of ann")
+    set_attribute(built.source / "bin/su", CAPABILITY, NET_BIND)
+    point = built.back_up()
+    target = home / "to"
+    target.mkdir()
+    os.chown(target, WORKER, WORKER)
+
+    for each in (built.folder, *built.folder.rglob("*")):
+        os.chown(each, WORKER, WORKER, follow_symlinks=False)
+
+    wish, store = Wish(ASSIGNMENT, point, target), WithoutPrograms(built.location, Event())
+    found = as_another(lambda: restoring.restore(wish, store, built.folder / "cache").not_set)
+
+    assert found == [
+        "capabilities were not set, since owners were not: bin/su",
+        "owners and groups were not set, which only root can: bin/su, etc/shadow, many/0 and 19 more",
+        "setuid and setgid were not set, since owners were not: bin/su, srv/shared/c, srv/shared",
+    ]
+    assert os.getxattr(target / "many/0", "user.note") == b"of ann"
+    assert (target / "srv/shared/a").samefile(target / "srv/shared/c/d")
+
+
+def test_hard_links_come_in_any_batch_and_after_a_restore_that_was_killed(
+    built: Built, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "BATCH_FILES", 1)
+    point, put = built.back_up(), list[str]()
+    file = placing.Placing.file
+
+    def killed_after_two(self: placing.Placing, entry: Entry, *, is_last: bool) -> bool:
+        if len(put) == 2:
+            raise KeyboardInterrupt
+        put.append(entry.path)
+        return file(self, entry, is_last=is_last)
+
+    monkeypatch.setattr(placing.Placing, "file", killed_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        restore(built, point, home / "to", "srv")
+    monkeypatch.setattr(placing.Placing, "file", file)
+    report = restore(built, point, home / "to", "srv")
+
+    assert (report.present, report.files, report.failed) == (2, 3, [])
+    names = [(home / "to/srv/shared" / each).stat() for each in ("a", "b", "c/d", "0")]
+    assert (len({each.st_ino for each in names}), names[0].st_nlink) == (1, 4)
+    assert sorted(each.name for each in (home / "to").iterdir()) == ["srv"]
+    restore(built, point, home / "one", "srv/shared/c/d")
+    assert (home / "one/srv/shared/c/d").read_text() == "a"
+
+
+def test_files_that_share_a_place_and_are_no_hard_links_are_files_of_their_own(built: Built, home: Path) -> None:
+    built.back_up()
+    built.point("20261121T060000Z", [each._replace(linked="") for each in built.last.values()])
+
+    assert restore(built, "20261121T060000Z", home / "to").failed == []
+
+    assert picture(home / "to") == picture(built.source)
+    assert len({(home / "to/srv/shared" / each).stat().st_ino for each in ("a", "b", "c/d", "0")}) == 4
+
+
+def test_what_a_manifest_says_of_attributes_is_not_believed_to_be_sound(built: Built, home: Path) -> None:
+    built.back_up()
+    odd = {"user.ok": "b2s=", "user.bad": "?", "no such thing": "b2s=", "user.nul\0": "b2s="}
+    entry = built.last["etc/shadow"]._replace(attributes=odd, uid=2**40, gid=-5)
+    others = [each for each in built.last.values() if each.path != entry.path]
+    point = layout.name_of(layout.instant_of("20261121T060000Z"))
+    built.point(point, [entry, *others])
+    assert any(each.attributes == odd for each in manifests.read(built.folder / "manifest"))
+
+    report = restore(built, point, home / "to", "etc")
+
+    assert (report.failed, (home / "to/etc/shadow").read_text()) == ([], "x")
+    assert len([each for each in report.not_set if each.startswith("extended attribute")]) == 3
