@@ -33,6 +33,8 @@ from storage.points.store import Stopped, StorageFailed
 TRIES = 3
 """Of a run whose base goes while it is at work."""
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
+AGAIN = 3
+"""Tries of single files, as long as they do not answer, and their source does."""
 TWICE = "its source has more than one file of this name, and one of them was copied: rename the others"
 SHOWN = 20
 HALF = "more than half of its files could not be copied: "
@@ -136,18 +138,29 @@ class _Backup:
             self.problems.by_path |= renamed.by_path
             self.problems.unnamed += renamed.unnamed
         self._look()
+        for number in range(AGAIN):
+            # what did not answer may by now: its source went away for a moment
+            if number and not self.problems.is_silent:
+                break
+            if not self._bring_again():
+                break
+
+    def _bring_again(self) -> bool:
+        """Try once more, one by one, what did not come and may. Returns whether there was any."""
         again = Lists(self.opened)
-        for item, size in bringing.sizes_of(self._items, self.came, begun.name):
+        for item, size in bringing.sizes_of(self._items, self.came, self.begun.name):
             is_lacking = size is None and item.state is State.WANTED and not item.entry.stored
             if is_lacking and self.problems.may_pass(item.path):
                 again.add(item.entry.folder, item.path)
         if number := sum(again.counts.values()):
-            second = bringing.bring(self.task, again, run.transfer, *bringing.ONE_AT_A_TIME)
-            if (brought := number - len(second.by_path) - second.unnamed) > 0:
+            second = bringing.bring(self.task, again, self.run.transfer, *bringing.ONE_AT_A_TIME)
+            is_of_a_limit = not (self.problems.is_silent or second.is_silent)
+            if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
                 self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
             second.by_path = self.problems.by_path | second.by_path
             self.problems, self.came = second, Came(self.opened.enter_context(Sorted()))
             self._look()
+        return number > 0
 
     def _look(self) -> None:
         self.run.check_it_answers(self.problems.is_silent)
