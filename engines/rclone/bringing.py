@@ -113,12 +113,21 @@ class Problems:
     is_silent: bool = False
 
     def why(self, path: str) -> str:
-        return self.by_path.get(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
+        return self._said_of(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
 
     def may_pass(self, path: str) -> bool:
         """Whether another try may bring it, one file at a time."""
-        why = self.by_path.get(path, "")
+        why = self._said_of(path)
         return bool(why or self.unnamed) and not FINAL.search(why)
+
+    def _said_of(self, path: str) -> str:
+        """Of a file, or of a folder above it: rclone lists what a list names once more, and of a folder that it cannot
+        list it says that, and nothing of the files."""
+        while path:
+            if why := self.by_path.get(path, ""):
+                return why
+            path = path.rpartition("/")[0]
+        return ""
 
 
 def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judgement], *how: str) -> Problems:
