@@ -74,7 +74,7 @@ def test_the_demo_protects_every_reachable_source_beside_an_installation_and_lea
     assert refused["attempts"] >= 1
     assert all(source["identical"] and source["bytes"] > 0 and source["next_backup_at"] for source in sources.values())
     assert summary["protected"] == summary["reachable"] == len(sources)
-    assert sources["demo-vanisher"]["attempts"] == 2
+    assert sources["demo-vanisher"]["attempts"] in (1, 2), "it may be back before its run gives it up"
     assert "demo-vanisher vanishes in the middle of its backup" in stderr
     assert "log in as admin with the password" in stderr
     assert "Traceback" not in stderr
