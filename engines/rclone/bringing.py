@@ -31,7 +31,6 @@ FINAL = re.compile(
     r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
 )
 """What another try does not change."""
-Ask = Callable[..., Judgement]
 
 
 @dataclass

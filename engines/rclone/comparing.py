@@ -6,7 +6,7 @@ so is all that lies below a folder that could not be listed.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -168,15 +168,6 @@ def with_exceptions(listed: Iterable[Listed], exceptions: Mapping[str, str]) -> 
             number += 1
         yield each
     yield from waiting[number:]
-
-
-def below(paths: Collection[str], path: str) -> str:
-    """The topmost of `paths` that is above a path, or itself; empty: none is."""
-    parts = path.split("/")
-    for number in range(1, len(parts) + 1):
-        if (above := "/".join(parts[:number])) in paths:
-            return above
-    return ""
 
 
 def _beside(listed: Iterator[Listed], before: Iterable[Kept]) -> Iterator[tuple[str, Listed | None, Kept | None]]:

@@ -15,8 +15,7 @@ from engines.rclone.local import NOT_UTF_8, Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import Judgement
-from external.processes.rows import row_of
-from storage.places.rclone import ROW
+from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
 from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
 from storage.points.sorting import Sorted
@@ -132,13 +131,10 @@ def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collecti
 
 
 def _is_gone(source: SourceSpec, folder: str, ask: Ask) -> bool:
+    """By rclone's exit code alone: an answer that cannot be read is none."""
     at = remote_path(source)
-    rows: list[str] = []
-    judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), rows.append)
-    return judgement.exit_code in NOT_FOUND or (judgement.exit_code == 0 and row_of("".join(rows).strip()) is None)
-
-
-NOT_FOUND = (3, 4)
+    judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), lambda line: None)
+    return judgement.exit_code in NOT_FOUND
 
 
 def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:

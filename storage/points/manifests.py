@@ -22,12 +22,10 @@ from storage.points.bounds import OutOfBounds, lines_of
 from storage.points.entries import ENCODER, Entry, entry_of
 
 __all__ = [
-    "Changes",
     "Entry",
     "Header",
     "ManifestDamaged",
     "Totals",
-    "compare",
     "find",
     "read",
     "side_by_side",
@@ -82,17 +80,6 @@ class Totals:
     folders: int = 0
     exceptions: int = 0
     missing: int = 0
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Files and links of a point beside the one before it, and the bytes of what is new or changed."""
-
-    new: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    added: int = 0
 
 
 class Line(NamedTuple):
@@ -197,22 +184,6 @@ def find(file: Path, path: str) -> Entry | None:
             if line.startswith(begins) and line[len(begins) : len(begins) + 1] in (b",", b"}"):
                 return _entry(_parsed(line, file), file)
     return None
-
-
-def compare(pairs: Iterable[Pair]) -> Changes:
-    """What changed from one point to the next, of whose entries these are `side_by_side`."""
-    new = changed = unchanged = removed = added = 0
-    for pair in pairs:
-        old, entry = (None if each is None or each.kind == "folder" or not each.is_kept else each for each in pair)
-        if entry is None:
-            removed += old is not None
-        elif old is None:
-            new, added = new + 1, added + entry.size
-        elif old.is_same(entry):
-            unchanged += 1
-        else:
-            changed, added = changed + 1, added + entry.size
-    return Changes(new, changed, unchanged, removed, added)
 
 
 def side_by_side(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Pair]:
