@@ -5,7 +5,9 @@ upkeep              retention, checks, copies, looks and removals
 restores            restores and drills
 hooks               commands of this host around a backup
 self_backup         the scheduler's own backup, and the way back
-repositories        questions and orders to a repository, in processes that can be killed
+repository_orders   questions and orders to a repository, in processes that can be killed
+locations           a repository's row as storage sees it
+holdings            which repositories hold points of an assignment
 known_points        the points that are ours
 repository_state    what was learnt of a repository: it can be written, has room, is taken
 specifications      a source as engines see it

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import asdict, dataclass
 
-from backups import repositories
+from backups import repository_orders
 from backups.specifications import refused_in_clear, specification_of
 from engines.limits import InTime
 from sealing.lookup import SecretNotFound
@@ -38,8 +38,8 @@ def try_source(source: Source) -> Tried:
     order = {"source": asdict(specification), "seconds": LOOK_SECONDS}
     in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
     try:
-        found = repositories.ask("try_source", source.name, in_time, **order)
-    except (repositories.Unanswered, OSError) as error:
+        found = repository_orders.ask("try_source", source.name, in_time, **order)
+    except (repository_orders.Unanswered, OSError) as error:
         return Tried(False, f"{answer.text}, but its engine could not be tried: {error}.")
     if found is None:
         return Tried(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")

@@ -5,7 +5,7 @@ from functools import partial
 
 from django.db.models import QuerySet
 
-from backups import repositories
+from backups import holdings
 from sources.models import Assignment, Format, ManifestDigest, Repository
 from storage.points.known import OF_A_MARK, Known
 
@@ -13,7 +13,7 @@ from storage.points.known import OF_A_MARK, Known
 def of(assignment: Assignment, repository: Repository) -> Known:
     """Those that have a row, or a digest that was kept before the result of their backup was lost. One of before
     digests were kept has none, and is foreign until a person accepts it. Of restic, the ids of snapshots."""
-    found: dict[str, list[str]] = {each: [] for each in repositories.recorded(assignment, repository)}
+    found: dict[str, list[str]] = {each: [] for each in holdings.recorded(assignment, repository)}
     if repository.format == Format.RESTIC:
         rows = assignment.backups.filter(repository=repository).order_by().values_list("snapshot", flat=True)
         pairs = [each.partition("/")[::2] for each in rows]

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from backups import repositories
+from backups import locations, repository_orders
 from external.processes.runner import Ended, Ending, StopSignal
 from jobs.clock import database_clock
 from jobs.outcomes import Postponed
@@ -49,10 +49,10 @@ def note_made(repository: Repository) -> None:
 def not_writable(repository: Repository, stop: StopSignal | None = None) -> str | None:
     """The reason why nothing can be written to a repository now; None if something can."""
     try:
-        location = repositories.location_of(repository)
+        location = locations.location_of(repository)
     except StorageFailed as error:
         return str(error)
-    return repositories.why(*_writing_to(location), stop, **_facts_of(repository))
+    return repository_orders.why(*_writing_to(location), stop, **_facts_of(repository))
 
 
 def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
@@ -62,14 +62,14 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
     for each in rows:
         found[each.name] = None
         try:
-            question, location = _writing_to(repositories.location_of(each))  # here: other threads ask no database
+            question, location = _writing_to(locations.location_of(each))  # here: other threads ask no database
         except StorageFailed as error:
             found[each.name] = str(error)
             continue
         if isinstance(location, str):
             here[each.name] = {"location": location} | _facts_of(each)
         else:
-            there[each.name] = partial(repositories.why, question, location, **_facts_of(each))
+            there[each.name] = partial(repository_orders.why, question, location, **_facts_of(each))
     with ThreadPoolExecutor(AT_ONCE) as threads:
         asked = {name: threads.submit(ask) for name, ask in there.items()}
         found |= of_directories("not_written", here)
@@ -82,7 +82,7 @@ def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[s
     question takes. One on a dead share says so, and holds up no other."""
     if not asked:
         return {}
-    seconds = repositories.ANSWER_SECONDS
+    seconds = repository_orders.ANSWER_SECONDS
     order = {"do": "of_each", "question": question, "asked": dict(asked), "seconds": seconds}
     known, stop = dict[str, str | None](), threading.Event()
 
@@ -90,12 +90,12 @@ def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[s
         known.update(line["known"])
         stop.set()
 
-    ended, answers = repositories.give_order(directories.__name__, order, stop, seconds + START_SECONDS, 0.0, take)
+    ended, answers = repository_orders.give_order(directories.__name__, order, stop, seconds + START_SECONDS, 0.0, take)
     for answer in answers:
         known |= answer
     silent = Ended(Ending.STALLED, 0) if known else ended
     for name in asked.keys() - known.keys():
-        known[name] = repositories.why_unanswered(silent, asked[name]["location"], seconds)
+        known[name] = repository_orders.why_unanswered(silent, asked[name]["location"], seconds)
     return {name: why for name in asked if (why := known[name])}
 
 

@@ -1,4 +1,4 @@
-"""Whatever touches a repository, in a process of its own: `backups.repositories` starts it and can end it.
+"""Orders that touch a repository, in a process of their own: `backups.repository_orders` starts it and can end it.
 
 An operation on a file of a dead share never returns, and only the end of its process ends the wait. Beside its answer
 (`external.processes.orders`) it prints a line of JSON for each progress, and one about once a second while it lives,

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.utils.text import slugify
 
-from backups import repositories, repository_state
+from backups import locations, repository_orders, repository_state
 from backups.upkeep import looks, removals
 from declarations.service import Finished, Service, used_by
 from external.formatting import some_of
@@ -87,7 +87,7 @@ class Repositories(Service[Repository]):
         if row.pk and row.encrypted and not row.key:
             return {"key": "is missing: without it no backup there can be read"}
         # first, in a process that can be killed: what follows would wait for a share that has died for as long as it is
-        if not row.remote and (reason := repositories.why("not_usable", row.location)):
+        if not row.remote and (reason := repository_orders.why("not_usable", row.location)):
             return {"location": reason}
         try:
             overlaps.check_repository(row)
@@ -131,22 +131,22 @@ class Repositories(Service[Repository]):
 
     def probe(self, row: Repository) -> dict[str, Any]:
         """What comes of trying a place, as `engines.probing` says it. Raises: StorageFailed."""
-        location = repositories.location_of(row, row.new_key)
-        key = row.new_key or repositories.key_of(row)
+        location = locations.location_of(row, row.new_key)
+        key = row.new_key or locations.key_of(row)
         if key is not None and len(key) < LEAST_KEY:
             return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
-        ours = asdict(repositories.identity_of(row, row.new_key))
+        ours = asdict(locations.identity_of(row, row.new_key))
         try:
-            found: dict[str, Any] = repositories.ask(
+            found: dict[str, Any] = repository_orders.ask(
                 "probe", location, ours=ours, take_over=self.take_over, reserve=settings.RESERVE_PERCENT
             )
-        except repositories.Unanswered as error:
+        except repository_orders.Unanswered as error:
             return {"field": "location", "problem": str(error)}
         return found
 
     def test(self, row: Repository) -> dict[str, Any]:
         """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
-        location, made = repositories.location_of(row), row.made_at is not None
+        location, made = locations.location_of(row), row.made_at is not None
         if why_not := repository_state.not_writable(row):
             return {"problem": why_not}
         found = self.probe(row)
@@ -179,7 +179,7 @@ class Repositories(Service[Repository]):
 
     def key(self, row: Repository) -> str:
         """The key of an encrypted repository, for paper. That it was read is kept in the log. Raises: ValueError."""
-        if (key := repositories.key_of(row)) is None:
+        if (key := locations.key_of(row)) is None:
             raise ValueError(f"{row} is not encrypted, so it has no key")
         decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
         return key
@@ -220,13 +220,13 @@ def _make(row: Repository) -> Finished:
     first = Repository.objects.filter(format=Format.RESTIC).exclude(pk=row.pk).order_by("pk").first()
     like, unlike = None, ""
     try:
-        like = repositories.location_of(first).as_json() if first else None
+        like = locations.location_of(first).as_json() if first else None
     except StorageFailed as error:
         unlike = str(error)
-    ours = asdict(repositories.identity_of(row))
+    ours = asdict(locations.identity_of(row))
     try:
-        found = repositories.ask("make_repository", repositories.location_of(row), ours=ours, like=like)
-    except repositories.Unanswered as error:
+        found = repository_orders.ask("make_repository", locations.location_of(row), ours=ours, like=like)
+    except repository_orders.Unanswered as error:
         found = {"failed": str(error)}
     if reason := found.get("failed"):
         later = f"; {MADE_LATER.format(first)}" if first else ""
@@ -244,7 +244,7 @@ def holds(row: Repository, found: Sequence[str]) -> str:
 
 def make_directory(location: str) -> str | None:
     """Make the directory of a repository, with its parents, if it is missing. Returns why that is not possible."""
-    return repositories.why("not_made", location)
+    return repository_orders.why("not_made", location)
 
 
 def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backups import repositories
+from backups import repository_orders
 from external.processes import orders
 from external.processes.runner import Ended, Ending
 
@@ -24,4 +24,4 @@ def give_order(program: str, order: dict[str, Any], *how: Any) -> tuple[Ended, l
 
 @pytest.fixture
 def orders_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repositories, "give_order", give_order)
+    monkeypatch.setattr(repository_orders, "give_order", give_order)

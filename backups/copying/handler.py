@@ -15,7 +15,7 @@ from django.db.utils import Error
 from django.utils.text import slugify
 
 import engines
-from backups import known_points, repositories
+from backups import holdings, known_points, locations, repository_orders
 from backups.copying import losses, not_for_now, staging
 from backups.hooks import running as hooks
 from backups.progress import ProgressWriter
@@ -73,8 +73,8 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     if restic_turns.is_wanted_alone(policy.repository):
         return busy(restic_turns.WANTED_ALONE.format(policy.repository))
     try:
-        specification, location = specification_of(source), repositories.location_of(policy.repository)
-        ours = repositories.identity_of(policy.repository)
+        specification, location = specification_of(source), locations.location_of(policy.repository)
+        ours = locations.identity_of(policy.repository)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
     except StorageFailed as error:
@@ -104,12 +104,12 @@ def _copy(run: Run, assignment: Assignment) -> Outcome:
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
         copy = partial(
-            repositories.back_up,
+            repository_orders.back_up,
             on_progress=on_progress,
             stop=monitor,
             ours=ours,
             made=policy.repository.made_at is not None,
-            newest=repositories.newest_in(policy.repository, assignment),
+            newest=holdings.newest_in(policy.repository, assignment),
             keep=known_points.keeping(assignment, policy.repository),
         )
         result = hooks.around(run, assignment, task, copy, monitor)

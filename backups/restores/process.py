@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.utils import Error
 from django.utils.module_loading import import_string
 
-from backups import known_points, repositories
+from backups import holdings, known_points, locations, repository_orders
 from engines.base import SourceSpec
 from engines.limits import InTime
 from engines.restores.drilling import Drilled
@@ -66,11 +66,11 @@ def points(repository: Repository, assignment: str) -> list[str]:
 
 def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[str], list[str]]:
     """The same, and the names of points that are none of ours. Raises: StorageFailed."""
-    location, ours = repositories.location_of(repository), known_points.of_folder(assignment, repository)
+    location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
     stop = InTime(Event(), LOOK_SECONDS)
     try:
-        found = _order("points", location, stop, repositories.ANSWER_SECONDS, ours, **facts)
+        found = _order("points", location, stop, repository_orders.ANSWER_SECONDS, ours, **facts)
     except Stopped:
         text = f"{location.outside} has not listed its points within {LOOK_SECONDS:.0f} s"
         raise StorageFailed(text) from None
@@ -89,7 +89,7 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
 @contextmanager
 def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
     """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
-    location, ours = repositories.location_of(repository), known_points.of_folder(assignment, repository)
+    location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     if not trees.is_cached(location, assignment, point, cache(), ours):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
         _looked_up("index", repository, patience, **facts)
@@ -100,11 +100,11 @@ def tree_of(repository: Repository, assignment: str, point: str, patience: float
 def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
     """The answer to an order that may take long. What it has found so far is there for the next call."""
     with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
-        location, ours = repositories.location_of(repository), known_points.of_folder(facts["assignment"], repository)
+        location, ours = locations.location_of(repository), known_points.of_folder(facts["assignment"], repository)
         key = json.dumps([do, location.outside, ours, facts], default=str)
         try:
             return looks.call_now(
-                key, lambda: _order(do, location, Event(), repositories.ANSWER_SECONDS, ours, **facts), patience
+                key, lambda: _order(do, location, Event(), repository_orders.ANSWER_SECONDS, ours, **facts), patience
             )
         except TimeoutError:
             raise Unfinished(READING) from None
@@ -132,9 +132,9 @@ def restore(
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     facts |= ({"loader": asdict(loader)} if loader else {}) | ({"terms": terms} if terms else {})
     with _naming_others(repository, wish.assignment, wish.point):
-        location = repositories.location_of(repository)
+        location = locations.location_of(repository)
         ours = None if foreign else known_points.of_folder(wish.assignment, repository)
-        report = Report(**_order(do, location, stop, repositories.SILENT_SECONDS, ours, on_step, grace, **facts))
+        report = Report(**_order(do, location, stop, repository_orders.SILENT_SECONDS, ours, on_step, grace, **facts))
     if report.lost:
         report.elsewhere = way_out(repository, wish.assignment, wish.point)
     return report
@@ -153,12 +153,12 @@ def drill(
     Raises: Refused, StorageFailed, Stopped.
     """
     folder = assignment.directory
-    newest = repositories.newest_in(repository, assignment)
+    newest = holdings.newest_in(repository, assignment)
     facts = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
     facts |= {"source_kind": assignment.source.kind}
     with _naming_others(repository, folder, newest):
-        location = repositories.location_of(repository)
-        ours, silent_for = known_points.of(assignment, repository), repositories.SILENT_SECONDS
+        location = locations.location_of(repository)
+        ours, silent_for = known_points.of(assignment, repository), repository_orders.SILENT_SECONDS
         done = Drilled(**_order("drill", location, stop, silent_for, ours, on_step, grace, **facts))
     if done.lost:
         done.error = added(done.error, way_out(repository, folder, done.point))
@@ -183,8 +183,8 @@ def _order(
             on_step(Step(**found["step"]))
 
     order = {"do": do, "location": location.as_json(), "known": ours, **facts}
-    answered = repositories.give_order("engines.restores.apart", order, stop, silent_for, grace, take)
-    return repositories.answer_of(answered, location, silent_for)["done"]
+    answered = repository_orders.give_order("engines.restores.apart", order, stop, silent_for, grace, take)
+    return repository_orders.answer_of(answered, location, silent_for)["done"]
 
 
 def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:
@@ -229,8 +229,8 @@ def way_out(repository: Repository | None, folder: str, point: str) -> str:
 
 def _others(assignment: Assignment, repository: Repository | None, point: str) -> Iterator[Repository]:
     checked = CheckRound.objects.filter(pk=assignment.pk).first()
-    for other in repositories.homes(assignment):
-        if other == repository or point not in repositories.recorded(assignment, other):
+    for other in holdings.homes(assignment):
+        if other == repository or point not in holdings.recorded(assignment, other):
             continue
         found = [each for each in (checked.damage if checked else []) if each.get("repository") == other.pk]
         if not _touches(found, point):

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
 
-from backups import repositories
+from backups import holdings
 from backups.restores import process
 from declarations.problems import validated
 from declarations.service import Service
@@ -197,19 +197,19 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
     found: dict[str, Repository] = {}
     lost: dict[str, Repository] = {}
     failed: list[StorageFailed] = []
-    homes = [each for each in repositories.homes(assignment) if only in (None, each.name)]
+    homes = [each for each in holdings.homes(assignment) if only in (None, each.name)]
     if not homes:
         raise NotHeldThere(_why_not_there(assignment, only or ""))
     for repository in homes:
         try:
             ours, others = process.points_and_foreign(repository, assignment.directory)
-            recorded = repositories.recorded(assignment, repository)
+            recorded = holdings.recorded(assignment, repository)
             if recorded and not ours:
                 raise StorageFailed(NONE_THERE.format(len(recorded), repository, repository.location))
             found = dict.fromkeys([*ours, *(each for each in others if each == foreign)], repository) | found
         except StorageFailed as error:
             failed.append(error)
-            lost = dict.fromkeys(repositories.recorded(assignment, repository), repository) | lost
+            lost = dict.fromkeys(holdings.recorded(assignment, repository), repository) | lost
     if len(failed) == len(homes):
         raise failed[0]
     found = lost | found
@@ -225,7 +225,7 @@ def _why_not_there(assignment: Assignment, name: str) -> str:
     there = [
         str(each.policy)
         for each in others
-        if name in {home.name for home in (*repositories.holding(each), *repositories.with_copies(each))}
+        if name in {home.name for home in (*holdings.holding(each), *holdings.with_copies(each))}
     ]
     what = f"{assignment.source} under {assignment.policy}"
     text = f"repository {name!r} holds neither backups of {what} nor copies of them"
@@ -245,12 +245,12 @@ def choose(
     except (StorageFailed, NotThere) as error:
         if isinstance(error, NotThere) and at in points_of(assignment, only, at):
             raise ValueError(f"point {at} is foreign: {FOREIGN}. {process.CONFIRM}") from None
-        asked = next((each for each in repositories.homes(assignment) if each.name == only), None)
+        asked = next((each for each in holdings.homes(assignment) if each.name == only), None)
         if asked is None:
             raise
         point = at or ""
         with suppress(ValueError):  # that it does not answer is what matters
-            point = moments.choose(sorted(repositories.recorded(assignment, asked), key=layout.order_of), at, now, zone)
+            point = moments.choose(sorted(holdings.recorded(assignment, asked), key=layout.order_of), at, now, zone)
         sentence = process.way_out(asked, assignment.directory, point)
         raise type(error)(process.added(str(error), sentence)) from error
 

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from psycopg.conninfo import conninfo_to_dict
 
-from backups import repositories
+from backups import locations
 from backups.repository_state import note_made
 from backups.self_backup import archive
 from external.processes import runner
@@ -84,12 +84,12 @@ def self_backup(run: Run) -> Outcome:
     if repository is None:
         return Cancelled("there is no repository to put it into")
     try:
-        location = repositories.location_of(repository)
+        location = locations.location_of(repository)
         if not location.keeps_files:
             return Failed(f"{repository} is a REST server of restic, which takes restic's files only: {NAME_ANOTHER}")
         made = repository.made_at is not None
         if is_plain := made or repository.format == Format.RCLONE:  # restic's is made by its first backup
-            instructions.keep_true(Store(location, run.stop), repositories.identity_of(repository), made=made)
+            instructions.keep_true(Store(location, run.stop), locations.identity_of(repository), made=made)
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             outcome = Succeeded(_back_up(Path(scratch), Store(location.bare, run.stop), run))
         if is_plain:

@@ -19,7 +19,7 @@ from django.db.models import Q
 from django.db.models.lookups import LessThanOrEqual
 from django.template.defaultfilters import filesizeformat
 
-from backups import known_points, repositories
+from backups import holdings, known_points, repository_orders
 from backups.upkeep import records, restic_turns, retention_decisions
 from backups.upkeep.damage import OF_NO_FILE
 from external.formatting import several
@@ -144,8 +144,8 @@ def _check(work: records.Work) -> Read:
     of earlier days that fails is named, and the next one is read."""
     assignment, policy, only = work.assignment, work.assignment.policy, work.record.payload.get(ONLY)
     row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)
-    holding, failed = repositories.holding(assignment), list[str]()
-    homes = list(dict.fromkeys([*holding, *repositories.with_copies(assignment)]))
+    holding, failed = holdings.holding(assignment), list[str]()
+    homes = list(dict.fromkeys([*holding, *holdings.with_copies(assignment)]))
     if work.record.payload.get(FILES_ONLY):
         homes = [each for each in homes if each.format != Format.RESTIC]
     days = 1.0 if work.is_asked_for else max(1.0, (policy.check_within or 0) / DAY * SLACK)
@@ -196,7 +196,7 @@ def _read(work: records.Work, row: CheckRound, repository: Repository, share: fl
     """
     in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one of them
     goes_on = repository.pk == row.repository_id and not in_parts
-    answer = repositories.work(
+    answer = repository_orders.work(
         "check_files",
         repository,
         work,

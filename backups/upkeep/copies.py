@@ -21,7 +21,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.utils import Error
 from django.template.defaultfilters import filesizeformat
 
-from backups import known_points, repositories
+from backups import holdings, known_points, locations, repository_orders
 from backups.repository_state import not_writable, note_made, note_room
 from backups.upkeep import damage, records, restic_turns, retention, retention_decisions
 from external.formatting import several
@@ -157,8 +157,8 @@ def _copy(work: records.Work) -> Succeeded:
 def _bring(work: records.Work, repository: Repository, target: Repository, newest: str) -> Copied:
     """Raises: StorageFailed, Stopped, Busy."""
     policy = work.assignment.policy
-    place, ours = repositories.location_of(target), asdict(repositories.identity_of(target))
-    answer = repositories.work(
+    place, ours = locations.location_of(target), asdict(locations.identity_of(target))
+    answer = repository_orders.work(
         "copy_points",
         repository,
         work,
@@ -169,7 +169,7 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
         ours=ours,
         made=target.made_at is not None,
         newest=newest,
-        there=repositories.newest_in(target, work.assignment),
+        there=holdings.newest_in(target, work.assignment),
         again=_again(work.assignment, target),
         damaged=damage.places(work.assignment, target),
         bandwidth=policy.copy_bandwidth,
@@ -190,8 +190,8 @@ def _again(assignment: Assignment, target: Repository) -> list[str]:
     have."""
     if target.format == Format.RESTIC:
         lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
-        there = set(repositories.recorded(assignment, target)) - lost
-        names = there.union(repositories.recorded(assignment, assignment.policy.repository))
+        there = set(holdings.recorded(assignment, target)) - lost
+        names = there.union(holdings.recorded(assignment, assignment.policy.repository))
         with suppress(ValueError):  # rules that cannot be read; retention says so
             decided = retention_decisions.decide_of_copy(assignment, target, names)
             return [each.point.name for each in decided if each.reasons and each.point.name not in there]

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from backups import known_points, repositories
+from backups import holdings, known_points, repository_orders
 from backups.upkeep import records
 from external.formatting import moment, several
 from jobs import decisions
@@ -47,13 +47,13 @@ def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoi
     """Those in each of its repositories, the oldest first, by a look at all manifests; and why one could not be looked
     at. Those whose manifest cannot be read are left out. `only`: the name of the one that is looked at."""
     found, failed = list[ForeignPoint](), list[str]()
-    for repository in repositories.homes(assignment) if assignment.directory else ():
+    for repository in holdings.homes(assignment) if assignment.directory else ():
         if only not in (None, repository.name):
             continue
         ours = known_points.of(assignment, repository)
         how: dict[str, Any] = {"grace": GRACE_SECONDS, "on_progress": lambda progress: None}
         try:
-            answer = repositories.work(
+            answer = repository_orders.work(
                 "foreign_points", repository, Event(), **how, folder=assignment.directory, known=ours
             )
         except StorageFailed as error:

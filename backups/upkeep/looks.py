@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, Subquery
 
-from backups import repositories
+from backups import locations, repository_orders
 from backups.upkeep import checks, restic_turns, retention_decisions
 from backups.upkeep import records as upkeep
 from external.formatting import several
@@ -119,16 +119,16 @@ def look_for(
 ) -> dict[str, object] | None:
     """What `engines.sightings` finds; None: it was stopped. A repository that cannot be asked is silent."""
     try:
-        answer: dict[str, object] | None = repositories.ask(
+        answer: dict[str, object] | None = repository_orders.ask(
             "look_for",
-            repositories.location_of(repository),
+            locations.location_of(repository),
             run.stop if run else None,
-            ours=asdict(repositories.identity_of(repository)),
+            ours=asdict(locations.identity_of(repository)),
             made=repository.made_at is not None,
             wanted={each.folder: each.points for each in wanted},
             seconds=seconds,
         )
-    except (StorageFailed, repositories.Unanswered) as error:
+    except (StorageFailed, repository_orders.Unanswered) as error:
         return {"silent": str(error)}
     return answer
 

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from django.db.utils import Error
 from django.template.defaultfilters import filesizeformat
 
-from backups import repositories
+from backups import repository_orders
 from backups.progress import ProgressWriter
 from backups.repository_state import busy
 from backups.upkeep import records, retention_decisions
@@ -242,7 +242,7 @@ def _forget_what_goes(assignment: Assignment, repository: Repository) -> None:
 def _remove_folder(run: Run, assignment: Assignment, repository: Repository) -> None:
     """Raises: StorageFailed, Stopped, Busy."""
     try:
-        repositories.remove_folder(
+        repository_orders.remove_folder(
             repository,
             run.stop,
             grace=conf.ending_seconds(),

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.template.defaultfilters import filesizeformat
 
-from backups import known_points, repositories
+from backups import holdings, known_points, repository_orders
 from backups.upkeep import records
 from backups.upkeep.retention_decisions import copies_of, decide, decide_of_copy, has_more, known_to_be_lost
 from external.formatting import several
@@ -129,7 +129,7 @@ def _remove_all(work: records.Work, done: Removal) -> None:
     decided = defaultdict[int, list[Kept]](list)
     for each in decide(assignment, now=work.record.started_at):
         decided[each.point.repository].append(each)
-    for repository in repositories.holding(assignment):
+    for repository in holdings.holding(assignment):
         work.repository = repository
         is_own = repository.pk == assignment.policy.repository_id
         try:
@@ -155,13 +155,13 @@ def thin(work: records.Work, repository: Repository, decided: list[Kept]) -> dic
         return None
     if work.assignment.source.retired and len(goes) == len(decided):
         ours = known_points.of(work.assignment, repository)
-        answer = repositories.remove_folder(repository, work, **_at(work), known=ours)
+        answer = repository_orders.remove_folder(repository, work, **_at(work), known=ours)
         _note_pruned(repository)
     else:
         which: dict[str, Any] = {"points": goes, "stay": stays, "lost": lost}
         which["known"] = known_points.of(work.assignment, repository)
         which["is_chained"] = known_points.are_chained(work.assignment, repository)
-        answer = repositories.work("remove_points", repository, work, **_at(work), **which)
+        answer = repository_orders.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
     return answer
 
@@ -173,7 +173,7 @@ def prune(work: records.Work, repository: Repository) -> int:
     if repository.format != Format.RESTIC or (last and work.record.started_at - last < PRUNE_EVERY):
         return 0
     try:
-        answer = repositories.work("prune", repository, work, **_at(work))
+        answer = repository_orders.work("prune", repository, work, **_at(work))
     except StorageFailed as error:
         raise StorageFailed(f"what removed points held takes room still: {error}") from error
     _note_pruned(repository)

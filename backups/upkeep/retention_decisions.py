@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from backups import repositories
+from backups import holdings
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from schedules.cron import Period
@@ -168,7 +168,7 @@ def to_be_there(assignment: Assignment, repository: Repository) -> list[str]:
     """Those points that a repository is to have: by our rows, without what a removal may have removed, and not noted
     yet."""
     removed = going(assignment, repository)
-    return [each for each in repositories.recorded(assignment, repository) if each not in removed]
+    return [each for each in holdings.recorded(assignment, repository) if each not in removed]
 
 
 def facts_of(assignment: Assignment) -> dict[str, Any]:

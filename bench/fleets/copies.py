@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-from backups import repositories
+from backups import repository_orders
 from engines.base import BackupTask, SourceSpec, Verdict
 from engines.restic.engine import ResticProgress
 from external.processes import runner
@@ -43,12 +43,12 @@ def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_resti
     if with_restic:
         ours = Identity("bench", "bench", True, digest_of(KEY), format=RESTIC)
         location = remotes.location_of(str(repository), {}, {}, KEY, format=RESTIC)
-        if reason := repositories.ask("make_repository", location, ours=asdict(ours)).get("failed"):
+        if reason := repository_orders.ask("make_repository", location, ours=asdict(ours)).get("failed"):
             raise RuntimeError(reason)
 
     def back_up() -> None:
         whole = BackupTask(spec, location, "bench-1/bench", datetime.now(UTC))
-        result = repositories.back_up(whole, on_progress=lambda progress: None, stop=Event(), ours=ours)
+        result = repository_orders.back_up(whole, on_progress=lambda progress: None, stop=Event(), ours=ours)
         if result.verdict is not Verdict.SUCCEEDED:
             raise RuntimeError(f"the backup ended: {result.verdict.value}, {result.error} {result.warnings}")
 

@@ -10,7 +10,7 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from backups.repositories import give_order
+from backups.repository_orders import give_order
 from chaos.storage.site import FIRST, FOLDERS, SECOND, Site
 from engines.base import BackupTask, SourceSpec
 from storage.places.location import RESTIC

@@ -1,4 +1,4 @@
-"""A process of ours that does one thing and can be killed meanwhile; `backups.repositories` starts it. Its one
+"""A process of ours that does one thing and can be killed meanwhile; `backups.repository_orders` starts it. Its one
 order is a JSON object on standard input; a line of JSON with the answer comes out.
 """
 

@@ -18,7 +18,7 @@ from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
-from backups import repositories
+from backups import holdings
 from backups.restores import downloads, process
 from backups.restores.requests import KIND, MAY_RESTORE, Restores, choose
 from declarations.surfaces.admin.audited import ModelAdmin
@@ -146,7 +146,7 @@ def _homes(source: Source, query: Any) -> list[tuple[str, str]]:
     """Address → name of each repository from which this can be read, first of what takes the first that has it; the
     address of the one that is chosen is empty. None, where there is no choice."""
     assignment = _assignment(source, query)
-    names = [each.name for each in repositories.homes(assignment)] if assignment else []
+    names = [each.name for each in holdings.homes(assignment)] if assignment else []
     given, chosen = {name: query.get(name, "") for name in ("assignment", "at", "point", "path")}, query.get("from", "")
     choices = [("", "the first that has it"), *((each, each) for each in names)] if len(names) > 1 else []
     return [("" if name == chosen else _address(**given, **{"from": name}), shown) for name, shown in choices]

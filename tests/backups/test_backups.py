@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db.models import F
 
-from backups import repositories
+from backups import repository_orders
 from backups.copying import handler
 from backups.copying.handler import copy_source
 from engines.base import BackupTask, EngineResult, Verdict
@@ -218,7 +218,7 @@ class TestCopying:
             given.append(task)
             return EngineResult(Verdict.STOPPED)
 
-        monkeypatch.setattr(repositories, "back_up", back_up)
+        monkeypatch.setattr(repository_orders, "back_up", back_up)
         policy.least_rate = 4096
         policy.save()
         copy(make_assignment(policy, make_source(path=str(folder))))

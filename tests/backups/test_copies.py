@@ -17,7 +17,7 @@ from django.test import Client
 import fleet.doctor  # noqa: F401 - declares its conditions
 from alerting import raising
 from alerting.models import Alert, AlertKind
-from backups import repositories
+from backups import locations
 from backups.restores import drills
 from backups.upkeep import checks, copies, removals, retention, retention_decisions
 from dashboard import metrics
@@ -51,7 +51,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 def make_repository(name: str, place: Path) -> Repository:
     place.mkdir()
     row = Repository.objects.create(name=name, location=str(place))
-    belongs_to(place, repositories.identity_of(row))
+    belongs_to(place, locations.identity_of(row))
     return row
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from backups import repositories
+from backups import locations
 from backups.upkeep import copies, records
 from engines.base import EngineProgress
 from jobs.models import BacklogRecord
@@ -122,7 +122,7 @@ def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tri
     assert "the repository theirs of another installation" in outcome.error
     assert "another installation" in Copy.objects.get().error
     assert not (place / ASSIGNMENT / layout.FILES).exists()
-    belongs_to(place, repositories.identity_of(second))
+    belongs_to(place, locations.identity_of(second))
     place.rename(tmp_path / "away")
     outcome = copied_again()
     assert isinstance(outcome, Failed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fleet.doctor  # noqa: F401 - declares its conditions
-from backups import repositories
+from backups import repository_orders
 from backups.copying.handler import copy_source
 from external.processes import runner
 from external.processes.runner import Command
@@ -112,8 +112,8 @@ def die_in_the_middle(location: Path, over: Event) -> None:
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """A repository is dead after a second of silence, and what is stopped may take a second."""
-    monkeypatch.setattr(repositories, "SILENT_SECONDS", 2.0)
-    monkeypatch.setattr(repositories, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(repository_orders, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(repository_orders, "ANSWER_SECONDS", 1.0)
     settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 6}
 
 
@@ -169,5 +169,5 @@ class TestASilence:
 
 def test_a_repository_that_lists_more_than_fits_in_the_memory_is_named() -> None:
     ended = runner.run(Command((sys.executable, "-c", "bytes(2**62)")), stop=Event())
-    text = repositories.why_unanswered(ended, "/srv/attic", 60)
+    text = repository_orders.why_unanswered(ended, "/srv/attic", 60)
     assert text == "/srv/attic lists more than fits in BACKUPSCHED_ENGINE_MEMORY"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backups import repositories
+from backups import locations
 from backups.upkeep import looks
 from fleet.files.apply import FleetError, import_fleet
 from fleet.status import reasons_of, summary
@@ -55,8 +55,8 @@ def filled(repository: Repository, root: Path, sources: int = 3) -> list[Assignm
         manifest.parent.mkdir(parents=True)
         manifest.write_bytes(b"x")
         made.append(each)
-    outside = Store(repositories.location_of(repository).bare, threading.Event())
-    identity.write(outside, repositories.identity_of(repository))
+    outside = Store(locations.location_of(repository).bare, threading.Event())
+    identity.write(outside, locations.identity_of(repository))
     Repository.objects.filter(pk=repository.pk).update(made_at=BEGAN)
     return made
 
@@ -161,7 +161,7 @@ class TestALook:
                     name=f"cloud{key}", location=f"{path}{key[7:]}", remote=remote, secrets=SECRETS, key=key,
                     encrypted=bool(key),
                 )  # fmt: skip
-                store = Store(repositories.location_of(row), threading.Event())
+                store = Store(locations.location_of(row), threading.Event())
                 (tmp_path / "m").write_bytes(b"x")
                 there = layout.manifest_path("a/daily", POINT)
                 store.put(tmp_path / "m", there)

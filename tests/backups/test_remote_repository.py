@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backups import repositories
+from backups import locations
 from backups.copying.handler import copy_source
 from fleet.repository_edits import Repositories
 from jobs.handlers import Run
@@ -58,8 +58,8 @@ def test_two_sources_at_once_into_one_encrypted_bucket(tmp_path: Path) -> None:
         assert not any(b"Dear bank" in each.read_bytes() or "to the bank" in each.name for each in stored)
         about = json.loads(next(each for each in stored if each.name == layout.REPOSITORY).read_text())
         assert (about["id"], about["encrypted"]) == (str(repository.identity), True)
-        assert about["key_digest"] == identity.digest_of(repositories.key_of(repository))
-        store = Store(repositories.location_of(repository), threading.Event())
+        assert about["key_digest"] == identity.digest_of(locations.key_of(repository))
+        store = Store(locations.location_of(repository), threading.Event())
         for assignment, folder in zip(assignments, folders, strict=True):
             assignment.refresh_from_db()
             point = layout.point_of(assignment.backups.get().snapshot)
@@ -88,7 +88,7 @@ def test_a_remote_that_is_gone_is_the_repositorys_fault_and_not_the_sources(tmp_
 
 def test_a_backup_by_another_key_writes_nothing(tmp_path: Path) -> None:
     row = Repositories().edit(Repository(), {"name": "x", "location": str(tmp_path / "vault"), "encrypted": True}).row
-    identity.write(Store(repositories.location_of(row).bare, threading.Event()), repositories.identity_of(row))
+    identity.write(Store(locations.location_of(row).bare, threading.Event()), locations.identity_of(row))
     before = tree(tmp_path / "vault")
     Repository.objects.update(key=stored_secrets.store("another", "a" * 64))
     assignment = make_assignment(make_policy(repository=row), make_source(path=str(tmp_path)))

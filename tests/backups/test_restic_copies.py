@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from backups import repositories
+from backups import holdings, locations
 from backups.copying import handler
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention
@@ -53,14 +53,14 @@ def made(name: str, home: Path) -> Repository:
 
 
 def points_in(repository: Repository, assignment: Assignment) -> list[str]:
-    store = store_of(repositories.location_of(repository), threading.Event())
+    store = store_of(locations.location_of(repository), threading.Event())
     return [each.point for each in snapshots(store.restic, assignment.directory)]  # type: ignore[attr-defined]
 
 
 @contextmanager
 def another_backup_into(repository: Repository) -> Iterator[None]:
     """It locks the repository, as backups and copies do, for as long as the block lasts."""
-    environment = {**os.environ, **repositories.location_of(repository).environment}
+    environment = {**os.environ, **locations.location_of(repository).environment}
     command = (find_restic(), "backup", "--no-cache", "--stdin")
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL):
         locks = Path(repository.location, RESTIC, "locks")
@@ -101,7 +101,7 @@ def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
     anna.refresh_from_db()
     assert (anna.drill_error, anna.proved_point) == ("", row.points[-1])
     key = tmp_path / "key"
-    key.write_text(repositories.key_of(there) or "")
+    key.write_text(locations.key_of(there) or "")
     target = tmp_path / "back"
     assert program.main([there.location, f"--key-file={key}", "--source=anna", f"--to={target}"]) == 0
     assert tree(target) == tree(folder)
@@ -199,7 +199,7 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_read
             pack.unlink()
         BacklogRecord.objects.filter(kind=retention.KIND).update(status=Status.READY, waiting_for=None)
         assert isinstance(done(at_work(planning.RETENTION)), ends)
-        assert (len(points_in(of, anna)), gone in repositories.recorded(anna, of)) == (1, False)
+        assert (len(points_in(of, anna)), gone in holdings.recorded(anna, of)) == (1, False)
         failures = Decision.objects.filter(kind=retention.KIND, what="failed")
         text = failures.latest("pk").text
         assert (failures.count(), f"{of}: what removed points held takes room still: " in text) == (said, True)
@@ -251,7 +251,7 @@ def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
     forget(here, anna, gone, lost)
     assert missed(anna) == [gone, lost], "nothing here removes anything yet"
     found = [(each["point"], each["why"]) for each in CheckRound.objects.get(assignment=bert).damage]
-    assert found == [(each, GONE) for each in repositories.recorded(bert, here)], "for whom it was read, too"
+    assert found == [(each, GONE) for each in holdings.recorded(bert, here)], "for whom it was read, too"
     assert retention.plan(Assignment.objects.all()) == 1
     assert missed(anna) == [lost]
     Assignment.objects.update(held_back_since=database_clock())
@@ -264,12 +264,12 @@ def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
     policy.save()
     assert retention.plan(Assignment.objects.all()) == 1
     assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
-    assert repositories.recorded(anna, here) == points_in(here, anna) == [newest]
+    assert holdings.recorded(anna, here) == points_in(here, anna) == [newest]
     assert missed(anna) == []
 
 
 def forget(repository: Repository, assignment: Assignment, *points: str) -> None:
-    restic = store_of(repositories.location_of(repository), threading.Event()).restic  # type: ignore[attr-defined]
+    restic = store_of(locations.location_of(repository), threading.Event()).restic  # type: ignore[attr-defined]
     restic.run("forget", *(each.id for each in snapshots(restic, assignment.directory) if each.point in points))
 
 

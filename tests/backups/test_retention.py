@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from backups import repositories
+from backups import locations
 from backups.upkeep import retention, retention_decisions
 from engines.base import EngineResult, Verdict
 from fleet.status import reasons_of
@@ -55,7 +55,7 @@ def played(tmp_path: Path) -> Played:
 @pytest.fixture
 def assignment(played: Played) -> Assignment:
     repository = Repository.objects.create(name="office", location=str(played.root))
-    belongs_to(played.root, repositories.identity_of(repository))
+    belongs_to(played.root, locations.identity_of(repository))
     made = make_assignment(make_policy(keep={"last": 2}, repository=repository), directory=ASSIGNMENT)
     for number, point in enumerate(played.points()):
         add_backup(made, point, number)

@@ -7,7 +7,7 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from backups import repositories
+from backups import locations, repository_orders
 from backups.copying.handler import copy_source
 from fleet.repository_edits import Repositories
 from jobs.clock import database_clock
@@ -49,7 +49,7 @@ def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, f
     place = tmp_path / "repository"
     row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
     if format == RESTIC:
-        make_quick(place / RESTIC, repositories.key_of(row) or "")
+        make_quick(place / RESTIC, locations.key_of(row) or "")
     made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
     assert isinstance(backed_up(made), Succeeded)
     unmount(place)
@@ -104,8 +104,8 @@ def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp
     assert problem.startswith(f"{place} is no directory here; is it mounted? If its disk is, make the directory again")
     place.parent.rmdir()
     place.parent.touch()
-    assert str(place.parent) in (repositories.why("not_made", str(place)) or "")
-    assert "see that its disk is mounted" in (repositories.why("not_made", str(place)) or "")
+    assert str(place.parent) in (repository_orders.why("not_made", str(place)) or "")
+    assert "see that its disk is mounted" in (repository_orders.why("not_made", str(place)) or "")
 
 
 def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:

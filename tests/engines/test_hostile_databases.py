@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from backups import repositories
+from backups import repository_orders
 from engines import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.results import ERROR_LENGTH
@@ -77,7 +77,7 @@ def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE)
                 stop.set()
 
     task = task_for(source, destination / "copy", stall_timeout=stall_timeout)
-    return repositories.back_up(task, on_progress=look, stop=stop), most
+    return repository_orders.back_up(task, on_progress=look, stop=stop), most
 
 
 @pytest.mark.slow

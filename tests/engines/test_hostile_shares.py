@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from backups import repositories
+from backups import repository_orders
 from engines.base import EngineResult, Verdict
 from engines.probing import IMPATIENT
 from external.network.gate import PUBLIC, gate_to
@@ -273,7 +273,7 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
     settings.ENGINE_MEMORY_MIB = 96
     with hostile_share(1, endless=True) as source:
         task = task_for(source, tmp_path / "copy")
-        result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+        result = repository_orders.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "BACKUPSCHED_ENGINE_MEMORY" in result.error
 
@@ -301,7 +301,7 @@ def test_a_bucket_that_is_listed_without_end_ends_a_run_of_it_and_one_into_it(tm
             (task_for(photos, tmp_path / "copy"), Verdict.SOURCE_FAILED),
             (task_for(local_folder(tmp_path), tmp_path, location=location, folder="nas-1"), Verdict.REPOSITORY_FAILED),
         ):
-            result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+            result = repository_orders.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
             assert (result.verdict, "BACKUPSCHED_ENGINE_MEMORY" in result.error) == (verdict, True), result
 
 

@@ -76,7 +76,7 @@ import django, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 django.setup()
-from backups import repositories
+from backups import repository_orders
 from tests.engines.peers import *
 
 address, port, host_key, copy = sys.argv[1:]
@@ -84,7 +84,7 @@ source = specification("sftp", address, port=int(port), options={"user": USER}, 
 task = task_for(source, Path(copy), options={"bwlimit": "100K"})
 with ThreadPoolExecutor() as pool:
     tell = lambda progress: print(progress.bytes_done, flush=True)
-    pool.submit(repositories.back_up, task, on_progress=tell, stop=threading.Event()).result()
+    pool.submit(repository_orders.back_up, task, on_progress=tell, stop=threading.Event()).result()
 """
     files = write_files(tmp_path / "files", big="old")
     copy = tmp_path / "copy"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from backups import repositories
+from backups import repository_orders
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.imap.session import session_with
 from engines.mariadb.engine import option_file
@@ -190,7 +190,7 @@ def test_no_process_of_a_backup_reaches_one(listener: socket.socket, tmp_path: P
     by_pip = (each for each in sources(NAME, port) if each.kind in ("sftp", "rclone", "imap"))
     for source in (share, *by_pip):
         task = task_for(source, tmp_path / "copy")
-        result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+        result = repository_orders.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
         assert (result.verdict, was_called(listener)) == (Verdict.UNAVAILABLE, False), result
 
 

@@ -102,7 +102,7 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
 def no_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty database, on a host with such disks."""
     RetryPolicy.objects.all().delete()
-    monkeypatch.setattr("backups.repositories.ask", usable)
+    monkeypatch.setattr("backups.repository_orders.ask", usable)
 
 
 def usable(question: str, *place: object, ours: dict[str, Any] | None = None, **facts: object) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from backups import repositories
+from backups import locations
 from engines import keeping
 from fleet.files.apply import import_fleet
 from fleet.repository_edits import Repositories
@@ -90,7 +90,7 @@ class TestAnEncryptedOne:
         values = [f"--set={name}={json.dumps(cloud[name])}" for name in ("remote", "secrets")]
         made = run("add", "cloud", cloud["location"], "--encrypted", *values)
         row = Repository.objects.get()
-        key = repositories.key_of(row)
+        key = locations.key_of(row)
         assert f"its key, shown this once: {key}" in made
         assert row.key.startswith("stored:repository-cloud-")
         [use] = stored_secrets.StoredSecrets().uses(StoredSecret.objects.get(name="cloud"))
@@ -125,8 +125,8 @@ class TestAnEncryptedOne:
     def test_says_whose_it_is_and_is_not_opened_by_another_key(self, tmp_path: Path) -> None:
         vault = {"name": "vault", "location": str(tmp_path / "vault")}
         row = Repositories().edit(Repository(), vault | {"encrypted": True}).row
-        outside = Store(repositories.location_of(row).bare, threading.Event())
-        identity.write(outside, repositories.identity_of(row))  # as its first backup does
+        outside = Store(locations.location_of(row).bare, threading.Event())
+        identity.write(outside, locations.identity_of(row))  # as its first backup does
         stored_secrets.store("another", "a" * 64)
         with pytest.raises(ValidationError, match="the key is not the one that it was made with"):
             Repositories().edit(row, {"key": "stored:another"})
@@ -151,7 +151,7 @@ class TestOnEverySurface:
         program = Program()
         made = program.post("repositories", cloud | {"encrypted": True})
         assert made.status_code == 201
-        assert made.json()["new_key"] == repositories.key_of(Repository.objects.get())
+        assert made.json()["new_key"] == locations.key_of(Repository.objects.get())
         assert "new_key" not in program.get(f"repositories/{made.json()['id']}").json()
 
     def test_so_does_the_admin_and_shows_it_again_by_a_permission_of_its_own(self, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ class TestOnEverySurface:
         }
         page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
         row = Repository.objects.get()
-        key = str(repositories.key_of(row))
+        key = str(locations.key_of(row))
         assert key in page.content.decode()
         address = f"/admin/sources/repository/{row.pk}/key/"
         assert key not in staff(*MAY_EDIT).get(address).content.decode()
@@ -177,7 +177,7 @@ class TestOnEverySurface:
 
     def test_a_fleet_file_makes_one_too(self, cloud: dict[str, Any]) -> None:
         report = import_fleet({"repositories": [cloud | {"encrypted": True}]}, "fleet.json")
-        assert any(str(repositories.key_of(Repository.objects.get())) in each for each in report.warnings)
+        assert any(str(locations.key_of(Repository.objects.get())) in each for each in report.warnings)
 
     def test_one_that_cannot_be_used_is_not_made(self, cloud: dict[str, Any]) -> None:
         stored_secrets.store("wrong", "x")
@@ -245,7 +245,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         for name in ("burnt", "second"):
             (tmp_path / name).mkdir()
         row = Repository.objects.create(name="second", **place)
-        here, there = (repositories.location_of(each).as_json() for each in (first, row))
+        here, there = (locations.location_of(each).as_json() for each in (first, row))
         policy = {
             "newest": "",
             "again": [],
@@ -255,7 +255,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
             "reserve": 0.0,
             "made": False,
         }
-        order = {"location": here, "folder": "x", "target": there, "ours": asdict(repositories.identity_of(row))}
+        order = {"location": here, "folder": "x", "target": there, "ours": asdict(locations.identity_of(row))}
         assert "there is no restic repository" in keeping.copy_points(**order, **policy)["problem"]
         assert not (tmp_path / "second" / "restic" / "config").exists()
 
@@ -291,7 +291,7 @@ def test_what_lies_on_one_server_does_not_overlap() -> None:
 def test_a_lost_secret_is_a_sentence() -> None:
     row = Repository(name="x", location="bucket", remote=S3, secrets=SECRETS)
     with pytest.raises(StorageFailed, match="repository x cannot be reached: there is no stored secret cloud"):
-        repositories.location_of(row)
+        locations.location_of(row)
     assert identity.digest_of("a" * 64) not in ("", "a" * 64)
 
 

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from backups import known_points, repositories
+from backups import known_points, locations
 from sources.models import Assignment, Format, Repository
 from storage.points import runs
 from storage.points.known import Known, digest_of
@@ -17,7 +17,7 @@ from storage.stores import store_of
 
 def take_over(assignment: Assignment, repository: Repository) -> None:
     """Keep the digest of each point that lies there, as if we had written it."""
-    store = store_of(repositories.location_of(repository), Event())
+    store = store_of(locations.location_of(repository), Event())
     with tempfile.TemporaryDirectory() as scratch:
         for point in runs.points(store, assignment.directory):
             file = Path(scratch) / point

@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from backups import repositories
+from backups import repository_orders
 from engines.base import EngineResult, Verdict
 from external.processes.programs import find_rclone
 from storage import layout
@@ -45,7 +45,7 @@ def back_up(files: Path, location: Location, days: int) -> EngineResult:
     started_at = STARTED_AT + timedelta(days=days)
     task = task_for(local_folder(files), Path("nas-7/nightly"), location=location, folder="nas-7/nightly")
     task = replace(task, started_at=started_at)
-    return repositories.back_up(task, on_progress=lambda progress: None, stop=Event())
+    return repository_orders.back_up(task, on_progress=lambda progress: None, stop=Event())
 
 
 def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str) -> str:

@@ -105,7 +105,7 @@ def test_what_becomes_of_the_backup(
         more = 'timeout = "1s"' if "sleep" in before else CODES
         write(more, before=before, after=after, on_failure="exit 9")
         made = EngineResult(copied, error="it broke") if copied else None
-        monkeypatch.setattr("backups.repositories.back_up", lambda task, found=made, **_: found)
+        monkeypatch.setattr("backups.repository_orders.back_up", lambda task, found=made, **_: found)
         found = copy(laptop)
         assert isinstance(found, outcome), (before, copied, found)
         assert log.read_text().splitlines() == ran
@@ -128,7 +128,7 @@ def test_sees_an_environment_of_its_own_and_writes_no_secret(
     assert found.error.startswith("hook it, before: exit code 137: ")
     assert found.error.endswith("99998\n99999\n100000\n***")
     write('environment = ["DUMP_PASSWORD"]', before=f"env > {log}")
-    monkeypatch.setattr("backups.repositories.back_up", lambda task, **_: EngineResult(Verdict.SUCCEEDED))
+    monkeypatch.setattr("backups.repository_orders.back_up", lambda task, **_: EngineResult(Verdict.SUCCEEDED))
     copy(laptop)
     seen = dict(line.partition("=")[::2] for line in log.read_text().splitlines())
     assert (seen["DUMP_PASSWORD"], seen["BACKUPSCHED_POLICY"]) == ("correct horse", str(laptop.policy))
@@ -165,7 +165,7 @@ def test_a_stop_ends_before_at_once_and_gives_after_a_moment_and_what_it_cuts_of
         run.stop.set()
         return EngineResult(Verdict.STOPPED)
 
-    monkeypatch.setattr("backups.repositories.back_up", back_up)
+    monkeypatch.setattr("backups.repository_orders.back_up", back_up)
     run = Run(claimed_for(laptop, queue=planning.BACKUPS))
     write(before="", after=f"{told} trap '' TERM; sleep 0.3; echo released >> {log}; sleep 1000")
     assert isinstance(copy(laptop, run), Released)
@@ -187,7 +187,7 @@ def test_after_runs_though_the_database_goes_away_in_between(
         doing(what, *args, **facts)
 
     monkeypatch.setattr(decisions, "doing", goes_away)
-    monkeypatch.setattr("backups.repositories.back_up", lambda task, **_: goes_away("hook"))
+    monkeypatch.setattr("backups.repository_orders.back_up", lambda task, **_: goes_away("hook"))
     write(before="", after="")
     assert isinstance(copy(laptop), Postponed)
     assert log.read_text().splitlines() == ["before ", "after failed"]
@@ -197,7 +197,7 @@ def test_what_a_killed_worker_owes_is_paid_before_the_next_before_and_by_one_alo
     write: Write, log: Path, laptop: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
 ) -> None:
     settings.VAR_DIR = tmp_path / "var"
-    monkeypatch.setattr("backups.repositories.back_up", lambda task, **_: EngineResult(Verdict.SUCCEEDED))
+    monkeypatch.setattr("backups.repository_orders.back_up", lambda task, **_: EngineResult(Verdict.SUCCEEDED))
     write(before="", after='echo "$BACKUPSCHED_RECORD" >> ' + str(log))
     note = {"hook": "it", "facts": {"RECORD": "77"}}
     monkeypatch.setattr(debts, "PATIENCE_SECONDS", 0)

@@ -1,8 +1,8 @@
-"""Looks at repositories from processes that can be killed (`engines.apart`), so that a share that has died
+"""Orders to processes that work in repositories and can be killed (`engines.apart`), so that a dead share
 costs a bounded time: its silence ends them, and so does a stop, be it a cancel, the end of a lease or a shutdown.
 
-What sleeps in the kernel survives even that. It is left behind, holds the lock of its destination, and ends when the
-share is back; until then backups to that destination find it busy.
+A process that sleeps in the kernel survives even that. It is left behind, holds the lock of its destination, and ends
+when the share is back; until then backups to that destination find it busy.
 """
 
 import json
@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from backups import locations
 from engines import engine_for
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.results import STOPPED, GuardedProgress, failure, without_secrets
@@ -24,11 +24,9 @@ from external.processes import orders, runner
 from external.processes.programs import ProgramMissing, rclone_version
 from external.processes.rows import row_of
 from external.processes.runner import Command, Ended, Ending, StopSignal
-from sealing.lookup import SecretNotFound, read_secret_in_time
-from sources.models import Assignment, Repository
-from storage import layout
-from storage.places import directories, remotes
-from storage.places.identity import Identity, digest_of
+from sources.models import Repository
+from storage.places import directories
+from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.locks import Busy
 from storage.points.places import Refused, TargetFailed
@@ -39,16 +37,16 @@ log = logging.getLogger(__name__)
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
-"""For a single question, which a person or an execution unit waits for."""
+"""The limit of a single question, which a user or an execution unit waits for."""
 
 FAILURES: Mapping[str, type[Exception]] = {
     "failed": StorageFailed, "failed here": TargetFailed, "refused": Refused, "busy": Busy,
 }  # fmt: skip
-"""What an order that was not done answers, with a text."""
+"""The answers of an order that was not done, each with a text, and the exceptions that they become here."""
 
 
 class Unanswered(Exception):
-    """There is no answer from a repository. The message is for people."""
+    """A repository gave no answer. The message is written for users."""
 
 
 def back_up(
@@ -61,9 +59,9 @@ def back_up(
     newest: str = "",
     keep: Callable[[str, str], object] | None = None,
 ) -> EngineResult:
-    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
-    of itself; None: anything. `made`: an earlier backup has let it say so; `newest`: the point that it left;
-    `keep`: keeps the digest of the new one."""
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: the identity that the
+    repository must name; None if any will do. `made`: an earlier backup has written it there; `newest`: the point of
+    that backup; `keep`: keeps the digest of the new point."""
     try:
         whole = asdict(replace(task, engine_version=_version_of_engine(task)))
         order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
@@ -82,8 +80,8 @@ def back_up(
 
 
 def _version_of_engine(task: BackupTask) -> str:
-    """As far as this process, which runs many backups, can ask once for all of them. Raises: OSError."""
-    with suppress(ProgramMissing):  # the engine says so
+    """The version, if this process, which runs many backups, can ask once for all of them. Raises: OSError."""
+    with suppress(ProgramMissing):  # the engine reports it
         return rclone_version() if engine_for(task.source.kind, task.location.format).name == "rclone" else ""
     return ""
 
@@ -98,11 +96,11 @@ def work(
     keep: Callable[[str, str], object] | None = None,
     **facts: object,
 ) -> dict[str, Any]:
-    """Let a process work on what lies in a repository, as *remove_points* of `engines.apart`. Blocks until it
-    has ended, and returns its answer. `keep`: keeps digests of manifests that it writes. Raises: StorageFailed,
-    Stopped, Busy."""
+    """Let a process work in a repository: `do` is an order of `engines.apart`, such as *remove_points*. Blocks until
+    the process has ended, and returns its answer. `keep`: keeps digests of manifests that it writes. Raises:
+    StorageFailed, Stopped, Busy."""
     try:
-        location = location_of(repository)
+        location = locations.location_of(repository)
         order = {"do": do, "location": location.as_json()} | facts
         answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress), keep)
     except ProgramMissing as error:
@@ -113,13 +111,13 @@ def work(
 
 
 def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
-    """All that an assignment has in a repository. Takes, returns and raises what `work` does."""
-    return work("remove_folder", repository, stop, ours=asdict(identity_of(repository)), **facts)
+    """Remove all that an assignment has in a repository. Arguments, answer and exceptions are those of `work`."""
+    return work("remove_folder", repository, stop, ours=asdict(locations.identity_of(repository)), **facts)
 
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
-    """Ask a question of `engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
-    stopped before that was known."""
+    """Ask a question of `engines.apart` whose answer is a reason, such as *not_writable*. None if there is no reason,
+    or the question was stopped before that was known."""
     try:
         answer = ask(question, location, stop, **facts)
     except Unanswered as error:
@@ -128,7 +126,7 @@ def why(question: str, location: str | Location, stop: StopSignal | None = None,
 
 
 def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
-    """Ask it for more than a reason. Returns the answer; None also if it was stopped before. Raises: Unanswered."""
+    """Ask a question of `engines.apart`. Returns its answer; None also if it was stopped before. Raises: Unanswered."""
     place = location.as_json() if isinstance(location, Location) else location
     order = {"do": question, "location": place} | facts
     ended, answers = _engine(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
@@ -140,68 +138,6 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
     raise Unanswered(why_unanswered(ended, str(where), ANSWER_SECONDS))
 
 
-def holding(assignment: Assignment) -> list[Repository]:
-    """Those in which backups of an assignment lie, that of its policy first."""
-    found = Repository.objects.filter(backups__assignment=assignment).distinct()
-    return sorted(found, key=lambda each: (each.pk != assignment.policy.repository_id, each.pk))
-
-
-def with_copies(assignment: Assignment) -> list[Repository]:
-    """Those in which copies of its points lie, as far as is known, that of its policy first."""
-    rows = assignment.copies.exclude(points=[]).select_related("repository")
-    found = (each.repository for each in rows)
-    return sorted(found, key=lambda each: (each.pk != assignment.policy.copy_to_id, each.pk))
-
-
-def homes(assignment: Assignment) -> list[Repository]:
-    """Those in which its points lie, by our rows: with backups, of its policy, with copies."""
-    found = (*holding(assignment), assignment.policy.repository, *with_copies(assignment))
-    return list(dict.fromkeys(found))
-
-
-def recorded(assignment: Assignment, repository: Repository) -> list[str]:
-    """The points of an assignment that a repository has by our rows, copies too."""
-    rows = assignment.backups.filter(repository=repository).order_by()
-    names = [name for place in rows.values_list("snapshot", flat=True) if (name := layout.point_of(place))]
-    copies = assignment.copies.filter(repository=repository).values_list("points", flat=True)
-    return [*names, *(name for points in copies for name in points if name not in names)]
-
-
-def newest_in(repository: Repository, assignment: Assignment) -> str:
-    """The newest point of an assignment that a repository has by our rows; empty: none."""
-    return max(recorded(assignment, repository), key=layout.order_of, default="")
-
-
-def location_of(repository: Repository, new_key: str | None = None) -> Location:
-    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
-    try:
-        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
-        return remotes.location_of(
-            repository.location,
-            repository.remote,
-            secrets,
-            new_key or key_of(repository),
-            format=repository.format,
-            cache=str(Path(settings.VAR_DIR) / "restic-cache"),
-        )
-    except ValueError as error:  # SecretNotFound is one
-        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
-
-
-def key_of(repository: Repository) -> str | None:
-    """The key of an encrypted repository; None of another one. Raises: SecretNotFound."""
-    return read_secret_in_time(repository.key) if repository.encrypted else None
-
-
-def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
-    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: StorageFailed."""
-    try:
-        digest = digest_of(new_key or key_of(repository))
-    except SecretNotFound as error:
-        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
-    return Identity(str(repository.identity), repository.name, repository.encrypted, digest, format=repository.format)
-
-
 def give_order(
     program: str,
     order: dict[str, Any],
@@ -211,9 +147,9 @@ def give_order(
     take: Callable[[dict[str, Any]], object],
     keep: Callable[[str, str], object] | None = None,
 ) -> tuple[Ended, list[Any]]:
-    """Let a process that can be killed, the `main` of the module `program`, do something. `take` gets each line of it
-    but the answer, as JSON. `keep` keeps a point and its digest before the process goes on, or raises. Returns the
-    answer as a list, which is empty when it ended without one. Raises: OSError."""
+    """Give an order to a process that can be killed: the `main` of the module `program`. `take` gets each of its lines
+    but the answer, as JSON. `keep` keeps a point and its digest before the process continues, or raises. Returns the
+    answer in a list, which is empty if the process ended without one. Raises: OSError."""
     answers = []
 
     def on_line(line: str) -> None:
@@ -255,7 +191,7 @@ def _kept(keep: Callable[[str, str], object] | None, facts: dict[str, str]) -> b
 
 
 def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for: float) -> Any:
-    """What came of an order. Raises: what it answers, as `FAILURES` says; Stopped; StorageFailed without an answer."""
+    """The answer of an order that was done. Raises: those of `FAILURES`; Stopped; StorageFailed without an answer."""
     ended, answers = answered
     for answer in answers:
         for name in FAILURES.keys() & answer.keys():
@@ -268,7 +204,7 @@ def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for:
 
 
 def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:
-    """In words, of one that gave no answer and was not stopped."""
+    """The reason, in words, why a process that was not stopped gave no answer."""
     if ended.ending is Ending.STALLED:
         return f"{location} has not answered for {silent_for:g} s; is its share dead?"
     last = " ".join(ended.last_lines[-1:])
