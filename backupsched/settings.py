@@ -1,4 +1,4 @@
-"""Settings of the project. Everything an operator changes comes from the environment: docs/operations.md, Settings."""
+"""Settings of the project. Everything an operator changes comes from the environment: docs/settings.md."""
 
 import os
 from pathlib import Path

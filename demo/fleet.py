@@ -23,7 +23,7 @@ WAITS = {
 
 
 def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:
-    """The fleet file (docs/operations.md has the format)."""
+    """The fleet file (docs/fleet-files.md has the format)."""
     is_large = any(host.name == LARGE for host in hosts)
     return {
         "repositories": [

@@ -70,7 +70,7 @@ def broken_off(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
-    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks), and "
+    "look at the disk; what the source still has is fetched again by its next backup (docs/upkeep.md, Checks), and "
     "for restic once the damaged file is moved away (the same, restic). A point that is gone lies where its repository "
     "was before, or on a disk that is to be mounted",
 )
@@ -163,7 +163,7 @@ def copies(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "no drill has failed",
     "not proved restorable: {}",
-    f"restore it by hand to see what comes back; once mended, `{PROGRAM} drill SOURCE` proves it (docs/operations.md, "
+    f"restore it by hand to see what comes back; once mended, `{PROGRAM} drill SOURCE` proves it (docs/upkeep.md, "
     "Drills)",
 )
 def drills(cursor: CursorWrapper, now: datetime) -> Answer:

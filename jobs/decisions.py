@@ -2,7 +2,7 @@
 
 *Doing*: what was done to a record and why, one line a step. *Considering*: what a claim looked at, and which key
 decided, if an app that hears of claims writes it. Both also go to the loggers `jobs.doing` and `jobs.considering`. Rows
-are pruned by age and number: docs/operations.md.
+are pruned by age and number: docs/audit.md.
 """
 
 import logging

@@ -112,7 +112,7 @@ def test_every_outcome_is_in_the_glossary() -> None:
 
 
 def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
-    described = first_cells(ROOT / "docs/operations.md", "Settings")
+    described = [cells[0].strip("`") for cells in table_rows(ROOT / "docs/settings.md")]
     read = re.findall(
         r"(?:environ\.get\(|environ\[|number\(|seconds\(|whole\(|umask\(|one_of\(|paths\(\s*|networks\(|listed\(|web_address\()\"(\w+)\"",
         Path(settings.__file__).read_text(encoding="utf-8"),
@@ -123,7 +123,7 @@ def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
 def test_the_fleet_file_page_has_every_field_that_the_import_takes() -> None:
     described = {
         cells[0].strip("`"): re.findall(r"`(\w+)`(?: \([^)]*\))?", " ".join(cells[1:]))
-        for cells in table_rows(ROOT / "docs/operations.md", "Fleet files")
+        for cells in table_rows(ROOT / "docs/fleet-files.md")
     }
     for section, field in Fleet.model_fields.items():
         [declared] = get_args(field.annotation)

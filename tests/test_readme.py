@@ -64,7 +64,7 @@ def test_recover_takes_its_arguments() -> None:
 
 
 def test_every_exported_variable_is_a_setting() -> None:
-    settings = {cells[0].strip("`") for cells in table_rows(ROOT / "docs/operations.md", "Settings")}
+    settings = {cells[0].strip("`") for cells in table_rows(ROOT / "docs/settings.md")}
     assert {command.line.removeprefix("export ").partition("=")[0] for command in of("export ")} <= settings
 
 

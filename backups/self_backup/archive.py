@@ -89,7 +89,7 @@ def open_key(age_identity: bytes, passphrase: str) -> str:
         time.sleep(0.1)
     raise TooSlow(
         f"the passphrase was not tried: this machine is much slower than the one that made the key, or busy. {slow} "
-        "Repeat it when it is idle, or open the backup elsewhere, with age alone: docs/operations.md says how"
+        "Repeat it when it is idle, or open the backup elsewhere, with age alone: docs/restoring.md says how"
     )
 
 

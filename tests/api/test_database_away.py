@@ -80,7 +80,7 @@ class TestPages:
                     "<h1>The database does not answer</h1>",
                     "in 10 seconds",
                     "doctor</code>",
-                    "operations.md",
+                    "trouble.md",
                 ):
                     assert words in page
                 [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]

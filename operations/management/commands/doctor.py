@@ -25,7 +25,7 @@ class Command(BaseCommand):
     help = (
         "Look at the running system and say what is wrong and what to do: the settings, the database and its health, "
         "the workers, the queues. It changes nothing and takes a second or two. Exit code 0: no problem (warnings do "
-        "not fail); 1: at least one problem; 2: the database is away, or bad usage. docs/operations.md explains each "
+        "not fail); 1: at least one problem; 2: the database is away, or bad usage. docs/trouble.md explains each "
         "finding."
     )
     # the doctor says itself what the system checks would end it with
