@@ -127,6 +127,14 @@ def _one_context_a_page() -> None:
     client.store_rendered_templates = keep_the_page
 
 
+def is_rolled_back(request: pytest.FixtureRequest) -> bool:
+    """Whether the test uses the database and commits nothing."""
+    marker = request.node.get_closest_marker("django_db")
+    asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
+    is_marked = "db" in asks if marker is None else not marker.kwargs.get("transaction")
+    return is_marked and not asks - {"db"}
+
+
 presets_are_gone = False
 """A test with real transactions has run in this process. A worker of `--dist worksteal` takes tests in any order."""
 
@@ -134,14 +142,19 @@ presets_are_gone = False
 @pytest.fixture(autouse=True)
 def _presets(request: pytest.FixtureRequest) -> None:
     """The retry policies that every installation begins with, for a test that is rolled back."""
-    marker = request.node.get_closest_marker("django_db")
-    asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
-    is_rolled_back = "db" in asks if marker is None else not marker.kwargs.get("transaction")
-    if presets_are_gone and is_rolled_back and not asks - {"db"}:
+    if presets_are_gone and is_rolled_back(request):
         from tests.factories import install_presets
 
         request.getfixturevalue("db")
         install_presets()
+
+
+@pytest.fixture(autouse=True)
+def _no_round_beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The round of a minute, which `run_minutely` and each worker's tick start in a thread, has a connection of its
+    own. Next to a test that is rolled back it would commit its alerts, and the next tests would find them."""
+    if is_rolled_back(request):
+        monkeypatch.setattr("alerting.sending.start_thread", lambda work: None)
 
 
 @pytest.fixture(autouse=True)
