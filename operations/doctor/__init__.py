@@ -19,7 +19,7 @@ from jobs.conf import PROGRAM
 from operations import checks
 from operations.backlog import IN_NEED
 from operations.backlog.summary import Summary, summary
-from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
+from operations.doctor import installation, queues, tables, work  # noqa: F401 - declare their conditions
 
 __all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 

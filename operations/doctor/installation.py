@@ -8,11 +8,13 @@ from typing import Any
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from audit import triggers
 from declarations.surfaces.finding import (  # fmt: skip
     Answer,
     Finding,
     Severity,
     condition,
+    listed,
     ok,
     problem,
     rows,
@@ -49,8 +51,12 @@ def migrations(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
     found = differences()
     names = {"missing": list(found.missing), "unknown": list(found.unknown)}
-    fine = "all are applied, and none of a newer version"
-    return problem(found.what, found.to_do, **names) if found.what else ok(fine, **names)
+    if found.what:
+        return problem(found.what, found.to_do, **names)
+    if unseen := triggers.missing():  # the last step of `migrate`
+        do = f"`{conf.PROGRAM} migrate` makes the triggers; until then the audit sees no change of these tables"
+        return problem(f"the audit has no trigger of {listed(unseen)}", do, **names, triggers=unseen)
+    return ok("all are applied, and none of a newer version", **names)
 
 
 @condition(

@@ -1,17 +1,11 @@
-"""What makes claims slow: lost table settings, what keeps dead rows, and how many of them a claim really reads."""
+"""Causes of slow claims: lost table settings, and holders of old snapshots, which keep dead rows."""
 
-import json
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.db.backends.utils import CursorWrapper
-from django.db.utils import OperationalError
-from psycopg.errors import QueryCanceled
 
 from declarations.surfaces.finding import (  # fmt: skip
-    STATEMENT_SECONDS,
     Answer,
     Finding,
     condition,
@@ -23,8 +17,6 @@ from declarations.surfaces.finding import (  # fmt: skip
     warning,
 )
 from external.durations import span
-from jobs.models import BacklogRecord
-from jobs.states import Status
 from operations.doctor.installation import switch_on
 
 TABLE = "jobs_backlogrecord"
@@ -143,110 +135,3 @@ def _describe(holder: dict[str, Any]) -> str:
         holder["query"] and f"query {holder['query']!r}",
     )
     return f"{holder['kind']} {holder['holder']} ({', '.join(fact for fact in facts if fact)})"
-
-
-BATCH = 100
-"""Of the order of what a busy worker claims at once."""
-BUFFERS_PER_ROW = 2
-"""One for the row and, with room to spare, its part of the index page."""
-BUFFERS_OF_A_DESCENT = 20
-"""From the root of the index to its leaf: three or four pages; the rest is what the planner looks up."""
-WARN_BUFFERS, PROBLEM_BUFFERS = 1_000, 10_000
-"""That one claim reads for nothing: 8 MB of memory, a millisecond or so, as much as the claim itself takes; and tens of
-milliseconds a claim, so a handful of workers keep a processor busy with nothing."""
-
-# One descent of `backlog_claim_order` for each queue and lane, however many records they hold.
-READY_LANES = f"""
-WITH RECURSIVE place AS (
-    (SELECT queue, lane FROM jobs_backlogrecord WHERE status = {Status.READY} ORDER BY queue, lane LIMIT 1)
- UNION ALL
-    SELECT next.queue, next.lane
-      FROM place
-     CROSS JOIN LATERAL (
-           SELECT queue, lane
-             FROM jobs_backlogrecord
-            WHERE status = {Status.READY} AND (queue, lane) > (place.queue, place.lane)
-            ORDER BY queue, lane
-            LIMIT 1) AS next
-)
-SELECT queue, lane FROM place LIMIT 50
-"""
-
-STATISTICS = f"""
-SELECT n_live_tup, n_dead_tup, GREATEST(last_vacuum, last_autovacuum)
-  FROM pg_stat_user_tables
- WHERE relid = '{TABLE}'::regclass
-"""
-
-VACUUM = (
-    "see the finding horizon: what it names keeps them; then VACUUM (VERBOSE) jobs_backlogrecord; if it comes back, "
-    "see table_settings, and let autovacuum look more often (autovacuum_naptime = 10s)"
-)
-
-
-@condition("")
-def claim_head(cursor: CursorWrapper, now: datetime) -> Answer:
-    """How many buffers a claim reads for nothing, in the worst queue and lane.
-
-    `n_dead_tup` of the statistics says how many row versions are dead, but not where. What matters is how many of them
-    lie before the first ready record. So the claim's own inner SELECT is run for each queue and lane, without FOR
-    UPDATE, and the buffers that it touched are set against what as many live rows need. A scan marks what is dead to
-    all, so it is skipped from then on: finding the queues does that; what is then still met, every claim meets.
-    """
-    # a planner that finds a small table not worth an index must not count: the claim is measured as its index serves it
-    cursor.execute("SET LOCAL enable_sort = off")
-    live, dead, vacuumed_at = rows(cursor, STATISTICS)[0]
-    about = {"n_live_tup": live, "n_dead_tup": dead, "last_vacuum": vacuumed_at and vacuumed_at.isoformat()}
-    when = f"last vacuum {vacuumed_at:%Y-%m-%d %H:%M} UTC" if vacuumed_at else "never vacuumed"
-    last = f"{dead:,} dead rows in all, {when}"
-    try:
-        with transaction.atomic():
-            heads = [_measured(queue, lane, now) for queue, lane in rows(cursor, READY_LANES)]
-    except OperationalError as error:
-        if not isinstance(error.__cause__, QueryCanceled):
-            raise
-        what = f"the head of the claim index could not be read within {STATEMENT_SECONDS} s; {last}"
-        return problem(what, VACUUM, **about)
-    return judge_heads(heads, last, about)
-
-
-def _measured(queue: str, lane: int, now: datetime) -> dict[str, Any]:
-    head = BacklogRecord.objects.ready().filter(queue=queue, lane=lane).open_at(now).in_claim_order()
-    plan = json.loads(head.values("pk")[:BATCH].explain(format="json", analyze=True, buffers=True, timing=False))[0]
-    nodes, top = list(_nodes(plan["Plan"])), plan["Plan"]
-    found, buffers = int(top["Actual Rows"]), int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
-    skipped = sum(int(node.get("Rows Removed by Filter", 0)) for node in nodes)
-    return {
-        "queue": queue,
-        "lane": lane,
-        "rows": found,
-        "buffers": buffers,
-        "wasted": max(0, buffers - BUFFERS_OF_A_DESCENT - BUFFERS_PER_ROW * (found + skipped)),
-        "milliseconds": round(float(plan["Execution Time"]), 3),
-        "sorts": any("Sort" in node["Node Type"] for node in nodes),
-    }
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", []):
-        yield from _nodes(child)
-
-
-def judge_heads(heads: list[dict[str, Any]], last: str, about: dict[str, Any]) -> Finding:
-    about = {**about, "heads": heads}
-    if any(head["sorts"] for head in heads):
-        what = "a claim cannot read backlog_claim_order in order: it reads and sorts a whole queue"
-        return problem(what, "see the finding schema, which says how to make that index again", **about)
-    worst = sorted(heads, key=lambda head: -int(head["wasted"]))
-    most = worst[0]["wasted"] if worst else 0
-    if most < WARN_BUFFERS:
-        return ok(f"a claim reads at most {most:,} buffers for nothing; {last}", **about)
-    over = [
-        f"a claim from queue {head['queue']}{' lane {}'.format(head['lane']) if head['lane'] else ''} reads "
-        f"{head['buffers']:,} buffers for {head['rows']} records ({head['milliseconds']:.0f} ms), {head['wasted']:,} "
-        "of them for dead rows"
-        for head in worst
-        if head["wasted"] >= WARN_BUFFERS
-    ]
-    return (problem if most >= PROBLEM_BUFFERS else warning)(f"{listed(over)}; {last}", VACUUM, **about)

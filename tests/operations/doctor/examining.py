@@ -45,14 +45,3 @@ def in_time(**fields: float) -> datetime:
 
 def serve(**queues: int) -> Worker:
     return make_worker(queues=queues, heartbeat_at=database_clock())
-
-
-def ready_rows(count: int) -> None:
-    """As many as it takes to be measured; the database makes them in a moment."""
-    run(
-        "INSERT INTO jobs_backlogrecord"
-        " (kind, queue, subject, payload, status, run_after, priority, failures, last_error, attempt, lane)"
-        " SELECT 'test', 'default', number::text, '{}', 1, now(), 0, 0, '', 0, 0"
-        "   FROM generate_series(1, %s) AS number",
-        count,
-    )
