@@ -9,7 +9,8 @@ is no fault of the backup, and is said; rows that could not be loaded for such a
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from engines.limits import Space
@@ -55,7 +56,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with loading.opened(files, DATABASE) as dump:
         contents = read(server.loader(), dump)
-    with server.running(server.made_for(contents.version), signal.SIGINT):
+    with server.running_for(contents.version):
         server.psql("postgres", [f"CREATE ROLE {each};" for each in names])
         ended = server.psql("postgres", [
             "\\set ON_ERROR_STOP 1",
@@ -78,16 +79,22 @@ class _Scratch(Server):
     def program(self, name: str) -> str:
         return str(Path(self.scratch.programs) / name)
 
-    def made_for(self, version: int) -> tuple[str, ...]:
-        """Returns the command of a server for a dump of that version: the host's own where it has one that is not
-        older, with the extensions and collations that it has; else the one that comes with this program."""
+    @contextmanager
+    def running_for(self, version: int) -> Iterator[None]:
+        """Run a server for a dump of that version: the host's own where it has one that is not older and that starts,
+        with the extensions and collations that it has; else the one that comes with this program."""
         own = {int(each): Path(folder) for each, folder in self.scratch.servers.items()}
-        if version and (fitting := sorted(each for each in own if each >= version)):
-            try:
-                return self.made(own[fitting[0]])
-            except (TargetFailed, OSError):
-                shutil.rmtree(self.data, ignore_errors=True)
-        return self.made(Path(self.scratch.programs))
+        fitting = [own[each] for each in sorted(own) if version and each >= version]
+        with ExitStack() as opened:
+            for programs in fitting:
+                try:
+                    opened.enter_context(self.running(self.made(programs), signal.SIGINT))
+                    break
+                except (TargetFailed, OSError):
+                    shutil.rmtree(self.data, ignore_errors=True)
+            else:
+                opened.enter_context(self.running(self.made(Path(self.scratch.programs)), signal.SIGINT))
+            yield
 
     def made(self, programs: Path) -> tuple[str, ...]:
         """Returns its command."""

@@ -101,6 +101,24 @@ def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: 
         assert (by_host.not_here, [each for each in by_host.notes if "made as C" in each]) == ("", []), by_host
 
 
+@pytest.mark.parametrize("broken", ["initdb", "postgres", "nothing"])
+def test_a_drill_takes_the_next_server_where_one_of_the_host_does_not_start(broken: str, zoo: Zoo) -> None:
+    found = zoo.backed_up(ANIMALS[0], EMBEDDED)
+    with drills_folder() as var:
+        host = Scratch(**scratch_server(var, with_programs=True), reserve=0)
+        programs = var / "broken"
+        programs.mkdir()
+        for name in ("initdb", "postgres"):
+            script = programs / name
+            body = "echo out of order; exit 1" if name == broken else f'exec "{host.programs}/{name}" "$@"'
+            if broken != "nothing":
+                script.write_text(f"#!/bin/sh\n{body}\n")
+                script.chmod(0o755)
+        beside = replace(host, servers={str(EMBEDDED): str(programs)})
+        drilled = drilling.drill(found.built.store, ASSIGNMENT, beside, source_kind="postgresql")
+    assert (drilled.error, drilled.tables) == (found.drilled.error, found.drilled.tables)
+
+
 WAYS = [
     *((of, to, True) for of in (EMBEDDED, DEBIAN) for to in (EMBEDDED, DEBIAN)),
     *((each, each, False) for each in (EMBEDDED, DEBIAN)),
