@@ -2,7 +2,7 @@
 
 resources, operations           one way to make a resource: start at the docstring of `resources`
 declared, edits                 those that people edit: what they declare; saved, deleted, refused
-fields, cursors                 what may be sent, and what of a model is answered; pages
+fields, pages                   what may be sent, and what of a model is answered; pages
 idempotency, history, pruning   creates that may be sent twice; who did what; what is forgotten
 application, document, errors   what holds for every operation; the OpenAPI document; problem documents
 bodies                          which bodies are read

@@ -3,8 +3,9 @@
     {"type": "about:blank", "title": "Not Found", "status": 404, "detail": what is wrong, "hint": what to do,
      "instance": "/api/schedules/7", "errors": [{"field", "message"}]}
 
-`errors` comes with 422 alone. `type` is always `about:blank`: the status says of which sort a problem is. `instance` is
-the path, where there is something at it. Nothing else repeats what was sent: it may be a secret.
+`errors` comes with 422, and with a 400 that names a field. `type` is always `about:blank`: the status says of which
+sort a problem is. `instance` is the path, where there is something at it. Nothing else repeats what was sent: it may be
+a secret.
 """
 
 import logging
@@ -79,7 +80,8 @@ class FieldProblem(Schema):
 
 
 class Problem(Schema):
-    """A problem document (RFC 9457). `hint`: what to do. `errors` comes with status 422 alone."""
+    """A problem document (RFC 9457). `hint`: what to do. `errors` comes with status 422, and with a 400 that
+    names a field."""
 
     type: str
     title: str
@@ -93,7 +95,7 @@ class Problem(Schema):
 class ApiError(Exception):
     """An answer that is a problem document. `detail` and `hint` are taken from `USUAL` where they are empty.
 
-    `errors`: for 422, what is wrong by field; they make up the detail where that is empty.
+    `errors`: what is wrong by field; they make up the detail where that is empty.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class ApiError(Exception):
         by_field = "; ".join(f"{field}: {message}" if field else message for field, message in errors)
         self.status, self.detail, self.hint = status, detail or by_field or usual_detail, hint or usual_hint
         self.headers = {**({"WWW-Authenticate": "Bearer"} if status == 401 else {}), **(headers or {})}
-        self.errors = errors or [("", self.detail)]
+        self.errors = errors or ([("", self.detail)] if status == 422 else [])
 
     def response(self, request: HttpRequest) -> HttpResponse:
         """The answer to `request`."""
@@ -120,7 +122,7 @@ class ApiError(Exception):
         }  # fmt: skip
         if getattr(request, "resolver_match", None) is not None:
             body["instance"] = quote(request.path)
-        if self.status == 422:
+        if self.errors:
             body["errors"] = [{"field": field, "message": message} for field, message in self.errors]
         return JsonResponse(body, status=self.status, headers=self.headers, content_type=CONTENT_TYPE)
 

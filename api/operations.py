@@ -8,9 +8,9 @@ from django.http import HttpRequest
 from ninja import Field, Schema
 from pydantic import BaseModel, create_model
 
-from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
+from api.pages import LARGEST_PAGE, USUAL_PAGE, After
 
-PAGING = ("limit", "cursor", "ordering")
+PAGING = ("limit", "after", "ordering")
 
 
 class ListedResource(Protocol):
@@ -48,7 +48,7 @@ def query_schema(resource: ListedResource) -> type[Schema]:
         fields[name] = (kind | None, Field(None, description=told))
     fields |= {
         "limit": (int, Field(USUAL_PAGE, ge=1, le=LARGEST_PAGE, description="How many at most")),
-        "cursor": (str | None, Field(None, max_length=LONGEST_CURSOR, description="`next` of the answer before")),
+        "after": (After, Field(None, description="`next` of the answer before: the id of its last row")),
         "ordering": (Literal[orderings], Field(resource.usual_ordering, description=text)),
     }
     name = f"{resource.plural.title().replace(' ', '')}Query"
@@ -57,9 +57,9 @@ def query_schema(resource: ListedResource) -> type[Schema]:
 
 def page_schema(answer: type[BaseModel]) -> type[Schema]:
     """A page of a list of those."""
-    fields: dict[str, Any] = {"items": (list[answer], ...), "next": (str | None, ...)}  # type: ignore[valid-type]
+    fields: dict[str, Any] = {"items": (list[answer], ...), "next": (int | None, ...)}  # type: ignore[valid-type]
     made: type[Schema] = create_model(f"{answer.__name__.removesuffix('Answer')}Page", __base__=Schema, **fields)
-    made.__doc__ = "One page. `next`: the cursor of the next one; null: that is all."
+    made.__doc__ = "One page. `next`: the `after` of the next one; null: that is all."
     return made
 
 

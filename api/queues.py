@@ -8,9 +8,9 @@ from ninja import Field, Router, Schema
 from pydantic import AfterValidator
 
 from api.auth import looking, operating
-from api.cursors import patiently
 from api.errors import ApiError
 from api.fields import Body, Instant, Line, Stored
+from api.pages import patiently
 from api.pausing import PauseRequest
 from jobs import backlog
 from jobs.backlog.pausing import check_known

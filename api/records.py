@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from ninja import Query
 
 from api.auth import looking, operating
-from api.cursors import patiently
 from api.errors import not_valid
 from api.fields import Instant
+from api.pages import patiently
 from api.record_schemas import (
     CancelAnswer,
     DeadLettersAnswer,

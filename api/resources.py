@@ -37,9 +37,9 @@ from pydantic import BaseModel
 
 from api import history
 from api.auth import Allowed, Staff, viewing
-from api.cursors import ASK_FOR_LESS, Pages, patiently
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
+from api.pages import ASK_FOR_LESS, Pages, patiently
 
 Row = TypeVar("Row", bound=Model)
 View = TypeVar("View", bound=Callable[..., Any])
@@ -97,7 +97,7 @@ class Resource(Generic[Row]):
         self.operation(
             "get", self.list_rows, f"list {self.plural}", self.plural[:1].upper() + self.plural[1:],
             self.permits("view"), page_schema(self.answer), of_one=False, takes={"query": query},
-            description="`next` is the `cursor` of the next page; null: that is all.",
+            description="`next` is the `after` of the next page; null: that is all.",
         )  # fmt: skip
         one, answer = f"One {self.name}", self.detail or self.answer
         self.operation("get", self.read, f"get {self.name}", one, self.permits("view"), answer, has=["etag"])
@@ -144,12 +144,12 @@ class Resource(Generic[Row]):
     # ── the rest ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def list_rows(self, request: HttpRequest, query: Any) -> HttpResponse:
-        """One page. Raises: ApiError (422, 503)."""
+        """One page. Raises: ApiError (400, 422, 503)."""
         asked = {name: value for name, value in query if name not in PAGING and value is not None}
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
-            pages = Pages(self.model, self.path, query.ordering, self.with_value)
-            shown, following = pages.page(rows, query.limit, query.cursor)
+            pages = Pages(self.model, query.ordering, self.with_value)
+            shown, following = pages.page(rows, query.limit, query.after)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

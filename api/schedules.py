@@ -11,12 +11,12 @@ from ninja import Field, Query, Schema
 
 from api import edits, history
 from api.auth import Staff, operating, user_of, viewing
-from api.cursors import patiently
 from api.declared import Declared
 from api.errors import ApiError, not_valid
 from api.fields import Instant, Name, Stored
 from api.idempotency import once
 from api.models import Scope
+from api.pages import patiently
 from api.triggers import TriggerAnswer
 from api.triggers import resource as triggers
 from declarations.problems import lines_of

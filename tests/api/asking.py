@@ -55,7 +55,7 @@ def problem_of(answer: Any, *statuses: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(answer.content)
     assert answer.status_code in (statuses or range(400, 600)), found
     expected = {"type", "title", "status", "detail", "hint"} | ({"errors"} if answer.status_code == 422 else set())
-    assert set(found) - {"instance"} == expected
+    assert set(found) - {"instance"} - ({"errors"} if answer.status_code == 400 else set()) == expected
     assert all(isinstance(found[name], str) and found[name] for name in expected - {"status", "errors"})
     assert found["status"] == answer.status_code
     for error in found.get("errors", ()):
@@ -64,9 +64,9 @@ def problem_of(answer: Any, *statuses: int) -> dict[str, Any]:
     return found
 
 
-def fields_of(answer: Any) -> dict[str, str]:
-    """Field → message of a 422."""
-    return {error["field"]: error["message"] for error in problem_of(answer, 422)["errors"]}
+def fields_of(answer: Any, status: int = 422) -> dict[str, str]:
+    """Field → message of a 422, or of another status that names fields."""
+    return {error["field"]: error["message"] for error in problem_of(answer, status)["errors"]}
 
 
 def found(answer: Any) -> Any:
@@ -92,9 +92,10 @@ def check_filters(program: Program, path: str, *expected: tuple[dict[str, Any], 
 
 def pages_of(program: Program, path: str, **query: Any) -> list[int]:
     """The ids of a list, read in pages of two."""
-    ids, cursor = [], {}
-    while cursor is not None:
-        page = found(program.get(path, limit=2, **query, **cursor))
+    ids: list[int] = []
+    after: dict[str, int] | None = {}
+    while after is not None:
+        page = found(program.get(path, limit=2, **query, **after))
         ids += [each["id"] for each in page["items"]]
-        cursor = {"cursor": page["next"]} if page["next"] else None
+        after = {"after": page["next"]} if page["next"] else None
     return ids

@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from api import cursors, records
+from api import pages, records
 from api.resources import Resource
 from audit.models import AuditEntry
 from delivery.models import Endpoint
@@ -87,7 +87,7 @@ class TestTheList:
 
     @pytest.mark.parametrize(
         "query",
-        ["limit=0", "cursor=0", "status=lost", "kind=nothing", "error=" + "x" * 201, "kind=%ff", "trigger_at=7",
+        ["limit=0", "after=x", "status=lost", "kind=nothing", "error=" + "x" * 201, "kind=%ff", "trigger_at=7",
          "schedule=0", "answer=7xx", "group=x", "state=failed"],
     )  # fmt: skip
     def test_a_bad_query_is_refused_in_the_one_shape(self, query: str, program: Program) -> None:
@@ -103,7 +103,7 @@ class TestTheList:
         def forever(resource: Any, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
             return rows.extra(where=["pg_sleep(60) IS NOT NULL"])
 
-        monkeypatch.setattr(cursors, "PAGE_SECONDS", 0.01)
+        monkeypatch.setattr(pages, "PAGE_SECONDS", 0.01)
         for resource in (records.Records, Resource):
             monkeypatch.setattr(resource, "filtered", forever)
         make_record()
@@ -184,6 +184,32 @@ class TestPages:
         with CaptureQueriesContext(connection) as captured:
             ids(program, schedule=schedule.pk, limit=1)
         assert "on one_record_per_trigger_and_subject" in plan_of(captured, without=("seqscan", "indexscan"))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("ordering", ["id", "-id", "finished_at", "-finished_at", "-trigger_at"])
+    def test_a_page_behind_50_000_of_100_000_reads_its_own_rows_alone(self, ordering: str, program: Program) -> None:
+        schedule = make_event_schedule()
+        first = delivered(schedule, 0)
+        drawn = {"id": "id + n", "trigger_at": "trigger_at + n * interval '1 s'",
+                 "finished_at": "finished_at + n * interval '1 s'"}  # fmt: skip
+        columns = [field.column for field in first._meta.concrete_fields]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO jobs_backlogrecord ({', '.join(columns)}) "
+                f"SELECT {', '.join(drawn.get(name, name) for name in columns)} "
+                "FROM jobs_backlogrecord, generate_series(1, 99999) AS n"
+            )
+            cursor.execute("ANALYZE jobs_backlogrecord")
+        query = {"schedule": schedule.pk} if ordering == "-trigger_at" else {}
+        with CaptureQueriesContext(connection) as captured:
+            page = found(program.get("records", after=first.pk + 50_000, ordering=ordering, limit=1, **query))
+        assert page["next"] == first.pk + 50_000 + (-1 if ordering[0] == "-" else 1)
+        [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {listing}")
+            [[[found_out]]] = cursor.fetchall()
+        read = found_out["Plan"]["Shared Hit Blocks"] + found_out["Plan"]["Shared Read Blocks"]
+        assert read < 500, found_out
 
 
 class TestOneRecord:

@@ -107,9 +107,9 @@ class TestReading:
             "-id": [4, 3, 2, 1, 0],
         }.items():  # fmt: skip
             assert pages_of(program, "throttles", ordering=ordering) == [rows[place] for place in expected], ordering
-        cursor = found(program.get("throttles", limit=1))["next"]
+        after = found(program.get("throttles", limit=1))["next"]
         Throttle.objects.filter(pk=rows[0]).delete()
-        assert ids_of(program.get("throttles", limit=1, cursor=cursor)) == [rows[1]]
+        assert ids_of(program.get("throttles", limit=1, after=after)) == [rows[1]]
 
     def test_what_has_no_value_comes_last_in_both_directions(self, program: Program) -> None:
         instants = [None, NOON, None, NOON + timedelta(hours=1), None]
@@ -117,13 +117,18 @@ class TestReading:
         for ordering, expected in {"next_trigger_at": [1, 3, 0, 2, 4], "-next_trigger_at": [3, 1, 4, 2, 0]}.items():
             assert pages_of(program, "schedules", ordering=ordering) == [rows[place] for place in expected], ordering
 
-    def test_a_cursor_belongs_to_its_list_and_its_ordering(self, program: Program) -> None:
-        [make_throttle(1) for _ in range(2)]
-        cursor = program.get("throttles", limit=1).json()["next"]
-        forged = cursor[:-2] + ("b" if cursor[-2] == "a" else "a") + cursor[-1]
-        for query in ({"ordering": "-id", "cursor": cursor}, {"cursor": forged}, {"cursor": "1"}):
-            assert list(fields_of(program.get("throttles", **query))) == ["cursor"]
-        assert list(fields_of(program.get("retry-policies", ordering="id", cursor=cursor))) == ["cursor"]
+    @pytest.mark.parametrize("after", ["x", "", "-1", "1.0", "٣", "9223372036854775808", "9" * 5000])
+    def test_what_is_no_id_to_begin_after_is_named(self, after: str, program: Program) -> None:
+        assert list(fields_of(program.get("throttles", after=after), 400)) == ["after"]
+
+    def test_a_page_of_an_ordering_begins_after_a_row_that_has_its_place_there(self, program: Program) -> None:
+        rows = [make_throttle(cap) for cap in (1, 2, 3)]
+        rows[0].delete()
+        assert ids_of(program.get("throttles", after=0)) == [rows[1].pk, rows[2].pk]
+        wrong = fields_of(program.get("throttles", after=rows[0].pk or 1, ordering="max_in_flight"), 400)
+        assert "begin again" in wrong["after"]
+        waiting = make_record()
+        assert list(fields_of(program.get("records", after=waiting.pk, ordering="-finished_at"), 400)) == ["after"]
 
     @pytest.mark.parametrize(
         ("query", "field"),

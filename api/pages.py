@@ -1,0 +1,113 @@
+"""Pages of a list: `limit`, `ordering` and `after`, the id of the last row of the page before. And the time limit of an
+answer.
+
+A page begins behind that row, by its value in the ordering and its id, and not at a number of rows: rows that come or
+go in between neither repeat nor hide others, and a page far behind costs what the first one does. In the order of ids
+the row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
+whose value has changed continues from its new place.
+
+In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
+same value are in the order of their ids.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from django.db import connection
+from django.db.models import F, Model, Q, QuerySet
+from pydantic import WithJsonSchema
+
+from api.errors import ApiError
+from declarations.surfaces.patience import PAGE_SECONDS, TookTooLong, at_most
+from declarations.surfaces.web.answers import DATABASE_AWAY_SECONDS
+from operations.backlog.arguments import LARGEST_ID
+
+LARGEST_PAGE = 500
+USUAL_PAGE = 50
+
+ASK_FOR_LESS = "ask for less, by one more filter or a smaller `limit` where there are some, or try again later"
+
+After = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": LARGEST_ID})]
+"""Any text: `Pages` reads it, so that each mistake in it gets the same answer."""
+
+
+class Pages:
+    """The pages of a list in an ordering: `field`, or `-field` for the other direction, and then by id in the same one.
+
+    A field of the model, also along a path, such as `origin__name`. `with_value`: of these only rows that have a value.
+    """
+
+    def __init__(self, model: type[Model], ordering: str, with_value: Collection[str] = ()) -> None:
+        self.model, self.path, self.descending = model, ordering.lstrip("-"), ordering.startswith("-")
+        fields: list[Any] = []
+        for part in self.path.split("__"):
+            fields.append((fields[-1].related_model if fields else model)._meta.get_field(part))
+        has_null = any(field.null for field in fields)
+        self.only_with_value = has_null and self.path in with_value
+        self.nullable = has_null and not self.only_with_value
+
+    def page(self, rows: QuerySet[Any], limit: int, after: Any = None) -> tuple[list[Any], int | None]:
+        """A page of `rows`, and the `after` of the next one: None if there is none.
+
+        Raises: ApiError (400) for an `after` behind which no page begins.
+        """
+        if after is not None:
+            rows = rows.filter(self._behind(_row_id(after)))
+        if self.only_with_value:
+            rows = rows.filter(**{f"{self.path}__isnull": False})
+        by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
+        first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
+        found = list(rows.order_by(*first, "-id" if self.descending else "id")[: limit + 1])
+        shown = found[:limit]
+        return shown, (shown[-1].pk if len(found) > limit else None)
+
+    def _behind(self, row_id: int) -> Q:
+        """The rows that come after the one with that id. Raises: ApiError (400)."""
+        beyond = "lt" if self.descending else "gt"
+        later, none = Q(**{f"id__{beyond}": row_id}), Q(**{f"{self.path}__isnull": True})
+        if self.path == "id":
+            return later
+        value = self._value_of(row_id)
+        if value is None:
+            return none & later
+        further = Q(**{f"{self.path}__{beyond}": value})
+        if not self.nullable:  # written so that an index on both finds where to begin
+            return Q(**{f"{self.path}__{beyond}e": value}) & (further | later)
+        return further | (Q(**{self.path: value}) & later) | none
+
+    def _value_of(self, row_id: int) -> Any:
+        """The value of a row in this ordering. Raises: ApiError (400) if it has no place there, or no more."""
+        found = self.model._default_manager.filter(pk=row_id).values_list(self.path, flat=True)[:1]
+        for value in found:
+            if value is not None or self.nullable:
+                return value
+        text = f"row {row_id} is not in this ordering any more; begin again, or order by `id`, which needs no such row"
+        raise ApiError(400, errors=[("after", text)], hint="leave `after` out for the first page")
+
+
+def _row_id(after: Any) -> int:
+    """Raises: ApiError (400) for what is not an id."""
+    text = str(after)
+    if text.isdecimal() and text.isascii() and len(text) <= len(str(LARGEST_ID)) and int(text) <= LARGEST_ID:
+        return int(text)
+    text = "must be the id of the last row of the page before: `next` of its answer"
+    raise ApiError(400, errors=[("after", text)], hint="leave `after` out for the first page")
+
+
+@contextmanager
+def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
+    """Give up what takes too long, for one transaction, which sees the rows and what belongs to them at one instant.
+
+    Raises: ApiError (503), which says how to ask for less.
+    """
+    outermost = not connection.in_atomic_block
+    try:
+        with at_most(PAGE_SECONDS):
+            if outermost:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
+    except TookTooLong as error:
+        headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
+        raise ApiError(503, f"the answer took more than {PAGE_SECONDS} s", ask_for_less, headers) from error
