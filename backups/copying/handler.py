@@ -1,44 +1,39 @@
 """Queue `backups`: an engine copies a source, in an execution unit. The unit never waits for an absent source.
 
-What answered too long ago is handed back to be asked again, which costs the unit milliseconds; what stops answering in
-mid-backup is let go after the grace of its policy.
+ask      whether the copy may begin now; a source that answered too long ago is handed back, which costs the unit
+         milliseconds
+order    what the engine is to do (`order.py`)
+run      the engine, with the policy's hook around it; a source that stops answering in mid-backup is let go after the
+         grace of its policy
+judge    what came of it (`verdicts.py`)
 """
 
-import dataclasses
 from datetime import timedelta
 from functools import partial
-from itertools import chain
-from typing import Any
 
-from django.conf import settings
 from django.db.utils import Error
-from django.utils.text import slugify
 
 import engines
-from backups import holdings, known_points, locations, repository_orders
-from backups.copying import losses, not_for_now, staging
+from backups import known_points, repository_orders
+from backups.copying import losses, verdicts
+from backups.copying.order import CopyOrder, order_for
 from backups.hooks import running as hooks
 from backups.progress import ProgressWriter
-from backups.repository_state import busy, not_writable, note_made, note_room
-from backups.specifications import refused_in_clear, specification_of
-from backups.upkeep import damage, restic_turns
-from engines.base import BackupTask, EngineResult, Verdict
+from backups.repository_state import busy
+from backups.upkeep import restic_turns
+from engines.base import EngineResult
 from external.durations import span
-from jobs import conf, decisions
+from jobs import decisions
 from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
-from sealing.lookup import SecretNotFound
+from jobs.outcomes import Cancelled, Claimed, Outcome
 from sources import planning
-from sources.availability import probes, repository_breaker
+from sources.availability import repository_breaker
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
-from sources.declarations import overlaps, reach
-from sources.models import Assignment, Policy
-from storage import layout
-from storage.places.location import RESTIC
-from storage.points.store import StorageFailed
+from sources.declarations import reach
+from sources.models import Assignment
 
 ANSWER_HOLDS_FOR = timedelta(seconds=60)
 """A source that answered longer ago is asked again before a unit is spent on it."""
@@ -60,148 +55,61 @@ def copy_source(run: Run) -> Outcome:
 
 
 def _copy(run: Run, assignment: Assignment) -> Outcome:
-    if refused := not_wanted(assignment):
+    if refused := _refused(run, assignment):
         return refused
-    source, policy = assignment.source, assignment.policy
-    reach.keep_place(source)
+    order = order_for(assignment, run)
+    if not isinstance(order, CopyOrder):
+        return order
+    _log_beginning(order, assignment, run.record)
+    monitor = LivenessMonitor(
+        assignment.source, assignment.policy, run.stop, closes_in=_seconds_to_close(assignment, run.record)
+    )
+    with monitor:
+        result = _run(order, run, assignment, monitor)
+    return verdicts.outcome_of(result, assignment, monitor, run.record) if isinstance(result, EngineResult) else result
+
+
+def _refused(run: Run, assignment: Assignment) -> Outcome | None:
+    """The outcome of a record that must not begin now; None if it may."""
+    if unwanted := not_wanted(assignment):
+        return unwanted
+    policy, answered_at = assignment.policy, assignment.last_contacted_at
+    reach.keep_place(assignment.source)
     run.max_seconds = policy.max_running_for
-    answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
         return losses.asked_again(assignment, f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     if restic_turns.is_wanted_alone(policy.repository):
         return busy(restic_turns.WANTED_ALONE.format(policy.repository))
-    try:
-        specification, location = specification_of(source), locations.location_of(policy.repository)
-        ours = locations.identity_of(policy.repository)
-    except SecretNotFound as error:
-        return Failed(f"source {source.name}: {error}")
-    except StorageFailed as error:
-        return Failed(str(error), fault_of=repository_breaker.guarded_by(policy.repository))
-    if refusal := refused_in_clear(specification):
-        return Failed(f"source {source.name} {refusal}")
-    task = BackupTask(
-        source=specification,
-        location=location,
-        folder=_directory(assignment),
-        started_at=run.record.started_at,
-        options=_options(assignment),
-        connect_timeout=policy.connect_timeout,
-        grace=conf.ending_seconds(),
-        reserve=settings.RESERVE_PERCENT,
-        least_rate=policy.least_rate,
-        policy=str(policy),
-        zone=policy.schedule.zone,
-        staging=str(staging.root()),
-        record=str(run.record.id),
-        known=known_points.of(assignment, policy.repository),
-        damaged=frozenset(chain.from_iterable(damage.places(assignment, policy.repository).values())),
-        **_last(assignment),
+    return None
+
+
+def _run(order: CopyOrder, run: Run, assignment: Assignment, monitor: LivenessMonitor) -> EngineResult | Outcome:
+    copy = partial(
+        repository_orders.back_up,
+        on_progress=monitor.watching(ProgressWriter(run.record)),
+        stop=monitor,
+        ours=order.ours,
+        made=order.made,
+        newest=order.newest,
+        keep=known_points.keeping(assignment, assignment.policy.repository),
     )
-    _log_beginning(assignment, run.record, engines.engine_for(source.kind, location.format).name)
-    closes_in = _seconds_to_close(policy, assignment, run.record)
-    with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
-        on_progress = monitor.watching(ProgressWriter(run.record))
-        copy = partial(
-            repository_orders.back_up,
-            on_progress=on_progress,
-            stop=monitor,
-            ours=ours,
-            made=policy.repository.made_at is not None,
-            newest=holdings.newest_in(policy.repository, assignment),
-            keep=known_points.keeping(assignment, policy.repository),
-        )
-        result = hooks.around(run, assignment, task, copy, monitor)
-    if not isinstance(result, EngineResult):
-        return result
-    _write_room(assignment, result)
-    if result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS):
-        note_made(policy.repository)
-    return _outcome(result, assignment, monitor, run.record)
+    return hooks.around(run, assignment, order.task, copy, monitor)
 
 
-def _write_room(assignment: Assignment, result: EngineResult) -> None:
-    """How much room a repository has, and that it did not suffice: what a backup that has filled it had written is gone
-    by then."""
-    if result.room:
-        note_room(assignment.policy.repository, result.room)
-        if result.verdict is Verdict.FILLED:
-            Assignment.objects.filter(pk=assignment.pk).update(room_lacked=result.room[0])
-
-
-def _options(assignment: Assignment) -> dict[str, Any]:
-    options: dict[str, Any] = assignment.policy.engine_options
-    if own := overlaps.left_out_of(assignment.source):
-        return options | {"exclude": [*options.get("exclude", []), *own]}
-    return options
-
-
-def _last(assignment: Assignment) -> dict[str, Any]:
-    """The snapshot that restic compares a source with, where its repository is restic's. It is the last by its name:
-    after a clock that was ahead, rows of later points began earlier."""
-    if assignment.policy.repository.format != RESTIC:
-        return {}
-    rows = assignment.backups.filter(repository=assignment.policy.repository_id).order_by()
-    points = ((name, row) for row in rows.values_list("snapshot", "files") if (name := layout.point_of(row[0])))
-    _, (snapshot, files) = max(points, key=lambda each: layout.order_of(each[0]), default=("", ("", None)))
-    return {"last_snapshot": snapshot, "last_files": files}
-
-
-def _directory(assignment: Assignment) -> str:
-    """Where in the repository this assignment's backups lie: chosen at its first backup, kept when it is renamed."""
-    if not assignment.directory:
-        source = slugify(assignment.source.name) or "source"
-        policy = slugify(assignment.policy.schedule.name) or "policy"
-        assignment.directory = f"{source}-{assignment.pk}/{policy}"
-        assignment.save(update_fields=["directory"])
-    return assignment.directory
-
-
-def _seconds_to_close(policy: Policy, assignment: Assignment, record: Claimed) -> float | None:
-    """How long the copy may run; None: as long as it takes. What a person asked for now has no window."""
+def _seconds_to_close(assignment: Assignment, record: Claimed) -> float | None:
+    """How long the copy may run; None if for as long as it takes: a backup that a user asked for has no window."""
     if record.closes_at is None:
         return None
     now = database_clock()
-    closes_at = planning.stops_at(policy, assignment, now)
+    closes_at = planning.stops_at(assignment.policy, assignment, now)
     return (closes_at - now).total_seconds() if closes_at else None
 
 
-def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None:
+def _log_beginning(order: CopyOrder, assignment: Assignment, record: Claimed) -> None:
+    engine = engines.engine_for(assignment.source.kind, order.task.location.format).name
     expected = f"; the last one took {span(assignment.last_backup_for)}" if assignment.last_backup_for else ""
     text = f"{engine} begins to back up {assignment.source} under {assignment.policy}{expected}"
     facts = {"attempt": record.attempt, "engine": engine, "expected_seconds": assignment.last_backup_for}
     decisions.doing("began", text, record=record, facts=facts)
-
-
-def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, record: Claimed) -> Outcome:
-    policy = assignment.policy
-    match result.verdict:
-        case Verdict.SUCCEEDED | Verdict.WARNINGS:
-            engine = engines.engine_for(assignment.source.kind, policy.repository.format).name
-            result = dataclasses.replace(result, repository=policy.repository_id, engine=engine)
-            return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
-        case Verdict.STOPPED if monitor.vanished:
-            return losses.vanished(policy, monitor.silence)
-        case Verdict.STOPPED if monitor.closed:
-            return Released("its window closed; it goes on in the next opening")
-        case Verdict.STOPPED:
-            return Released()
-        case Verdict.UNAVAILABLE:
-            return losses.lost(policy, result.error)
-        case Verdict.NOT_FOR_NOW:
-            return not_for_now.put_off(record, result.error, policy.recheck_after)
-        case Verdict.BUSY:
-            return busy(result.error)
-        case Verdict.REPOSITORY_FAILED:
-            # not what its message says, which may repeat the source's: whether a file can be written there at all
-            is_its_own = not_writable(policy.repository, monitor)
-            fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
-            return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
-        case Verdict.FILLED:
-            return Failed(result.error)
-        case Verdict.SOURCE_FAILED:
-            answer = probes.ask_now(assignment.source, policy.connect_timeout)
-            if not answer.present:
-                return losses.lost(policy, answer.text)
-            return Failed(result.error)

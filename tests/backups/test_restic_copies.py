@@ -14,7 +14,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from backups import holdings, locations
-from backups.copying import handler
+from backups.copying import order
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention
 from external.processes.programs import find_restic
@@ -173,7 +173,7 @@ def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_nam
         at = datetime(year, 12, 31, tzinfo=UTC)
         facts = {"started_at": at, "ended_at": at, "attempt": 1, "size": 0, "files": 0, "snapshot": f"{name}/1a2b"}
         Backup.objects.create(assignment=anna, repository=row, **facts)
-    assert handler._last(anna)["last_snapshot"] == "20300101T000000Z-2/1a2b"
+    assert order._last_snapshot(anna)["last_snapshot"] == "20300101T000000Z-2/1a2b"
 
 
 @needs_restic
