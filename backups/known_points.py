@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 
 from backups import holdings
 from sources.models import Assignment, Format, ManifestDigest, Repository
+from storage import layout
 from storage.points.known import OF_A_MARK, Known
 
 
@@ -60,6 +61,20 @@ def replace(assignment_id: int, repository_id: int, digests: dict[str, str], *, 
 def forget(assignment_id: int, repository_id: int, points: Collection[str]) -> None:
     """Of points that are gone."""
     _of_points(assignment_id, repository_id, points).delete()
+
+
+def give_up(assignment: Assignment, repository: Repository, there: Collection[str]) -> None:
+    """Forget names that have a digest and nothing else, where all points that are `there` were listed: their runs were
+    killed before they wrote a manifest. What a removal does not know it leaves alone, so they put off its sweeps.
+
+    A name later than the newest point may be that of a run under way. Another one that turns up all the same, of a
+    process that was frozen, is foreign: a run that was overtaken makes no point.
+    """
+    names = ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=False)
+    alone = set(names.values_list("point", flat=True)).difference(there, holdings.recorded(assignment, repository))
+    newest = layout.by_time(there)[-1:]
+    never = [each for each in layout.by_time(alone) if newest and layout.is_later(newest[0], each)]
+    forget(assignment.pk, repository.pk, never)
 
 
 def forget_marks(assignment_id: int, repository_id: int) -> None:

@@ -63,7 +63,7 @@ def back_up(
     repository must name; None if any will do. `made`: an earlier backup has written it there; `newest`: the point of
     that backup; `keep`: keeps the digest of the new point."""
     try:
-        whole = asdict(replace(task, engine_version=_version_of_engine(task)))
+        whole = asdict(replace(task, engine_version=_version_of_engine(task), newest=newest))
         order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
         ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress), keep)
     except OSError as error:

@@ -48,8 +48,8 @@ class BackupTask:
     of this host for what has to lie there as files first (`staging.py`). Of a source that was copied there, the kind is
     `source_kind`, and `left_out` says what is not in that copy. `last_snapshot`: the `snapshot` of the
     newest point in a restic repository, of `last_files` files, as far as they are known. `record`: its id, to be found
-    by. `known`: the points of this assignment there that are ours; None: all are. `damaged`: the
-    places of files there (`Entry.place`) that a check has found damaged or missing.
+    by. `newest`: the newest point there by our rows; empty: none. `known`: the points of this assignment there that are
+    ours; None: all are. `damaged`: the places of files there (`Entry.place`) that a check has found damaged or missing.
     """
 
     source: SourceSpec
@@ -71,6 +71,7 @@ class BackupTask:
     record: str = ""
     source_kind: str = ""
     left_out: tuple[str, ...] = ()
+    newest: str = ""
     known: Known | None = None
     damaged: frozenset[str] = frozenset()
 

@@ -163,6 +163,8 @@ def thin(work: records.Work, repository: Repository, decided: list[Kept]) -> dic
         which["is_chained"] = known_points.are_chained(work.assignment, repository)
         answer = repository_orders.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
+    # what came without a row is there, so it is not given up; nor is what has one and is lost
+    known_points.give_up(work.assignment, repository, answer["present"])
     return answer
 
 

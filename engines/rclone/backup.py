@@ -46,7 +46,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     store, folder = run.store, run.task.folder
     for _ in range(TRIES):
         with suppress(BaseGone):  # what it has brought is found by its mark
-            begun = runs.begin(store, folder, run.task.started_at)
+            begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # what they left may be what fills the disk
                 leftovers.remove_pieces(store, folder, begun.left)
             run.space.check_before()
@@ -74,7 +74,7 @@ class _Backup:
         self.draft: IO[bytes]
 
     def make(self) -> EngineResult:
-        point = self.opened.enter_context(coming(self.store, self.task.folder, self.begun.newest))
+        point = self.opened.enter_context(coming(self.store, self.task.folder, self.begun))
         self._list()
         last = point.wait()
         self._compare(last)

@@ -10,13 +10,19 @@ from pathlib import Path
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import manifests
 from storage.points.manifests import Entry, ManifestDamaged
+from storage.points.runs import Begun
 from storage.points.store import StorageFailed, Store
+
+LOST = (
+    "point {} is not in the repository, although a backup made it: all files are copied again, so that it can be put "
+    "back"
+)
 
 
 @dataclass(frozen=True)
 class LastPoint:
-    """`name`: empty: there is none, or it cannot be read, and `problem` says why: then nothing is taken over from it,
-    nor from an earlier one, since the points that name a file follow one another."""
+    """`name`: empty: there is none, or it is lost or cannot be read, and `problem` says so: then nothing is taken over,
+    from an earlier one either, since the points that name a file follow one another."""
 
     name: str = ""
     file: Path | None = None
@@ -34,8 +40,8 @@ class LastPoint:
 class Coming:
     """A point that is being fetched."""
 
-    def __init__(self, store: Store, folder: str, point: str, file: Path) -> None:
-        self._store, self._folder, self._point, self._file = store, folder, point, file
+    def __init__(self, store: Store, folder: str, begun: Begun, file: Path) -> None:
+        self._store, self._folder, self._begun, self._file = store, folder, begun, file
         self._thread = ThreadPoolExecutor(1)
         self._found = self._thread.submit(self._fetch)
 
@@ -47,13 +53,16 @@ class Coming:
         self._thread.shutdown()
 
     def _fetch(self) -> LastPoint:
+        if self._begun.lost:
+            return LastPoint(problem=LOST.format(self._begun.lost))
+        point = self._begun.newest
         try:
-            if not self._point or not self._store.manifest(self._folder, self._point, self._file):
+            if not point or not self._store.manifest(self._folder, point, self._file):
                 return LastPoint()
             if self._store.known is None:  # else its digest is ours
                 for _ in manifests.read(self._file):
                     pass
-            return LastPoint(self._point, self._file)
+            return LastPoint(point, self._file)
         except (ManifestDamaged, StorageFailed) as error:
             if isinstance(error, StorageFailed) and DAMAGED_OR_FOREIGN not in str(error):
                 raise
@@ -61,10 +70,10 @@ class Coming:
 
 
 @contextmanager
-def coming(store: Store, folder: str, point: str | None) -> Iterator[Coming]:
-    """For as long as the block lasts. `point`: None: there is none."""
+def coming(store: Store, folder: str, begun: Begun) -> Iterator[Coming]:
+    """The point before a run, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as scratch:
-        found = Coming(store, folder, point or "", Path(scratch) / "manifest")
+        found = Coming(store, folder, begun, Path(scratch) / "manifest")
         try:
             yield found
         finally:

@@ -30,12 +30,14 @@ FLUSHED = ".flushed"
 @dataclass(frozen=True)
 class Begun:
     """A run under way. `name`: its own, and that of its point; `newest`: the point before it; None: it is the first.
-    `left`: the runs since then that made no point, the last one first; `marks`: all that had one."""
+    `lost`: a later one that has a row and is not there; empty: none. `left`: the runs since the later of these two that
+    made no point, the last one first; `marks`: all that had one."""
 
     name: str
     newest: str | None
     left: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()
+    lost: str = ""
 
 
 class BaseGone(StorageFailed):
@@ -75,14 +77,19 @@ def runs_with_files(store: Store, folder: str) -> set[str]:
     return {layout.run_of(each) for each in names if layout.FOLDER.fullmatch(each)}
 
 
-def begin(store: Store, folder: str, started_at: datetime) -> Begun:
-    """Name a run: later than all before it, whatever the clock says."""
+def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -> Begun:
+    """Name a run: later than all before it, whatever the clock says. `recorded`: the newest point by our rows. Where
+    that is lost, the run takes over nothing: the points that name a file follow one another, also once it is put
+    back."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there, marks = points_among(files), named_among(files, layout.UNFINISHED)
     before = known.taken({*there, *marks, *runs_with_files(store, folder)}, store.known, started_at)
     newest = next(iter(store.ours(there[::-1])), None)
-    left = [each for each in marks if each not in there and (newest is None or layout.is_later(each, newest))]
-    return Begun(layout.name_of(started_at, before), newest, tuple(left[::-1]), frozenset(marks))
+    is_lost = recorded and recorded not in there and (newest is None or layout.is_later(recorded, newest))
+    lost = recorded if is_lost else ""
+    since = lost or newest
+    left = [each for each in marks if each not in there and (since is None or layout.is_later(each, since))]
+    return Begun(layout.name_of(started_at, before), newest, tuple(left[::-1]), frozenset(marks), lost)
 
 
 def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:
@@ -133,7 +140,8 @@ def check_base(store: Store, folder: str, begun: Begun) -> None:
     there = store.ours(points_among(files))
     marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
     later = [each for each in marks if layout.is_later(each, begun.name)]
-    if later or (there and there[-1] != begun.newest and (begun.newest is None or begun.newest in there)):
+    is_new = there and there[-1] not in (begun.newest, begun.lost)
+    if later or (is_new and (begun.newest is None or begun.newest in there)):
         raise StorageFailed(f"another run has taken over {folder} meanwhile; this one ends without a point")
     if begun.newest and begun.newest not in there:
         raise BaseGone(f"point {begun.newest} of {folder} was removed meanwhile")

@@ -100,7 +100,7 @@ class _Sweep:
         self.wanted = of
         first = min(of, key=layout.order_of) if of else ""
         for each in layout.by_time({*ours, *absent}):
-            if not first or layout.is_later(each, first):
+            if not first or not layout.is_later(first, each):  # one of these may be a point that is lost
                 try:
                     if each in absent:
                         raise Unreadable(each)

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from backups import locations
+from backups import known_points, locations
 from backups.upkeep import retention, retention_decisions
 from engines.base import EngineResult, Verdict
 from fleet.status import reasons_of
@@ -23,7 +23,7 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.models import Assignment, Backup, CheckRound, Progress, Repository, Restore
+from sources.models import Assignment, Backup, CheckRound, ManifestDigest, Progress, Repository, Restore
 from sources.planning import AVAILABILITY, BACKUPS, names
 from storage import layout
 from storage.places import identity
@@ -105,6 +105,33 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     assert "3 points removed" in out.getvalue()
     assert not Progress.objects.exists()
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
+
+
+@HERE
+@pytest.mark.parametrize("has_a_row", [False, True], ids=["never made", "lost"])
+def test_what_a_run_left_that_was_killed_before_its_manifest_is_swept_and_what_a_lost_point_named_stays(
+    has_a_row: bool, assignment: Assignment, played: Played
+) -> None:
+    """Its digest was kept right before, so that removals took it for a point that is lost."""
+    earlier, name = (layout.name_of(layout.instant_of(each) + timedelta(hours=1)) for each in played.points()[1:3])
+    known_points.keeping(assignment, assignment.policy.repository)(name, "d" * 64)
+    if has_a_row:
+        add_backup(assignment, name, 9)
+        damage = [asdict(of_manifest(name, GONE, assignment.policy.repository_id))]
+        CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=damage)
+    left = [played.files / each / "left" for each in ([name] if has_a_row else [earlier, name])]
+    for each in left:
+        each.parent.mkdir()
+        each.write_text("x")
+        (played.folder / layout.MANIFESTS / f"{each.parent.name}{layout.UNFINISHED}").touch()
+    for number, keep in enumerate((4, 3)):
+        type(assignment.policy).objects.update(keep={"last": keep})
+        assignment.refresh_from_db()
+        assert retention.plan([assignment], NOW + timedelta(hours=number)) == 1
+        assert isinstance(run(at_work(NOW + timedelta(hours=number)), NOW + timedelta(hours=number)), Succeeded)
+        assert [each.exists() for each in left] == [has_a_row or number == 0] * len(left)
+    assert ManifestDigest.objects.filter(point=name).exists() is has_a_row
+    assert len(played.points()) == 3
 
 
 @HERE

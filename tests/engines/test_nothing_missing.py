@@ -5,11 +5,15 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 
 import boto3
 import pytest
 
-from engines.base import Verdict
+from engines.base import EngineResult, Verdict
+from storage.places.location import of_directory
+from storage.points import removal
+from storage.points.store import Store
 from tests.engines.limited_peers import Share, sftp_with_limits
 from tests.engines.peers import (
     PASSWORD,
@@ -148,3 +152,32 @@ def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(tm
     lacking = [each for each in entries if not each.is_kept]
     assert len(lacking) >= 4, "each is named"
     assert all("has a name that no folder can hold" in each.why for each in lacking), lacking
+
+
+def test_a_newest_point_that_was_lost_for_a_while_costs_no_later_one_a_file(tmp_path: Path) -> None:
+    """The run without it takes over nothing: else it named again, from the point before, what the lost one does not."""
+    files, copy = write_files(tmp_path / "source", b="stays"), tmp_path / "copy"
+    made = list[str]()
+
+    def backed_up(text: str) -> EngineResult:
+        (files / "a").write_text(text)
+        os.utime(files / "a", (1_700_000_000, 1_700_000_000 + int(text)))
+        at = STARTED_AT + timedelta(days=len(made))
+        result = back_up(local_folder(files), copy, started_at=at, newest=made[-1] if made else "")
+        made.append(result.snapshot)
+        return result
+
+    def manifest(number: int) -> Path:
+        return copy / f"manifests/{made[number]}.jsonl.gz"
+
+    for text in "12":
+        backed_up(text)
+    manifest(1).rename(tmp_path / "lost")
+    without = backed_up("1")
+    assert (without.verdict, without.files, without.new) == (Verdict.WARNINGS, 2, 2)
+    assert without.warnings[0].startswith(f"point {made[1]} is not in the repository")
+    (tmp_path / "lost").rename(manifest(1))
+    assert backed_up("1").unchanged == 2, "only once"
+    manifest(2).write_bytes(b"damaged")
+    removal.remove(Store(of_directory(tmp_path), Event()), "copy", [made[0], made[2]])
+    assert [held(copy, each) for each in points(copy)] == [{"a": each, "b": "stays"} for each in "21"]
