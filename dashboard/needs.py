@@ -19,7 +19,7 @@ from fleet.admin.protection import mends
 from fleet.status import alike
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
-from operations.backlog.attention import attention, needs
+from operations.backlog.attention import attention, findings
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
 from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, Status
 from sources.models import Assignment, Source
@@ -118,8 +118,8 @@ def _undelivered() -> Iterator[Notice]:
 
 
 def _of_backlog(request: HttpRequest, now: datetime) -> Iterator[Notice]:
-    """Paused queues, open breakers and dead letters, as all summaries say them, each with its page or button instead of
-    what there is to type."""
+    """Paused queues, open breakers and dead letters: the findings of all summaries, each with its page or button
+    in place of a command."""
     paused = [
         QueueSummary(queue.name, True, queue.paused_at, queue.reason, queue.paused_until)
         for queue in PausedQueue.objects.order_by("name")
@@ -128,14 +128,15 @@ def _of_backlog(request: HttpRequest, now: datetime) -> Iterator[Notice]:
     summary = Summary(now, paused, [], [], open_breakers(now, SHOWN), dead_letters=failed.count())
     pages = dict(Breaker.objects.filter(key__in=[each.key for each in summary.breakers]).values_list("key", "pk"))
     action = "resume_queue" if may_operate(request) else ""
-    for need in needs(summary):
-        match need.sort:
-            case "paused":
+    for each in findings(summary):
+        _, _, about = each.subject.partition(":")
+        match each.kind:
+            case "paused_queues":
                 page = reverse("admin:jobs_pausedqueue_changelist")
-                yield Notice(f"{need.what}.", "Resume" if action else "Open", page, action, need.about)
-            case "breaker" if need.about in pages:
-                yield Notice(f"{need.what}.", "Open", reverse("admin:jobs_breaker_change", args=[pages[need.about]]))
-            case "failed":
+                yield Notice(f"{each.text}.", "Resume" if action else "Open", page, action, about)
+            case "open_breakers" if about in pages:
+                yield Notice(f"{each.text}.", "Open", reverse("admin:jobs_breaker_change", args=[pages[about]]))
+            case "dead_letters":
                 latest = failed.aggregate(at=Max("finished_at"))["at"]
-                text = f"{need.what}, the last one at {moment(latest)} UTC." if latest else f"{need.what}."
+                text = f"{each.text}, the last one at {moment(latest)} UTC." if latest else f"{each.text}."
                 yield Notice(text, "Open the dead letters", reverse("admin:jobs_backlogrecord_dead_letters"))

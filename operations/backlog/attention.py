@@ -1,14 +1,14 @@
-"""What in a summary needs a person: what is wrong and what to do, for pages, commands and the doctor. Pure."""
+"""Findings of a summary of the backlog. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
 
 from external.durations import span
 from external.formatting import moment, several
 from jobs import conf
 from jobs.conf import PROGRAM
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
+from operations.finding import Finding, Severity
 
 OVERDUE_SECONDS = 60.0
 """A living worker promotes once a second. A minute covers the periodic tick, too."""
@@ -19,57 +19,53 @@ SILENT_SECONDS = 3600.0
 MOST_NAMED = 5
 """Silent workers named one by one."""
 
-FOLLOWS = ("unserved", "overdue")
-"""What follows from that no worker is alive, which is said once."""
-
-
-class Need(NamedTuple):
-    """One thing. `sort`: which, in a word, for the doctor, whose findings have their names, and for the buttons of the
-    home page; `about`: the name of its queue, or the key of its breaker."""
-
-    sort: str
-    what: str
-    do: str
-    about: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.do}."
+FOLLOWS = ("unserved_queues", "unpromoted")
+"""What follows from that no worker is alive, which is shown once."""
 
 
 def attention(summary: Summary) -> list[str]:
-    """One sentence for each thing that needs a person; empty: all is well."""
+    """One sentence for each finding that an operator has to see; empty if all is well."""
     is_alone = not any(worker.alive for worker in summary.workers)
-    found = (need for need in needs(summary) if not (is_alone and need.sort in FOLLOWS))
-    return [*map(str, found), *summary.in_need]
+    shown = (each for each in findings(summary) if not (is_alone and each.kind in FOLLOWS))
+    return [*(f"{each.text}: {each.remedy}." for each in shown), *summary.in_need]
 
 
-def needs(summary: Summary) -> Iterator[Need]:
-    """Each of them, but for what other apps know."""
+def findings(summary: Summary) -> Iterator[Finding]:
+    """All that is wrong with the queue itself."""
     if summary.held:
-        yield Need("hold", summary.held.removesuffix("."), f"`{PROGRAM} release` ends it")
+        yield _warning(
+            "on_hold", "hold", summary.held.removesuffix("."), f"`{PROGRAM} release` ends it", summary.held_since
+        )
     yield from _of_workers(summary)
     for queue in summary.queues:
         yield from _of_queue(queue, summary)
-    yield from map(_of_breaker, summary.breakers)
+    yield from (_of_breaker(each, summary.at) for each in summary.breakers)
     for kind in summary.unknown_kinds:
         what = f"There are records of the kind {kind!r}, which no app installed here handles"
-        yield Need("kind", what, f"install its app, or `{PROGRAM} backlog cancel --kind {kind}`")
+        do = f"install its app, or `{PROGRAM} backlog cancel --kind {kind}`"
+        yield _problem("unknown_kinds", f"kind:{kind}", what, do)
     if count := summary.dead_letters:
         gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
-        yield Need(
-            "failed",
-            gave_up,
-            f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry --status failed` tries again",
-        )
+        do = f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry --status failed` tries again"
+        yield _warning("dead_letters", "records", gave_up, do)
 
 
-def _of_workers(summary: Summary) -> Iterator[Need]:
+def _problem(kind: str, subject: str, text: str, do: str, since: datetime | None = None) -> Finding:
+    return Finding(kind, subject, since, Severity.PROBLEM, text, do)
+
+
+def _warning(kind: str, subject: str, text: str, do: str, since: datetime | None = None, name: str = "") -> Finding:
+    return Finding(kind, subject, since, Severity.WARNING, text, do, name)
+
+
+def _of_workers(summary: Summary) -> Iterator[Finding]:
     if not any(worker.alive for worker in summary.workers):
-        yield Need("alone", "No worker is alive", f"start one with `{PROGRAM} worker`")
+        made = _problem if any(queue.ready for queue in summary.queues) else _warning
+        yield made("workers", "workers", "No worker is alive", f"start one with `{PROGRAM} worker`")
     silent = silent_of(summary)
-    yield from map(_silent, silent[:MOST_NAMED])
+    yield from (_silent(each, summary.at) for each in silent[:MOST_NAMED])
     if more := silent[MOST_NAMED:]:
-        yield Need("silent", f"{len(more)} more workers are silent", "`--json` names them")
+        yield _warning("silent_workers", "workers", f"{len(more)} more workers are silent", "`--json` names them")
 
 
 def silent_of(summary: Summary) -> list[WorkerSummary]:
@@ -79,35 +75,33 @@ def silent_of(summary: Summary) -> list[WorkerSummary]:
     return sorted(silent, key=lambda worker: (-worker.running, worker.heartbeat_for))
 
 
-def _silent(worker: WorkerSummary) -> Need:
+def _silent(worker: WorkerSummary, now: datetime) -> Finding:
     its = f"{several(worker.running, 'record')} {'is' if worker.running == 1 else 'are'}"
     held = f"its {its} rescued by another worker" if worker.running else "it holds no records"
     what = f"Worker {worker.name} (#{worker.id}) has been silent for {span(worker.heartbeat_for)}"
     why = f"it was killed, or cannot reach the database; {held}"
-    return Need("silent", what, f"{why}. Look at its host, or start another")
+    since = now - timedelta(seconds=worker.heartbeat_for)
+    return _warning("silent_workers", f"worker:{worker.id}", what, f"{why}. Look at its host, or start another", since)
 
 
-def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Need]:
+def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Finding]:
     more = "+" if queue.at_least & {"ready", "waiting"} else ""
-    name, holds = queue.name, f"which has {queue.unfinished:,}{more} records"
+    subject, name, holds = f"queue:{queue.name}", queue.name, f"which has {queue.unfinished:,}{more} records"
     if queue.paused_at:
-        yield Need(
-            "paused",
-            f"Queue {paused(name, queue.paused_at, queue.paused_reason, queue.paused_until, summary.at)}",
-            f"`{PROGRAM} backlog resume {name}` resumes it",
-            name,
-        )
+        what = f"Queue {paused(name, queue.paused_at, queue.paused_reason, queue.paused_until, summary.at)}"
+        yield _warning("paused_queues", subject, what, f"`{PROGRAM} backlog resume {name}` resumes it", queue.paused_at)
     if queue.unfinished and not queue.in_settings:
         do = f"name it in JOBS['QUEUES'] and restart the workers, or `{PROGRAM} backlog cancel --queue {name}`"
-        yield Need("unknown", f"Queue {name}, {holds}, is not in the settings", do, name)
+        yield _problem("unserved_queues", subject, f"Queue {name}, {holds}, is not in the settings", do)
     elif not queue.workers and (why := holds if queue.unfinished else _fed_by(queue, summary)):
         served = {each.name for each in summary.queues if each.workers}
         held = [each.name for each in summary.queues if each.unfinished and each.in_settings]
         do = f"start a worker with `{start(held, served)}`"
-        yield Need("unserved", f"No worker serves queue {name}, {why}", do, name)
+        yield _problem("unserved_queues", subject, f"No worker serves queue {name}, {why}", do)
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS:
         what = f"A record in queue {name} should have become ready {span(queue.overdue_for)} ago"
-        yield Need("overdue", what, "the workers do not tick; look at their logs")
+        since = summary.at - timedelta(seconds=queue.overdue_for)
+        yield _problem("unpromoted", subject, what, "the workers do not tick; look at their logs", since)
 
 
 def _fed_by(queue: QueueSummary, summary: Summary) -> str:
@@ -137,13 +131,13 @@ def paused(name: str, since: datetime, reason: str, until: datetime | None, now:
     return f"{name} has been paused for {span((now - since).total_seconds())}{why}{end}"
 
 
-def _of_breaker(breaker: BreakerSummary) -> Need:
+def _of_breaker(breaker: BreakerSummary, now: datetime) -> Finding:
     waiting = f"{several(breaker.waiting, 'record')} {'waits' if breaker.waiting == 1 else 'wait'} for it"
-    # a URL is no word that begins a sentence
+    # a URL is not a word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     what = f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}"
-    key = breaker.key
+    do = f"correct it; what needs it next then tries it, or `{PROGRAM} breakers close {breaker.key}`"
     if breaker.waiting:
-        return Need("breaker", what, f"correct it; `{PROGRAM} breakers probe {key}` then tries it at once", key)
-    close = f"`{PROGRAM} breakers close {key}`"
-    return Need("breaker", what, f"correct it; what needs it next then tries it, or {close}", key)
+        do = f"correct it; `{PROGRAM} breakers probe {breaker.key}` then tries it at once"
+    since = now - timedelta(seconds=breaker.open_for)
+    return _warning("open_breakers", f"breaker:{breaker.key}", what, do, since, breaker.title)

@@ -112,7 +112,8 @@ class BreakerSummary:
 @dataclass(frozen=True)
 class Summary:
     """The backlog at the instant `at`. `unknown_kinds`: of unfinished records, but not registered here.
-    `held`: in a sentence that everything is; empty: it is not. `in_need`: what the other apps know that needs a person.
+    `held`: a sentence if everything is on hold, `held_since` then; else empty. `in_need`: what other apps know that an
+    operator has to see.
     """
 
     at: datetime
@@ -121,6 +122,7 @@ class Summary:
     unknown_kinds: list[str]
     breakers: list[BreakerSummary] = field(default_factory=list)
     held: str = ""
+    held_since: datetime | None = None
     dead_letters: int = 0
     in_need: list[str] = field(default_factory=list)
 
@@ -149,10 +151,10 @@ def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collect
                 queues[name].places += places
     unknown = [kind for kind in kinds if kind not in registry.kinds]
     on_hold = hold.held()
-    held = hold.sentence(on_hold) if on_hold else ""
+    held, held_since = (hold.sentence(on_hold), on_hold.since) if on_hold else ("", None)
     dead = BacklogRecord.objects.filter(status=Status.FAILED).count()
     in_need = [line for name, ask in IN_NEED.items() if name not in without for line in ask(instant)]
-    return Summary(instant, list(queues.values()), workers, unknown, opened, held, dead, in_need)
+    return Summary(instant, list(queues.values()), workers, unknown, opened, held, held_since, dead, in_need)
 
 
 class Queues(dict[str, QueueSummary]):

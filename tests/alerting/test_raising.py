@@ -13,8 +13,8 @@ from alerting.raising import Found
 from jobs.clock import database_clock
 from jobs.models import Breaker
 from jobs.states import Status
-from operations import doctor
-from operations.doctor import Severity
+from operations import conditions
+from operations.finding import Severity
 from sources.models import Assignment, SelfBackup, Source
 from sources.protection import overdue_assignments
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
@@ -184,7 +184,7 @@ def test_a_backup_of_the_scheduler_by_a_clock_that_was_ahead_hides_none_that_is_
     SelfBackup.objects.create(day=ahead.date(), ended_at=ahead, file="x", size=1)
     SelfBackup.objects.create(day=now.date() - timedelta(days=4))
     assert titles(now) == ["The scheduler itself was not backed up"]
-    [finding] = [each for each in doctor.examine() if each.name == "self_backup"]
+    [finding] = [each for each in conditions.examine() if each.name == "self_backup"]
     assert finding.severity == Severity.WARNING, finding
 
 

@@ -25,7 +25,7 @@ from tests.api.asking import Program, fields_of
 from tests.commands import command
 from tests.delivery.receiver import receiving
 from tests.factories import everything_stored
-from tests.operations.doctor.examining import OK, finding
+from tests.operations.conditions.examining import OK, finding
 from tests.sources.factories import make_assignment, make_policy
 from tests.waiting import PATIENCE
 

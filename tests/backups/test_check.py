@@ -24,7 +24,7 @@ from storage.points.checking import GONE, Damage
 from tests.api.asking import Program, make_user
 from tests.backups.test_retention import HERE, add_backup, at_work, run
 from tests.commands import command
-from tests.operations.doctor.examining import WARNING, finding
+from tests.operations.conditions.examining import WARNING, finding
 from tests.sources.factories import make_assignment, make_policy
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 

@@ -14,7 +14,6 @@ from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.test import Client
 
-import fleet.doctor  # noqa: F401 - declares its conditions
 from alerting import raising
 from alerting.models import Alert, AlertKind
 from backups import locations
@@ -40,7 +39,7 @@ from tests.backups.test_retention import add_backup, belongs_to
 from tests.commands import command
 from tests.engines.peers import tree
 from tests.factories import claim_ready
-from tests.operations.doctor.examining import finding
+from tests.operations.conditions.examining import finding
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, make_source, record_of, settle
 from tests.storage.played_runs import ASSIGNMENT
 from tests.storage.test_copying import WithDigests

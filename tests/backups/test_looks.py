@@ -28,7 +28,7 @@ from tests.backups.test_retention import add_backup
 from tests.commands import command
 from tests.engines.peers import PASSWORD
 from tests.engines.test_probing import serving
-from tests.operations.doctor.examining import finding
+from tests.operations.conditions.examining import finding
 from tests.people import staff
 from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle
 from tests.storage.played_runs import BEGAN

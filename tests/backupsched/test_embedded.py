@@ -28,7 +28,7 @@ from backupsched.embedded.server import SETTINGS
 from backupsched.places import secret_key
 from backupsched.postgresql.base import DatabaseClient, DatabaseWrapper
 from jobs import conf
-from operations.doctor import Severity, installation
+from operations.conditions import Severity, installation
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow

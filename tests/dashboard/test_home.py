@@ -18,7 +18,7 @@ from dashboard.work import WAITS
 from jobs.backlog import hold, pause_queue
 from jobs.models import BacklogRecord, Breaker, Hold, PausedQueue
 from jobs.states import Status, WaitingFor
-from operations.backlog.attention import needs
+from operations.backlog.attention import findings
 from operations.backlog.summary import summary
 from sources.models import Assignment, CheckRound, Policy, Progress, Repository
 from sources.planning import AVAILABILITY, BACK_UP_NOW_PRIORITY, BACKUPS, KIND, REMOVAL, subject_of
@@ -221,12 +221,14 @@ def test_says_what_every_summary_says_of_queues_and_breakers(admin_client, polic
     make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
     make_record(Status.FAILED, finished_at=NOW)
     page = html.unescape(text_of(admin_client))
-    said = {need.sort: need.what for need in needs(summary())}
-    assert said["breaker"].startswith("Repository nas has kept failing for 1 h (it is full); 1 record waits for it")
-    for sort in ("breaker", "failed"):
-        assert said[sort] in page
-    assert "disk is moved" in said["paused"]
-    assert said["paused"].partition(" for ")[0] in page
+    said = {each.kind: each.text for each in findings(summary())}
+    assert said["open_breakers"].startswith(
+        "Repository nas has kept failing for 1 h (it is full); 1 record waits for it"
+    )
+    for kind in ("open_breakers", "dead_letters"):
+        assert said[kind] in page
+    assert "disk is moved" in said["paused_queues"]
+    assert said["paused_queues"].partition(" for ")[0] in page
     assert f"/admin/jobs/breaker/{breaker.pk}/change/" in page
 
 

@@ -17,7 +17,7 @@ from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status as RecordStatus
 from jobs.states import WaitingFor
 from operations.backlog.facts import record_facts
-from operations.doctor import examine
+from operations.conditions import examine
 from schedules.capacity import check
 from schedules.capacity_report import messages
 from schedules.models import Schedule
@@ -232,7 +232,7 @@ def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_no
     Source.objects.exclude(pk=Assignment.objects.earliest("pk").source_id).delete()
     make_record(RecordStatus.FAILED)
     assert "! 1 record has given up" in backlog()
-    assert {each.name: each for each in examine()}["dead_letters"].what == "records have given up: test (1)"
+    assert {each.name: each for each in examine()}["dead_letters"].what == "1 record has given up"
 
 
 def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:

@@ -17,11 +17,11 @@ from alerting.models import AlertRoute
 from jobs import conf
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
-from operations.doctor import Severity, examine, names
+from operations.conditions import Severity, examine, names
 from sources.models import CheckRound, Source
 from tests.commands import command
 from tests.factories import make_record, make_schedule, make_worker
-from tests.operations.doctor.examining import finding
+from tests.operations.conditions.examining import finding
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 NOW = timezone.now()
@@ -178,7 +178,7 @@ def test_a_command_is_found_with_a_hyphen_and_starts_without_what_it_does_not_ne
     check = (
         "import sys; from backupsched import command_line; sys.argv = ['manage.py', *sys.argv[1:]]\n"
         "try:\n    command_line.main()\nfinally:\n"
-        "    from operations import doctor; doctor.names() if sys.argv[1] == 'doctor' else None\n"
+        "    from operations import conditions; conditions.names() if sys.argv[1] == 'doctor' else None\n"
         "    heavy = 'rich ninja pydantic aiohttp yarl boto3 matplotlib apprise cryptography unfold.sites'.split()\n"
         "    print('LOADED', *(each for each in heavy if each in sys.modules))"
     )

@@ -14,7 +14,7 @@ from jobs.set_aside import SetAside
 from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, claim_new, claim_ready, make_record, make_retry_policy, make_worker
-from tests.operations.doctor.examining import finding
+from tests.operations.conditions.examining import finding
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -173,7 +173,7 @@ class TestRescue:
         assert "an odd subject" in messages[0]
         assert len(messages) == len(set(messages)) == 2
         assert stored(bad).status == Status.RUNNING
-        assert finding("expired_leases", now=now + timedelta(minutes=9)).numbers["records"] == [bad.id]
+        assert f"(record {bad.id})" in finding("expired_leases", now=now + timedelta(minutes=9)).what
         monkeypatch.setitem(registry.kinds, "test", Kind("test"))
         assert rescuing.rescue(now=now + timedelta(minutes=3)) == 1
 

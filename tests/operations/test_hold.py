@@ -7,11 +7,11 @@ from django.test import Client
 
 from jobs import backlog
 from jobs.clock import database_clock
-from operations import doctor
+from operations import conditions
 from operations.backlog.attention import attention
 from operations.backlog.reasons import reasons
 from operations.backlog.summary import summary
-from operations.doctor import Severity
+from operations.finding import Severity
 from tests.api.asking import Program, fields_of
 from tests.commands import command
 from tests.factories import make_record
@@ -42,8 +42,8 @@ def test_the_command_holds_and_backlog_doctor_and_the_reasons_of_a_record_say_so
     assert "spring cleaning" in hold("--reason", "spring cleaning")
     assert any(line.startswith(HELD) and "spring cleaning" in line for line in attention(summary()))
     assert reasons(record, database_clock())[0].startswith(HELD)
-    [finding] = [each for each in doctor.examine() if each.name == "on_hold"]
-    assert (finding.severity, finding.numbers) == (Severity.WARNING, {"held": True})
+    [finding] = [each for each in conditions.examine() if each.name == "on_hold"]
+    assert (finding.severity, len(finding.found)) == (Severity.WARNING, 1)
     assert json.loads(release("--json")) == {"changed": True}
     assert "nothing was on hold" in release()
     assert "reason is missing" in refused("--reason", "")

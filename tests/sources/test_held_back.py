@@ -8,15 +8,14 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-import fleet.doctor  # noqa: F401 - declares its conditions
 from engines.base import EngineResult, Verdict
 from jobs.outcomes import Succeeded
-from operations import doctor
+from operations.finding import Examined, Severity
 from sources import planning
 from sources.models import Assignment
 from sources.planning import held_back
 from tests.commands import command
-from tests.operations.doctor.examining import finding
+from tests.operations.conditions.examining import finding
 from tests.sources.factories import MONDAY, handed_on, make_assignment, settle
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +53,7 @@ def test_a_shrink_is_held_back_until_a_person_accepts_it_and_then_it_is_the_meas
 
 
 def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: pytest.CaptureFixture[str]) -> None:
-    def look() -> doctor.Finding:
+    def look() -> Examined:
         return finding("held_back", NINE)
 
     name = shrunk.source.name
@@ -65,9 +64,10 @@ def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: p
     [row] = json.loads(run("--json"))
     assert (row["source"], row["why"]) == (name, WHY)
     assert WHY in run()
-    assert (look().severity, look().numbers) == (doctor.Severity.WARNING, {"held_back": [name]})
+    assert (look().severity, len(look().found)) == (Severity.WARNING, 1)
+    assert f"{name}, {WHY}" in look().what
     assert "accepted" in run("accept", name)
-    assert look().severity is doctor.Severity.OK
+    assert look().severity is Severity.OK
     assert run() == "Nothing is held back.\n"
     assert "nothing was changed" in refused("accept", name, code=1)
     assert "say which" in refused("accept")

@@ -14,7 +14,7 @@ from jobs.states import Status, WaitingFor
 from schedules import batches, chunks, emitter, providers, triggers
 from schedules.models import Late, Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
-from tests.operations.doctor.examining import OK, PROBLEM, finding
+from tests.operations.conditions.examining import OK, PROBLEM, finding
 from tests.sources.factories import make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +57,7 @@ class TestTheClosingOfWindows:
         assert "backup nonsense opens: ValueError" in bad.last_error
         assert len(errors(caplog)) == Decision.objects.filter(what="set aside").count() == 1
         found = finding("set_aside")
-        assert (found.severity, found.numbers["records"]) == (PROBLEM, [bad.pk])
+        assert (found.severity, [each.subject for each in found.found]) == (PROBLEM, [f"record:{bad.pk}"])
         BacklogRecord.objects.filter(pk=bad.pk).update(subject=f"assignment:{make_assignment(make_policy()).pk}")
         assert tick.tick(now + 2 * HOUR).closed == 1  # nothing but the correction is needed
         assert finding("set_aside").severity is OK
@@ -108,7 +108,7 @@ class TestTheEmission:
         assert sum(emitter.emit_triggers(NOON + n * MINUTE / 3) for n in range(3)) == 6
         assert [trigger.schedule.name for trigger in Trigger.objects.filter(emitted_at=None)] == [""]
         assert len(errors(caplog)) == 1
-        assert finding("set_aside").numbers["triggers"] == [" of 2026-03-02 12:00 UTC"]
+        assert "the trigger  of 2026-03-02 12:00:00 UTC" in finding("set_aside").what
 
     def test_sets_aside_a_schedule_that_no_calendar_has(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -119,4 +119,5 @@ class TestTheEmission:
             emitter.emit_triggers(NOON + minute * MINUTE)
         assert BacklogRecord.objects.count() == 1
         assert len(errors(caplog)) == 1
-        assert finding("set_aside").numbers["schedules"] == ["odd"]
+        assert len(finding("set_aside").found) == 1
+        assert "schedule odd emits nothing" in finding("set_aside").what

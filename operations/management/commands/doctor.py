@@ -12,7 +12,8 @@ from django.db.utils import Error
 from declarations.surfaces.terminal import text_of
 from external.formatting import several
 from jobs import database_errors
-from operations.doctor import Finding, Severity, examine, names
+from operations.conditions import examine, names
+from operations.finding import Examined, Finding, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +33,9 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print a list of {name, severity, what, do, numbers}")
+        parser.add_argument(
+            "--json", action="store_true", help="print a list of {name, severity, what, do, numbers, found}"
+        )
         parser.add_argument(
             "--skip",
             action="append",
@@ -51,7 +54,8 @@ class Command(BaseCommand):
                 database_errors.describe(error) or database_errors.describe_away(error), returncode=2
             ) from error
         if options["json"]:
-            self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+            facts = [asdict(each) | {"found": list(map(_facts, each.found))} for each in findings]
+            self.stdout.write(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
         else:
             colours = options["force_color"] or (self.stdout.isatty() and not options["no_color"])
             self.stdout.write(text_of(report(findings), terminal=colours))
@@ -59,7 +63,15 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
-def report(findings: Sequence[Finding]) -> "RenderableType":
+def _facts(finding: Finding) -> dict[str, Any]:
+    since = finding.since and finding.since.isoformat()
+    return {
+        "subject": finding.subject, "since": since, "severity": finding.severity, "text": finding.text,
+        "remedy": finding.remedy,
+    }  # fmt: skip
+
+
+def report(findings: Sequence[Examined]) -> "RenderableType":
     """A table, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
     from rich.console import Group  # late: only what prints needs them
     from rich.table import Table

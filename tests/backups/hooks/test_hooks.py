@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from django.utils import timezone
 
 from backups.copying.handler import copy_source
 from backups.hooks import debts, running
-from declarations.surfaces.finding import CONDITIONS, Finding, Look, Severity
 from engines.base import EngineResult, Verdict
-from fleet import doctor
+from fleet.conditions import hooks, owed_hooks
 from fleet.edits import Policies
 from jobs import decisions
 from jobs.backlog.cancelling import cancel
@@ -24,7 +23,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status
-from operations.backlog.summary import summary
+from operations.finding import Examined, Look, Severity
 from sources import planning
 from sources.declarations import hook_file
 from sources.declarations.hook_file import HookUnusable, hook_of
@@ -270,10 +269,9 @@ def test_a_wrong_file_is_refused_with_the_place_and_the_reason(write: Write, set
     found = copy(laptop)
     assert isinstance(found, Failed)
     assert why in found.error
-    with connection.cursor() as cursor:
-        hooks = doctor.hooks(cursor, timezone.now())
-    assert why in hooks.what
-    assert str(laptop.policy) in hooks.what
+    named = hooks.examined(Look(timezone.now())).what
+    assert why in named
+    assert str(laptop.policy) in named
 
 
 def test_a_row_holds_a_name_and_never_a_command(laptop: Assignment) -> None:
@@ -326,9 +324,8 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
 def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
     write: Write, laptop: Assignment, tmp_path: Path, settings: Any
 ) -> None:
-    def found() -> Finding:
-        with connection.cursor() as cursor:
-            return CONDITIONS["owed_hooks"](cursor, Look(timezone.now(), summary))
+    def found() -> Examined:
+        return owed_hooks.examined(Look(timezone.now()))
 
     settings.VAR_DIR = tmp_path / "var"
     write(after="")
@@ -340,6 +337,6 @@ def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
     assert found().severity == Severity.WARNING
     assert f"laptop ({debt.file}), {settings.HOOKS_FILE} of this host has no hook it, it has other" in found().what
     laptop.delete()
-    assert found().numbers == {"owed": [f"assignment {debt.assignment}"]}
+    assert f"assignment {debt.assignment} ({debt.file}), {settings.HOOKS_FILE}" in found().what
     debt.file.write_text("{")  # as of a note that was cut off
     assert found().severity == Severity.OK

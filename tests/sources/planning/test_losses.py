@@ -4,20 +4,18 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backups.copying import losses
-from declarations.surfaces.finding import Look
 from engines.base import EngineResult, Verdict
-from fleet import doctor
+from fleet.conditions import broken_off
 from fleet.status import reasons_of
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Claimed, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status
-from operations.backlog.summary import summary
+from operations.finding import Look
 from sources import planning
 from sources.availability import check
 from sources.models import Assignment, Policy, Source
@@ -139,9 +137,7 @@ class TestTheSecondInARow:
         assignment = lost_twice()
         words = "broke off 2 times in a row, last at 2026-03-02 09:02:00 UTC"
         assert f"its backup {words}; " in reasons_of([assignment.source], NINE + HOUR)[assignment.source.pk]
-        with connection.cursor() as cursor:
-            finding = doctor.broken_off(cursor, Look(NINE + HOUR, summary))
-        assert f"{assignment.source} {words}" in finding.what
+        assert f"{assignment.source} {words}" in broken_off.examined(Look(NINE + HOUR)).what
         assert words in Decision.objects.filter(what="vanished").latest("id").text
 
 

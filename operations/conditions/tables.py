@@ -1,13 +1,13 @@
 """Causes of slow claims: lost table settings, and holders of old snapshots, which keep dead rows."""
 
-from datetime import datetime
 from typing import Any
 
-from django.db.backends.utils import CursorWrapper
-
-from declarations.surfaces.finding import (  # fmt: skip
+from external.durations import span
+from operations.conditions.installation import switch_on
+from operations.finding import (
     Answer,
     Finding,
+    Look,
     condition,
     listed,
     ok,
@@ -16,8 +16,6 @@ from declarations.surfaces.finding import (  # fmt: skip
     settings_of_server,
     warning,
 )
-from external.durations import span
-from operations.doctor.installation import switch_on
 
 TABLE = "jobs_backlogrecord"
 WANTED = {"fillfactor": 80.0, "autovacuum_vacuum_scale_factor": 0.02, "autovacuum_vacuum_cost_delay": 0.0}
@@ -38,17 +36,17 @@ SELECT relname
 """
 
 
-@condition("")
-def table_settings(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def table_settings(look: Look) -> Answer:
     """Whether autovacuum runs at all, on these tables, and as soon as the backlog needs it."""
-    server = settings_of_server(cursor, "autovacuum", "track_counts")
+    server = settings_of_server("autovacuum", "track_counts")
     if off := [name for name, setting in server.items() if setting == "off"]:
         what = f"{' and '.join(off)} off: dead rows pile up, and claims get slower without end"
         return problem(what, switch_on(off), **server)
-    if tables := [str(name) for (name,) in rows(cursor, SWITCHED_OFF)]:
+    if tables := [str(name) for (name,) in rows(SWITCHED_OFF)]:
         do = " ".join(f"ALTER TABLE {name} RESET (autovacuum_enabled);" for name in tables)
         return problem(f"autovacuum is switched off for {', '.join(tables)}: dead rows pile up", do, tables=tables)
-    options = dict(rows(cursor, OPTIONS, table=TABLE))
+    options = dict(rows(OPTIONS, table=TABLE))
     lost = {name: most for name, most in WANTED.items() if float(options.get(name, "inf")) > most}
     if not lost:
         return ok(f"{TABLE} has its settings, and autovacuum runs", **options)
@@ -97,14 +95,14 @@ DO_ABOUT = {
 }
 
 
-@condition("")
-def horizon(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def horizon(look: Look) -> Answer:
     """Whether an old snapshot, a prepared transaction or a replication slot pins the xmin horizon.
 
     A claimed record leaves a dead row version at the head of the claim index. As long as a snapshot may still see it,
     neither vacuum nor the scans themselves can take it away, and every claim passes over all of them.
     """
-    return judge_holders([dict(zip(HOLDER, found, strict=True)) for found in rows(cursor, HOLDERS, now=now)])
+    return judge_holders([dict(zip(HOLDER, found, strict=True)) for found in rows(HOLDERS, now=look.now)])
 
 
 def judge_holders(holders: list[dict[str, Any]]) -> Finding:

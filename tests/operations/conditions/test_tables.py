@@ -6,8 +6,8 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from jobs.worker.process import WorkerProcess
-from operations.doctor import tables
-from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, run
+from operations.conditions import tables
+from tests.operations.conditions.examining import OK, PROBLEM, WARNING, finding, in_time, run
 from tests.threads import another_connection
 
 
@@ -104,11 +104,11 @@ class TestTheHorizon:
         for transactions, severity in ((99_999, OK), (100_000, WARNING), (1_000_000, PROBLEM)):
             found = tables.judge_holders([holder | {"transactions": transactions}])
             assert found.severity is severity
-            assert severity is OK or (do in found.do and f"{transactions:,} transactions" in found.what)
+            assert severity is OK or (do in found.remedy and f"{transactions:,} transactions" in found.text)
 
     def test_the_do_is_for_the_one_that_makes_it_a_problem(self):
         young = dict.fromkeys(tables.HOLDER, "") | {"kind": "session", "holder": "pid 7", "seconds": 400.0}
         old = young | {"holder": "pid 8", "seconds": 4000.0, "transactions": 5}
         found = tables.judge_holders([young | {"transactions": 9}, old])
         assert found.severity is PROBLEM
-        assert "pg_terminate_backend(8)" in found.do
+        assert "pg_terminate_backend(8)" in found.remedy

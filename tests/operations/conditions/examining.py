@@ -5,12 +5,12 @@ from typing import Any
 
 from django.db import connection
 
-from declarations.surfaces.finding import Finding, Severity
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Outcome, Succeeded
-from operations import doctor
+from operations import conditions
+from operations.finding import Examined, Severity
 from tests.factories import make_worker
 
 OK, WARNING, PROBLEM = Severity.OK, Severity.WARNING, Severity.PROBLEM
@@ -26,9 +26,9 @@ async def succeed_async(run: Run) -> Outcome:
     return Succeeded()
 
 
-def finding(name: str, now: datetime | None = None) -> Finding:
+def finding(name: str, now: datetime | None = None) -> Examined:
     """What the doctor finds under that name."""
-    [found] = doctor.examine(skip=set(doctor.names()) - {name}, now=now)
+    [found] = conditions.examine(skip=set(conditions.names()) - {name}, now=now)
     assert found.name == name
     return found
 

@@ -1,17 +1,24 @@
 """The installation: its migrations, the server, what stands before it, its connections and the clocks of the hosts."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from inspect import iscoroutinefunction
 from typing import Any
 
 from django.db import connection
-from django.db.backends.utils import CursorWrapper
 
 from audit import triggers
-from declarations.surfaces.finding import (  # fmt: skip
+from jobs import conf
+from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
+from jobs.migrated import differences
+from jobs.models import Worker
+from jobs.worker.database_threads import THREADS
+from operations import checks
+from operations.finding import (
     Answer,
+    Case,
     Finding,
+    Look,
     Severity,
     condition,
     listed,
@@ -21,22 +28,16 @@ from declarations.surfaces.finding import (  # fmt: skip
     settings_of_server,
     warning,
 )
-from jobs import conf
-from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
-from jobs.migrated import differences
-from jobs.models import Worker
-from jobs.worker.database_threads import THREADS
-from operations import checks
 
 MIN_VERSION = 140_000
 """PostgreSQL 14, the oldest that the statements are tested with."""
 
 
-@condition("")
-def version(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def version(look: Look) -> Answer:
     """Whether this PostgreSQL is new enough."""
     names = "current_setting('server_version'), current_setting('server_version_num')::int"
-    return judge_version(*rows(cursor, f"SELECT {names}")[0])
+    return judge_version(*rows(f"SELECT {names}")[0])
 
 
 def judge_version(name: str, number: int) -> Finding:
@@ -46,8 +47,8 @@ def judge_version(name: str, number: int) -> Finding:
     return problem(f"this is PostgreSQL {name}; 14 or later is needed", do, server_version_num=number)
 
 
-@condition("")
-def migrations(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def migrations(look: Look) -> Answer:
     """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
     found = differences()
     names = {"missing": list(found.missing), "unknown": list(found.unknown)}
@@ -66,18 +67,18 @@ def migrations(cursor: CursorWrapper, now: datetime) -> Answer:
     "in the URL the one that may write is found by itself",
     severity=Severity.PROBLEM,
 )
-def writable(cursor: CursorWrapper, now: datetime) -> Answer:
+def writable(look: Look) -> Answer:
     """Whether this server is the primary: after a failover the old one may live on and answer every question."""
     names = "pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'"
-    (in_recovery, read_only), *_ = rows(cursor, f"SELECT {names}")
+    (in_recovery, read_only), *_ = rows(f"SELECT {names}")
     why = (in_recovery, "the server is a standby"), (read_only, "the server is read-only")
-    return [text for is_so, text in why if is_so][:1], {"in_recovery": in_recovery, "read_only": read_only}
+    return [Case("server", text) for is_so, text in why if is_so][:1]
 
 
-@condition("")
-def durability(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def durability(look: Look) -> Answer:
     """Whether a commit survives a crash of the server."""
-    return judge_durability(settings_of_server(cursor, "fsync", "full_page_writes", "synchronous_commit"))
+    return judge_durability(settings_of_server("fsync", "full_page_writes", "synchronous_commit"))
 
 
 def judge_durability(settings: dict[str, str]) -> Finding:
@@ -101,17 +102,17 @@ def switch_on(names: list[str]) -> str:
     "OPTIONS of DATABASES; then start the workers again",
     severity=Severity.PROBLEM,
 )
-def isolation(cursor: CursorWrapper, now: datetime) -> Answer:
-    """Whether transactions see what others committed meanwhile: the throttles count on it."""
-    settings = settings_of_server(cursor, "default_transaction_isolation", "transaction_isolation")
+def isolation(look: Look) -> Answer:
+    """Whether transactions see what others committed since: the throttles count on it."""
+    settings = settings_of_server("default_transaction_isolation", "transaction_isolation")
     alike = ("read committed", "read uncommitted")  # PostgreSQL runs both alike
-    return [f"{name} is {level!r}" for name, level in settings.items() if level not in alike], settings
+    return [Case(name, f"{name} is {level!r}") for name, level in settings.items() if level not in alike]
 
 
-@condition("")
-def pooler(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def pooler(look: Look) -> Answer:
     """Whether a pooler stands before the server. It gives its clients made-up process ids; PostgreSQL gives its own."""
-    at_server = rows(cursor, "SELECT pg_backend_pid()")[0][0]
+    at_server = rows("SELECT pg_backend_pid()")[0][0]
     return judge_pooler(connection.connection.info.backend_pid, at_server, listens=conf.listens())
 
 
@@ -164,13 +165,13 @@ SELECT name, allowed::int, taken,
 """
 
 
-@condition("")
-def connections(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def connections(look: Look) -> Answer:
     """What the living workers and the web may need, against what the server, the database and the role allow."""
-    per_worker = [connections_of(worker.queues) for worker in Worker.alive(now)]
+    per_worker = [connections_of(worker.queues) for worker in Worker.alive(look.now)]
     pool = connection.settings_dict["OPTIONS"].get("pool")
     too_small = judge_pool(pool, max(per_worker, default=0))
-    bound, allowed, taken, ours = rows(cursor, LIMITS)[0]
+    bound, allowed, taken, ours = rows(LIMITS)[0]
     return too_small or judge_connections(bound, allowed, taken, ours, sum(per_worker))
 
 
@@ -211,7 +212,7 @@ def judge_connections(bound: str, allowed: int, taken: int, ours: int, workers: 
 
 # Served by `worker_alive`.
 SKEWED = """
-SELECT name, clock_skew
+SELECT id, name, clock_skew
   FROM jobs_worker
  WHERE stopped_at IS NULL AND heartbeat_at > %(since)s AND abs(clock_skew) > %(most)s
  ORDER BY abs(clock_skew) DESC
@@ -224,14 +225,14 @@ SELECT name, clock_skew
     "{}: logs and the times of copied files mislead",
     "synchronise the clocks of these machines and of the database's (NTP: chrony, systemd-timesyncd)",
 )
-def clocks(cursor: CursorWrapper, now: datetime) -> Answer:
+def clocks(look: Look) -> Iterator[Case]:
     """The clocks of the hosts. Leases use the database's alone; logs and engines use the hosts'."""
     skew = ahead_of_database()
-    since = now - timedelta(seconds=conf.lease_seconds())
-    off = dict(rows(cursor, SKEWED, since=since, most=MAX_SKEW_SECONDS))
-    wrong = [f"this machine's clock is {_off(skew)}"] if abs(skew) > MAX_SKEW_SECONDS else []
-    wrong += [f"that of worker {name} is {_off(ahead)}" for name, ahead in off.items()]
-    return wrong, {"this_machine": round(skew, 3), "workers": off}
+    since = look.now - timedelta(seconds=conf.lease_seconds())
+    if abs(skew) > MAX_SKEW_SECONDS:
+        yield Case("clock", f"this machine's clock is {_off(skew)}")
+    for pk, name, ahead in rows(SKEWED, since=since, most=MAX_SKEW_SECONDS):
+        yield Case(f"worker:{pk}", f"that of worker {name} is {_off(ahead)}")
 
 
 def _off(skew: float) -> str:

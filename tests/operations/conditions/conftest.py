@@ -5,7 +5,7 @@ import pytest
 from jobs.handlers import Kind, Registry
 from operations import checks
 from operations.backlog import summary
-from tests.operations.doctor.examining import succeed
+from tests.operations.conditions.examining import succeed
 
 
 @pytest.fixture(autouse=True)

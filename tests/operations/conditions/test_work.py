@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from django.apps import apps
@@ -11,14 +10,14 @@ from django.db import connection
 from django_q.models import OrmQ
 from django_q.models import Schedule as PeriodicTask
 
-from declarations.surfaces.finding import Finding, Severity
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import attention
 from operations.backlog.summary import summary
+from operations.finding import Finding, Severity
 from tests.factories import NOON, make_record, make_worker
-from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, serve
+from tests.operations.conditions.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, serve
 
 
 @pytest.mark.django_db
@@ -29,9 +28,9 @@ class TestWorkers:
         make_record()
         make_worker(heartbeat_at=in_time(seconds=-61))
         found = finding("workers")
-        assert (found.severity, found.numbers) == (PROBLEM, {"alive": 0, "ready": 1})
+        assert (found.severity, found.what) == (PROBLEM, "No worker is alive")
         make_worker(heartbeat_at=in_time(seconds=-30))
-        assert finding("workers").numbers == {"alive": 1}
+        assert finding("workers").severity is OK
 
     @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (3_700, OK)])
     def test_a_worker_that_fell_silent_within_the_last_hour_is_named_until_one_begins_there(self, seconds, severity):
@@ -41,7 +40,7 @@ class TestWorkers:
         )  # by itself
         found = finding("silent_workers")
         assert found.severity is severity
-        assert list(found.numbers["silent"]) == ([worker.name] if severity is WARNING else [])
+        assert [each.subject for each in found.found] == ([f"worker:{worker.pk}"] if severity is WARNING else [])
         make_worker(started_at=in_time(seconds=-20), heartbeat_at=in_time(seconds=-1))
         assert finding("silent_workers").severity is OK
 
@@ -58,7 +57,7 @@ class TestWorkers:
         now = in_time(days=1)  # the server has long been up
         make_record(Status.RUNNING, lease_expires_at=now - leases * LEASE)
         found = finding("expired_leases", now=now)
-        assert (found.severity, found.numbers["expired"]) == (severity, int(severity is PROBLEM))
+        assert found.severity is severity
 
     def test_nothing_has_to_be_rescued_just_after_a_start_of_the_server(self):
         with connection.cursor() as cursor:
@@ -101,27 +100,24 @@ def an_open_breaker() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("make", "name", "severity", "numbers"),
+    ("make", "name", "severity", "subject"),
     [
-        (a_queue_without_a_worker, "unserved_queues", PROBLEM, {"unserved": {"backups": 0}, "unknown": []}),
-        (a_queue_that_no_settings_know, "unserved_queues", PROBLEM,
-         {"unserved": {"elsewhere": 0}, "unknown": ["elsewhere"]}),
-        (a_pause, "paused_queues", WARNING, {"paused": {"default": 1}}),
-        (a_strange_kind, "unknown_kinds", PROBLEM, {"unknown": ["strange"]}),
-        (an_open_breaker, "open_breakers", WARNING,
-         {"open": [{"key": "k:1", "title": "nas", "open_for": 3600.0, "waiting": 0, "failures": 3, "trials": 0,
-                    "last_error": "no reason was given"}]}),
+        (a_queue_without_a_worker, "unserved_queues", PROBLEM, "queue:backups"),
+        (a_queue_that_no_settings_know, "unserved_queues", PROBLEM, "queue:elsewhere"),
+        (a_pause, "paused_queues", WARNING, "queue:default"),
+        (a_strange_kind, "unknown_kinds", PROBLEM, "kind:strange"),
+        (an_open_breaker, "open_breakers", WARNING, "breaker:k:1"),
     ],
-)  # fmt: skip
-def test_what_needs_a_person_is_a_finding_in_the_words_of_the_summary(
-    make: Callable[[], None], name: str, severity: Severity, numbers: dict[str, Any]
+)
+def test_what_is_wrong_with_the_queue_is_a_finding_in_the_words_of_the_summary(
+    make: Callable[[], None], name: str, severity: Severity, subject: str
 ) -> None:
     now = NOON + timedelta(hours=1)
     make_worker(queues={"default": 1}, heartbeat_at=now)
     assert finding(name, now).severity is OK
     make()
     found = finding(name, now)
-    assert (found.severity, found.numbers) == (severity, numbers)
+    assert (found.severity, [each.subject for each in found.found]) == (severity, [subject])
     assert f"{found.what}: {found.do}." in attention(summary(now))
 
 
@@ -137,17 +133,18 @@ class TestThePeriodicTasks:
         sweep = PeriodicTask.objects.get(name="backlog sweep: up to 7 days old, hourly")
         PeriodicTask.objects.filter(pk=sweep.pk).update(next_run=sweep.next_run + timedelta(seconds=7))  # off its grid
         found = finding("periodic_tasks")
-        assert (found.severity, found.numbers["missing"]) == (WARNING, ["backlog prune"])
+        assert found.severity is WARNING
+        assert "backlog prune is not installed" in found.what
         assert found.do == "`manage.py install_schedules`"
         assert "minutes is 60" in found.what
-        assert "hourly (next_run is" in found.what
+        assert "hourly was changed (next_run is" in found.what
 
     @pytest.mark.parametrize(("minutes", "severity"), [(0, OK), (9, OK), (11, WARNING)])
     def test_a_task_that_does_not_run_is_a_warning_that_says_what_waits(self, minutes, severity):
         found = finding("periodic_tasks", now=in_time(minutes=minutes))
         assert found.severity is severity
         if severity is WARNING:
-            assert {"backlog tick", "backlog prune"} <= set(found.numbers["overdue_seconds"])
+            assert {"late:backlog tick", "late:backlog prune"} <= {each.subject for each in found.found}
             assert "qcluster" in found.do
             assert "only pruning and digests wait" in found.what
 
@@ -156,13 +153,14 @@ class TestThePeriodicTasks:
         at = PeriodicTask.objects.get(name=name).next_run
         PeriodicTask.objects.exclude(name=name).update(next_run=at)
         assert finding("periodic_tasks", now=at + timedelta(minutes=10)).severity is OK
-        late = finding("periodic_tasks", now=at + timedelta(minutes=11)).numbers["overdue_seconds"]
-        assert late[name] == 660
+        found = finding("periodic_tasks", now=at + timedelta(minutes=11)).found
+        [late] = [each for each in found if name in each.subject]
+        assert late.text == f"{name} is overdue by 11 min"
 
     def test_a_cluster_that_schedules_and_takes_nothing_from_its_queue_is_a_warning(self):
         OrmQ.objects.create(key="backupsched", payload="", lock=in_time(minutes=-11))
         found = finding("periodic_tasks")
-        assert (found.severity, found.numbers["queued"]) == (WARNING, 1)
+        assert found.severity is WARNING
         assert "1 task in the qcluster's queue is not taken" in found.what
 
     def test_an_installation_without_django_q2_is_ok(self, monkeypatch):
@@ -214,6 +212,6 @@ class TestTheSweeps:
         for days in (7, 14, 30, 180, 360):
             Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(minutes=20))
         found = self.found()
-        assert (found.severity, found.numbers["left_some"]) == (WARNING, [1])
-        assert "up to 1 day old (took 9)" in found.what
+        assert (found.severity, [each.subject for each in found.found]) == (WARNING, ["sweep:1"])
+        assert "up to 1 day old took as many as it may (9)" in found.what
         assert "JOBS['SWEEP_MAX_RECORDS'] (it is 10,000)" in found.do

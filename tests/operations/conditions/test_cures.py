@@ -17,12 +17,12 @@ from jobs.clock import database_clock
 from jobs.management.commands.worker import _rules
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status
-from operations.backlog.attention import needs
+from operations.backlog.attention import findings
 from operations.backlog.summary import summary
 from sources.models import Assignment, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from tests.factories import make_record, make_worker
-from tests.operations.doctor.examining import OK, finding, serve
+from tests.operations.conditions.examining import OK, finding, serve
 from tests.product import modules
 from tests.sources.factories import make_assignment, make_policy
 
@@ -180,10 +180,10 @@ def test_what_the_cure_of_a_dead_worker_starts_is_served_to_the_end() -> None:
     """A worker that only asks sources hands them on into a queue that no worker serves."""
     record = make_record(queue=AVAILABILITY)
     make_worker(queues={"default": 4}, heartbeat_at=database_clock())
-    need, *_ = [each for each in needs(summary(database_clock())) if each.sort == "unserved"]
-    follow(need.do)
+    need, *_ = [each for each in findings(summary(database_clock())) if each.kind == "unserved_queues"]
+    follow(need.remedy)
     BacklogRecord.objects.filter(pk=record.pk).update(queue=BACKUPS)
-    assert [each for each in needs(summary(database_clock())) if each.sort == "unserved"] == []
+    assert [each for each in findings(summary(database_clock())) if each.kind == "unserved_queues"] == []
 
 
 @pytest.mark.django_db

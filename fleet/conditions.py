@@ -1,28 +1,29 @@
-"""What `manage.py doctor` looks at for this app."""
+"""Conditions of sources, repositories and what upkeep does with them."""
 
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 
 from django.conf import settings
-from django.db.backends.utils import CursorWrapper
 from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from backups.hooks import debts
 from backups.repository_state import not_writable_of, of_directories
 from backups.upkeep.checks import in_words
-from declarations.surfaces.finding import COUNT_TO, Answer, Severity, condition, ok, warning
+from external.formatting import moment
 from fleet import status
 from jobs.conf import PROGRAM
+from operations.finding import COUNT_TO, Case, Finding, Look, Severity, condition, ok, warning
 from sources.declarations.hook_file import HookUnusable, hook_of
-from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup
+from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup, Source
 from sources.protection import copy_status
 from storage.points.checking import Damage
 
 
-@condition("")
-def protection(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def protection(look: Look) -> Finding:
     """Whether each source has a backup that is recent enough, and is backed up without failures."""
-    summary, wrong, do = status.verdict(now)
+    summary, wrong, do = status.verdict(look.now)
     numbers = {word.value: number for word, number in summary.by_status.items()}
     if wrong:
         return warning(wrong, do, **numbers)
@@ -36,11 +37,12 @@ def protection(cursor: CursorWrapper, now: datetime) -> Answer:
     "could be read by others: {}",
     f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
 )
-def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
+def repository_modes(look: Look) -> Iterator[Case]:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
-    rows = Repository.objects.filter(remote={}).order_by("name")
-    found = of_directories("open_to_others", {each.name: {"location": each.location} for each in rows})
-    return list(found.values()), {"open": list(found)}
+    rows = {each.name: each for each in Repository.objects.filter(remote={}).order_by("name")}
+    found = of_directories("open_to_others", {name: {"location": each.location} for name, each in rows.items()})
+    for name, why in found.items():
+        yield Case(f"repository:{rows[name].pk}", why)
 
 
 @condition(
@@ -48,11 +50,11 @@ def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     "nothing is removed of what looked wrong: {}",
     f"look at those backups; if they are meant so, `{PROGRAM} held_back accept SOURCE`",
 )
-def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
-    """Assignments whose backups a person has to look at."""
+def held_back(look: Look) -> Iterator[Case]:
+    """Assignments whose backups an operator has to look at."""
     held = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
-    rows = held.values_list("source__name", "held_back_why")[:COUNT_TO]
-    return [f"{source}, {why}" for source, why in rows], {"held_back": [source for source, _ in rows]}
+    for pk, source, why, since in held.values_list("pk", "source__name", "held_back_why", "held_back_since")[:COUNT_TO]:
+        yield Case(f"assignment:{pk}", f"{source}, {why}", since)
 
 
 @condition(
@@ -60,11 +62,11 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     "backups break off in the middle, since their sources go away: {}",
     "look at the network of each, and whether it falls asleep; until one succeeds they come behind all others",
 )
-def broken_off(cursor: CursorWrapper, now: datetime) -> Answer:
+def broken_off(look: Look) -> Iterator[Case]:
     """Assignments that were lost in mid-backup several times in a row."""
     lost = Assignment.objects.active().filter(losses__gt=1).select_related("source").order_by("-losses", "pk")
-    rows = list(lost[:COUNT_TO])
-    return [f"{each.source} {each.loss.in_words}" for each in rows], {"broken_off": [each.source.name for each in rows]}
+    for each in lost[:COUNT_TO]:
+        yield Case(f"assignment:{each.pk}", f"{each.source} {each.loss.in_words}")
 
 
 @condition(
@@ -74,11 +76,11 @@ def broken_off(cursor: CursorWrapper, now: datetime) -> Answer:
     "for restic once the damaged file is moved away (the same, restic). A point that is gone lies where its repository "
     "was before, or on a disk that is to be mounted",
 )
-def damage(cursor: CursorWrapper, now: datetime) -> Answer:
+def damage(look: Look) -> Iterator[Case]:
     """What checks found that is not as its manifest says."""
-    rows = CheckRound.objects.exclude(damage=[]).order_by("pk").values_list("assignment__source__name", "damage")
-    found = [f"{source}, {in_words([Damage(**each) for each in damage])}" for source, damage in rows[:COUNT_TO]]
-    return found, {"damaged": [source for source, _ in rows[:COUNT_TO]]}
+    rows = CheckRound.objects.exclude(damage=[]).order_by("pk")
+    for pk, source, damage in rows.values_list("assignment", "assignment__source__name", "damage")[:COUNT_TO]:
+        yield Case(f"assignment:{pk}", f"{source}, {in_words([Damage(**each) for each in damage])}")
 
 
 @condition(
@@ -87,11 +89,11 @@ def damage(cursor: CursorWrapper, now: datetime) -> Answer:
     f"mount or correct what is named, or `{PROGRAM} repositories set NAME --location PLACE` where it was moved to",
     Severity.PROBLEM,
 )
-def places(cursor: CursorWrapper, now: datetime) -> Answer:
+def places(look: Look) -> Iterator[Case]:
     """Repositories that a look has missed, with all that lies in them."""
-    rows = list(Repository.objects.exclude(away_why="").order_by("name").values_list("name", "away_since", "away_why"))
-    found = [f"{name}{f' since {since:%Y-%m-%d %H:%M} UTC' if since else ''}: {why}" for name, since, why in rows]
-    return found, {"away": [name for name, *_ in rows]}
+    for each in Repository.objects.exclude(away_why="").order_by("name"):
+        since = f" since {moment(each.away_since)} UTC" if each.away_since else ""
+        yield Case(f"place:{each.pk}", f"{each}{since}: {each.away_why}", each.away_since)
 
 
 @condition(
@@ -99,15 +101,14 @@ def places(cursor: CursorWrapper, now: datetime) -> Answer:
     "not read and compared in time: {}",
     f"look at `{PROGRAM} backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
 )
-def checks(cursor: CursorWrapper, now: datetime) -> Answer:
+def checks(look: Look) -> Iterator[Case]:
     """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
     within = Value(timedelta(seconds=1)) * F("policy__check_within")
-    wanted = ExpressionWrapper(Value(now) - within, output_field=DateTimeField())
+    wanted = ExpressionWrapper(Value(look.now) - within, output_field=DateTimeField())
     backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
     late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
-    rows = late.order_by("since").values_list("source__name", "since")[:COUNT_TO]
-    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows]
-    return found, {"late": found}
+    for pk, source, since in late.order_by("since").values_list("pk", "source__name", "since")[:COUNT_TO]:
+        yield Case(f"assignment:{pk}", f"{source} since {since:%Y-%m-%d}", since)
 
 
 @condition(
@@ -115,16 +116,14 @@ def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     "backups of policies fail on this host: {}",
     "write it there, on each host that has a worker (docs/hooks.md)",
 )
-def hooks(cursor: CursorWrapper, now: datetime) -> Answer:
+def hooks(look: Look) -> Iterator[Case]:
     """Hooks that enabled policies name, and this host cannot run."""
     wanted = Policy.objects.filter(schedule__enabled=True).exclude(hook="").order_by("schedule__name")
-    found = {}
-    for name, policy in wanted.values_list("hook", "schedule__name")[:COUNT_TO]:
+    for pk, name, policy in wanted.values_list("pk", "hook", "schedule__name")[:COUNT_TO]:
         try:
             hook_of(name)
         except HookUnusable as error:
-            found[policy] = str(error)
-    return [f"{policy}, {why}" for policy, why in found.items()], {"policies": list(found)}
+            yield Case(f"policy:{pk}", f"{policy}, {error}")
 
 
 @condition(
@@ -133,19 +132,16 @@ def hooks(cursor: CursorWrapper, now: datetime) -> Answer:
     "write the hook there again: its `after` is run within a minute (docs/hooks.md). Or do by hand what it does, and "
     "delete the note",
 )
-def owed_hooks(cursor: CursorWrapper, now: datetime) -> Answer:
-    """What workers of this host owe of hooks that cannot be run here any more."""
-    found = {}
+def owed_hooks(look: Look) -> Iterator[Case]:
+    """Hooks whose `after` workers of this host owe, and that cannot be run here any more."""
     for debt in sorted(debts.debts(), key=lambda each: each.assignment)[:COUNT_TO]:
         if note := debt.note():
             try:
                 hook_of(note["hook"])
             except HookUnusable as error:
-                found[debt] = str(error)
-    rows = Assignment.objects.filter(pk__in=[debt.assignment for debt in found])
-    sources = dict(rows.values_list("pk", "source__name"))
-    names = {debt: sources.get(debt.assignment, f"assignment {debt.assignment}") for debt in found}
-    return [f"{names[debt]} ({debt.file}), {why}" for debt, why in found.items()], {"owed": list(names.values())}
+                source = Source.objects.filter(assignments=debt.assignment).first()
+                name = source or f"assignment {debt.assignment}"
+                yield Case(f"assignment:{debt.assignment}", f"{name} ({debt.file}), {error}")
 
 
 @condition(
@@ -153,11 +149,11 @@ def owed_hooks(cursor: CursorWrapper, now: datetime) -> Answer:
     "points have not come into their copies in time: {}",
     f"`{PROGRAM} copy` shows the last error of each; look at its window (copy_window), its rate, the second repository",
 )
-def copies(cursor: CursorWrapper, now: datetime) -> Answer:
+def copies(look: Look) -> Iterator[Case]:
     """Assignments with a point that has not been in their copy for longer than `copy_within`."""
-    rows = copy_status.overdue(now).order_by("to_copy_since").values_list("source__name", "to_copy_since")[:COUNT_TO]
-    found = [f"{source} since {since:%Y-%m-%d %H:%M} UTC" for source, since in rows]
-    return found, {"late": found}
+    late = copy_status.overdue(look.now).order_by("to_copy_since")
+    for pk, source, since in late.values_list("pk", "source__name", "to_copy_since")[:COUNT_TO]:
+        yield Case(f"assignment:{pk}", f"{source} since {moment(since)} UTC", since)
 
 
 @condition(
@@ -166,25 +162,25 @@ def copies(cursor: CursorWrapper, now: datetime) -> Answer:
     f"restore it by hand to see what comes back; once mended, `{PROGRAM} drill SOURCE` proves it (docs/upkeep.md, "
     "Drills)",
 )
-def drills(cursor: CursorWrapper, now: datetime) -> Answer:
+def drills(look: Look) -> Iterator[Case]:
     """Assignments whose last drill proved nothing."""
     failed = Assignment.objects.active().exclude(drill_error="").order_by("pk")
-    rows = failed.values_list("source__name", "drill_error")[:COUNT_TO]
-    return [f"{source}, {why}" for source, why in rows], {"not_proved": [source for source, _ in rows]}
+    for pk, source, why in failed.values_list("pk", "source__name", "drill_error")[:COUNT_TO]:
+        yield Case(f"assignment:{pk}", f"{source}, {why}")
 
 
 MISSED_AFTER = timedelta(days=2)
 
 
-@condition("")
-def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
+@condition()
+def self_backup(look: Look) -> Finding:
     """Whether the scheduler could come back on another machine."""
     if settings.SELF_BACKUP_TO == "none":
         return ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
-    last = SelfBackup.objects.filter(ended_at__lte=now).aggregate(at=Max("ended_at"))["at"]
-    if last is None and not SelfBackup.objects.filter(day__lt=now - MISSED_AFTER).exists():
+    last = SelfBackup.objects.filter(ended_at__lte=look.now).aggregate(at=Max("ended_at"))["at"]
+    if last is None and not SelfBackup.objects.filter(day__lt=look.now - MISSED_AFTER).exists():
         return ok("the scheduler's own backup has yet to run for the first time")
-    if last is None or now - last > MISSED_AFTER:
+    if last is None or look.now - last > MISSED_AFTER:
         since = f"since {last:%Y-%m-%d %H:%M} UTC" if last else "ever"
         see = f"see `{PROGRAM} backlog list --kind self_backup` for the error"
         do = f"{see}; BACKUPSCHED_SELF_BACKUP_TO names the repository"
@@ -200,7 +196,9 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
     "cannot be written: {}",
     f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
 )
-def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
+def repositories_usable(look: Look) -> Iterator[Case]:
     """Whether each repository can be written now. A file is tried there; nothing of it stays."""
-    found = not_writable_of(Repository.objects.order_by("name"))
-    return [f"{name}: {why}" for name, why in found.items()], {"lost": list(found)}
+    rows = {each.name: each for each in Repository.objects.order_by("name")}
+    found = not_writable_of(rows.values())
+    for name, why in found.items():
+        yield Case(f"repository:{rows[name].pk}", f"{name}: {why}")

@@ -4,20 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from datetime import datetime
-from typing import Any
 
 import pytest
 from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from declarations.surfaces.finding import Finding, ok
 from declarations.surfaces.terminal import text_of
-from operations import doctor
+from operations import conditions
+from operations.finding import CONDITIONS, Condition, Examined, Finding, Look, ok, rows
 from operations.management.commands.doctor import report
 from tests.factories import make_record
-from tests.operations.doctor.examining import OK, PROBLEM, WARNING
+from tests.operations.conditions.examining import OK, PROBLEM, WARNING
 
 
 def exit_code(*arguments: str) -> int:
@@ -30,7 +28,7 @@ def exit_code(*arguments: str) -> int:
 
 def only(*names: str) -> list[str]:
     """Options that leave out all but these."""
-    return [f"--skip={name}" for name in doctor.names() if name not in names]
+    return [f"--skip={name}" for name in conditions.names() if name not in names]
 
 
 @pytest.mark.django_db
@@ -43,9 +41,11 @@ class TestTheCommand:
         assert "1 problem, 0 warnings, 1 ok" in capsys.readouterr().out
         assert exit_code("--json") == 1
         found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-        assert list(found) == list(doctor.names())
-        assert {frozenset(one) for one in found.values()} == {frozenset({"name", "severity", "what", "do", "numbers"})}
-        assert (found["workers"]["severity"], found["workers"]["numbers"]) == ("problem", {"alive": 0, "ready": 1})
+        assert list(found) == list(conditions.names())
+        keys = frozenset({"name", "severity", "what", "do", "numbers", "found"})
+        assert {frozenset(one) for one in found.values()} == {keys}
+        assert [each["subject"] for each in found["workers"]["found"]] == ["workers"]
+        assert found["workers"]["severity"] == "problem"
 
     def test_bad_usage_and_a_broken_setting_are_named_and_no_traceback(self, settings, capsys):
         with pytest.raises(CommandError, match="no finding 'weather'; there are settings, version") as error:
@@ -59,27 +59,26 @@ class TestTheCommand:
 @pytest.mark.django_db(transaction=True)
 class TestALostConnection:
     def test_one_that_comes_back_costs_one_finding(self, monkeypatch):
-        monkeypatch.setitem(doctor.CONDITIONS, "version", self.lose)
-        found = {one.name: one for one in doctor.examine()}
+        monkeypatch.setitem(CONDITIONS, "version", Condition("version", self.lose, ""))
+        found = {one.name: one for one in conditions.examine()}
         assert found["version"].severity is WARNING
         assert "terminating connection" in found["version"].what
         assert found["migrations"].severity is OK
 
     def test_a_database_that_stays_away_ends_it_without_a_traceback(self, monkeypatch):
-        def lose_for_good(cursor: Any, now: datetime) -> Finding:
+        def lose_for_good(look: Look) -> list[Finding]:
             for name, value in {"HOST": "127.0.0.1", "PORT": "1"}.items():
                 monkeypatch.setitem(connection.settings_dict, name, value)
-            return self.lose(cursor, now)
+            return self.lose(look)
 
-        monkeypatch.setitem(doctor.CONDITIONS, "version", lose_for_good)
+        monkeypatch.setitem(CONDITIONS, "version", Condition("version", lose_for_good, ""))
         with pytest.raises(CommandError, match="does not answer") as error:
             call_command("doctor")
         assert error.value.returncode == 2
 
     @staticmethod
-    def lose(cursor: Any, now: datetime) -> Finding:
-        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return ok("")
+    def lose(look: Look) -> list[Finding]:
+        return [ok("") for _ in rows("SELECT pg_terminate_backend(pg_backend_pid())")]
 
 
 @pytest.mark.slow
@@ -103,9 +102,9 @@ def test_a_real_pooler_is_noticed(pooled_url):
 
 def test_the_worst_comes_first_and_what_to_do_below_it():
     findings = [
-        Finding("a", OK, "fine"),
-        Finding("b", WARNING, "so so", "look " * 40),
-        Finding("c", PROBLEM, "", "act"),
+        Examined("a", OK, "fine", "", {}, []),
+        Examined("b", WARNING, "so so", "look " * 40, {}, []),
+        Examined("c", PROBLEM, "", "act", {}, []),
     ]
     lines = text_of(report(findings)).splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]

@@ -1,0 +1,61 @@
+"""Conditions of the queue and of the installation, and the examination of all that are declared, in any app.
+
+queues        of the summary of the backlog: its workers, queues, breakers and dead letters
+work          leases, what is set aside, periodic tasks, sweeps
+tables        autovacuum, and holders of old snapshots
+installation  migrations, the server, connections, clocks
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from functools import partial
+
+from django.core.checks import ERROR
+from django.utils.module_loading import autodiscover_modules
+
+from jobs.clock import database_clock
+from operations import checks
+from operations.backlog import IN_NEED
+from operations.backlog.summary import summary
+from operations.conditions import installation, queues, tables, work  # noqa: F401 - declare their conditions
+from operations.finding import CONDITIONS, COUNT_TO, Condition, Examined, Finding, Look, Severity
+
+
+def names() -> list[str]:
+    """The kinds of findings, in the order in which they are looked for."""
+    autodiscover_modules("conditions")
+    return [SETTINGS.kind, *CONDITIONS]
+
+
+def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Examined]:
+    """All conditions but those named in `skip`. Settings that cannot work end it early: the rest reads them.
+
+    `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
+    """
+    autodiscover_modules("conditions")
+    look = look_at(now or database_clock())
+    found = [] if SETTINGS.kind in skip else [SETTINGS.examined(look)]
+    if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
+        return found or [SETTINGS.examined(look)]
+    return found + [each.examined(look) for each in CONDITIONS.values() if each.kind not in skip]
+
+
+def look_at(now: datetime) -> Look:
+    """A look at everything, at that instant."""
+    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED))
+
+
+def _settings(look: Look) -> list[Finding]:
+    """The system checks again (`operations/checks.py`), the dangerous settings of django-q2 among them."""
+    makers = (checks.check_database, checks.check_backlog, checks.check_registry, checks.check_periodic_tasks)
+    messages = sorted((message for make in makers for message in make()), key=lambda message: -message.level)
+    return [
+        Finding(
+            "", str(each.id), None, Severity.PROBLEM if each.level >= ERROR else Severity.WARNING,
+            f"{each.id} {each.msg}", str(each.hint),
+        )
+        for each in messages
+    ]  # fmt: skip
+
+
+SETTINGS = Condition("settings", _settings, "no system check complains")

@@ -1,0 +1,29 @@
+"""Conditions of the queue that the summary of the backlog shows, which is made once for all of them."""
+
+from collections.abc import Iterable
+
+from operations.backlog.attention import findings
+from operations.finding import Condition, Finding, Look, add
+
+FINE = {
+    "workers": "a worker is alive",
+    "silent_workers": "no worker fell silent",
+    "dead_letters": "no record has given up",
+    "unserved_queues": "every queue that holds records has a living worker",
+    "unpromoted": "what has waited long enough is made ready",
+    "on_hold": "nothing is on hold",
+    "paused_queues": "no queue is paused",
+    "open_breakers": "no breaker is open",
+    "unknown_kinds": "every unfinished record is of a kind known here",
+}
+
+
+def _declare(kind: str, fine: str) -> None:
+    def find(look: Look) -> Iterable[Finding]:
+        return (each for each in findings(look.summary) if each.kind == kind)
+
+    add(Condition(kind, find, fine))
+
+
+for each in FINE.items():
+    _declare(*each)

@@ -1,0 +1,210 @@
+"""Findings: something that is wrong, each found by one condition.
+
+A condition is declared once, by `@condition` over a function of a `Look`, in the `conditions` of the app that knows its
+subject. Everything that shows what is wrong reads that list: the doctor all of it, alerts what `alerting/kinds.py`
+names, home, `status` and `backlog` what is known of the queue (`operations/backlog/attention.py`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+from django.db.utils import Error
+
+from external.formatting import first_line, some_of
+from jobs.conf import PROGRAM
+
+STATEMENT_SECONDS = 5
+"""Each statement is served by an index or bounded by a LIMIT. Beyond this, that it is slow is the answer."""
+COUNT_TO = 10_000
+"""An operator does nothing else for a larger number, and counting a million rows takes seconds."""
+
+
+class Severity(StrEnum):
+    """How bad it is. Only a problem fails `manage.py doctor`."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Costs time, or will become a problem; or could not be examined."""
+    PROBLEM = "problem"
+    """Work stands still, promises do not hold, or data may be lost."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong.
+
+    `kind`: the name of its condition; `subject`: such as `queue:backups`; `since`: None if that is not known; `text`: a
+    sentence without its full stop; `remedy`: what to do about it. `name`: of the subject, where the text does not begin
+    with it. `numbers`: facts for machines, values that JSON knows; durations are seconds. `error`: the condition could
+    not be examined, for the reason in the text.
+    """
+
+    kind: str
+    subject: str
+    since: datetime | None
+    severity: Severity
+    text: str
+    remedy: str = ""
+    name: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    error: bool = False
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A condition as the doctor shows it: `what` is wrong, or that nothing is, and what to `do`."""
+
+    name: str
+    severity: Severity
+    what: str
+    do: str
+    numbers: Mapping[str, Any]
+    found: Sequence[Finding]
+
+
+class Look:
+    """One examination: its instant (aware), and the summary of the backlog at that instant, which `summarize` makes.
+
+    `late_before`: what should have happened before that instant, and has not, is late; None while no one can tell, as
+    in the first minutes after the machine slept.
+    """
+
+    def __init__(
+        self,
+        now: datetime,
+        summarize: Callable[[datetime], Any] = lambda now: None,
+        late_before: datetime | None = None,
+    ) -> None:
+        self.now, self._summarize, self.late_before = now, summarize, late_before
+
+    @cached_property
+    def summary(self) -> Any:
+        """Made once, by the first condition that reads it."""
+        return self._summarize(self.now)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How one kind of finding is found. `fine`: the sentence when nothing is wrong; `wrong`: what stands around the
+    findings where the doctor shows them in one line."""
+
+    kind: str
+    find: Callable[[Look], Iterable[Finding]]
+    fine: str
+    wrong: str = "{}"
+
+    def examine(self, look: Look) -> list[Finding]:
+        """Its findings, in a transaction that is read-only, bounded in time, and rolled back.
+
+        Raises: django.db.Error when the database is away. Any other error is the finding.
+        """
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+                found = list(self.find(look))
+                transaction.set_rollback(True)
+                return [replace(each, kind=self.kind) for each in found]
+        except Error as error:
+            if not connection.is_usable():
+                raise
+            return [self._unexamined(error)]
+        except Exception as error:  # a row that cannot be read must not hide what others say
+            return [self._unexamined(error)]
+
+    def _unexamined(self, error: Exception) -> Finding:
+        text = f"could not be examined: {first_line(str(error))}"
+        do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
+        if self.kind == "migrations":
+            return Finding(self.kind, "", None, Severity.PROBLEM, text, f"`{PROGRAM} migrate` says more", error=True)
+        return Finding(self.kind, "", None, Severity.WARNING, text, do, error=True)
+
+    def examined(self, look: Look) -> Examined:
+        """The same in one line, the worst severity of all of them."""
+        found = self.examine(look)
+        numbers = {key: value for each in found for key, value in each.numbers.items()}
+        wrong = [each for each in found if each.severity is not Severity.OK]
+        if not wrong:
+            return Examined(self.kind, Severity.OK, found[0].text if found else self.fine, "", numbers, [])
+        worst = max((each.severity for each in wrong), key=list(Severity).index)
+        text = listed([each.text for each in wrong])
+        do = listed(list(dict.fromkeys(each.remedy for each in wrong)))
+        return Examined(self.kind, worst, text if wrong[0].error else self.wrong.format(text), do, numbers, wrong)
+
+
+CONDITIONS: dict[str, Condition] = {}
+"""All that are declared, by kind, in the order in which they are examined."""
+
+
+class Case(NamedTuple):
+    """A finding of a condition whose findings are of one severity and have one remedy."""
+
+    subject: str
+    text: str
+    since: datetime | None = None
+
+
+Answer = Finding | Iterable[Finding | Case]
+
+
+def condition(
+    fine: str = "", wrong: str = "{}", do: str = "", severity: Severity = Severity.WARNING
+) -> Callable[[Callable[[Look], Answer]], Condition]:
+    """Declare the condition that is called as the function is. The function returns what is wrong: findings, of which
+    one may be `ok` with its facts; or cases, which have this `severity` and the remedy `do`."""
+
+    def declare(question: Callable[[Look], Answer]) -> Condition:
+        def find(look: Look) -> Iterable[Finding]:
+            answer = question(look)
+            for each in [answer] if isinstance(answer, Finding) else answer:
+                if isinstance(each, Finding):
+                    yield each
+                else:
+                    yield Finding("", each.subject, each.since, severity, each.text, do)
+
+        return add(Condition(question.__name__, find, fine, wrong))
+
+    return declare
+
+
+def add(declared: Condition) -> Condition:
+    """Add a condition to those that are examined."""
+    CONDITIONS[declared.kind] = declared
+    return declared
+
+
+def ok(text: str, **numbers: Any) -> Finding:
+    return Finding("", "", None, Severity.OK, text, numbers=numbers)
+
+
+def warning(text: str, remedy: str, **numbers: Any) -> Finding:
+    return Finding("", "", None, Severity.WARNING, text, remedy, numbers=numbers)
+
+
+def problem(text: str, remedy: str, **numbers: Any) -> Finding:
+    return Finding("", "", None, Severity.PROBLEM, text, remedy, numbers=numbers)
+
+
+def rows(sql: str, **values: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return list(cursor.fetchall())
+
+
+def settings_of_server(*names: str) -> dict[str, str]:
+    """Settings of PostgreSQL by name, as this session has them; what this version does not know is left out."""
+    return dict(rows("SELECT name, setting FROM pg_settings WHERE name = ANY(%(names)s)", names=list(names)))
+
+
+def listed(parts: Sequence[str], most: int = 5) -> str:
+    """`parts` in one line, the first `most` of them; the rest is counted."""
+    return some_of(parts, most, "; ")
+
+
+def counted(count: int) -> str:
+    """A count that stopped at COUNT_TO + 1."""
+    return f"over {COUNT_TO:,}" if count > COUNT_TO else f"{count:,}"
