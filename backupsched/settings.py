@@ -26,6 +26,7 @@ INSTALLED_APPS = [
     "backupsched.theme.Theme",
     "demo",
     "dashboard",
+    "simulation",
     "alerting",
     "fleet",
     "backups",

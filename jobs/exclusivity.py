@@ -6,7 +6,6 @@ index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from jobs.outcomes import Claimed, Handoff, Outcome
@@ -77,8 +76,8 @@ def gate(changes: Changes, now: datetime) -> Changes:
     gated = []
     for record, change in changes:
         if change.exclusive_key in taken:
-            behind = replace(
-                change, queue=record.queue, error="another record of the same exclusive key is ready or running"
+            behind = change._replace(
+                queue=record.queue, error="another record of the same exclusive key is ready or running"
             )
             change = waiting(behind, WaitingFor.THROTTLE, now + LOOK_AGAIN_AFTER)
         elif change.exclusive_key is not None:

@@ -6,10 +6,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs import order, priorities, retries
 from jobs.handlers import registry
@@ -42,8 +41,7 @@ RETRY_AFTER = "retry_after"
 """The fact of an attempt that says for how many seconds it asked not to be tried again."""
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(NamedTuple):
     """What a settled record becomes: the columns that the settle writes, and its attempt's outcome."""
 
     status: Status
@@ -95,7 +93,7 @@ def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, d
 def columns_of(changes: Changes) -> dict[str, list[Any]]:
     """The values of `SETTLE`: a column of each field of a transition, and of the fence of its claim."""
     columns: dict[str, list[Any]] = {
-        field.name: [getattr(change, field.name) for _, change in changes] for field in fields(Transition)
+        name: [getattr(change, name) for _, change in changes] for name in Transition._fields
     }
     for name in ("id", "attempt", "worker_id", "lease_token"):
         columns[name] = [getattr(record, name) for record, _ in changes]
@@ -142,42 +140,42 @@ def transition(
     place = partial(order.place_after_an_answer, *known, zone=zone, now=now)
     match outcome:
         case Succeeded():
-            return replace(kept, status=Status.SUCCEEDED, finished_at=now, attempt_outcome=AttemptOutcome.SUCCEEDED)
+            return kept._replace(status=Status.SUCCEEDED, finished_at=now, attempt_outcome=AttemptOutcome.SUCCEEDED)
         case Cancelled():
-            return replace(kept, status=Status.CANCELLED, finished_at=now, attempt_outcome=AttemptOutcome.CANCELLED)
+            return kept._replace(status=Status.CANCELLED, finished_at=now, attempt_outcome=AttemptOutcome.CANCELLED)
         case Released():
-            return replace(kept, priority=record.priority)  # that it is first in line is not forgotten
+            return kept._replace(priority=record.priority)  # that it is first in line is not forgotten
         case Postponed():
             return waiting(kept, outcome.waiting_for, outcome.until)
         case Held():
             ended = AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED
-            held = replace(kept, breaker_id=outcome.breaker_id, attempt_outcome=ended)
+            held = kept._replace(breaker_id=outcome.breaker_id, attempt_outcome=ended)
             return waiting(held, WaitingFor.BREAKER, now + LOOKED_AT_AGAIN_AFTER)
         case Handoff():
             rank_day, tried_at = place(lost_at=outcome.lost_at)
-            answered = replace(kept, rank_day=rank_day, tried_at=tried_at, attempt_outcome=AttemptOutcome.HANDOFF)
+            answered = kept._replace(rank_day=rank_day, tried_at=tried_at, attempt_outcome=AttemptOutcome.HANDOFF)
             if priorities.is_woken(record.priority):  # else it might be asleep again before a unit takes it
-                answered = replace(answered, priority=record.priority)
-            return replace(answered, queue=outcome.queue, exclusive_key=outcome.exclusive_key)
+                answered = answered._replace(priority=record.priority)
+            return answered._replace(queue=outcome.queue, exclusive_key=outcome.exclusive_key)
         case Unavailable():
-            silent = replace(kept, attempt_outcome=AttemptOutcome.UNAVAILABLE)
+            silent = kept._replace(attempt_outcome=AttemptOutcome.UNAVAILABLE)
             silent = waiting(silent, WaitingFor.RECHECK, now + timedelta(seconds=outcome.recheck_after))
             if outcome.woken:
-                return replace(silent, priority=priorities.woken(kept.priority))
+                return silent._replace(priority=priorities.woken(kept.priority))
             if outcome.first_in_line:
-                return replace(silent, priority=priorities.first_in_line(kept.priority))
+                return silent._replace(priority=priorities.first_in_line(kept.priority))
             usual = order.demoted(record.rank_day, today), now
             rank_day, tried_at = place(lost_at=now) if outcome.lost_again else usual
-            return replace(silent, rank_day=rank_day, tried_at=tried_at)
+            return silent._replace(rank_day=rank_day, tried_at=tried_at)
         case Failed():
             if usual_priority is not None:
-                kept = replace(kept, priority=usual_priority)
+                kept = kept._replace(priority=usual_priority)
             return _after_failure(record, kept, outcome, rule, inserted_at, today, rng)
 
 
 def waiting(change: Transition, waiting_for: WaitingFor, until: datetime) -> Transition:
     """The same, but that it waits for `waiting_for` until `until` (aware); not before what it was to run after."""
-    return replace(change, status=Status.WAITING, waiting_for=waiting_for, run_after=max(until, change.run_after))
+    return change._replace(status=Status.WAITING, waiting_for=waiting_for, run_after=max(until, change.run_after))
 
 
 def _after_failure(
@@ -199,8 +197,7 @@ def _after_failure(
         inserted_at=inserted_at.timestamp() if inserted_at else None,
         record_id=record.id,
     )
-    failed = replace(
-        kept,
+    failed = kept._replace(
         failures=failure.number,
         first_failure_at=first_at,
         last_failure_at=now,
@@ -208,8 +205,8 @@ def _after_failure(
         facts=_with_what_it_asked_for(kept.facts, outcome),
     )
     if rule.gives_up(failure):
-        return replace(failed, status=Status.FAILED, finished_at=now)
-    demoted = replace(failed, rank_day=order.demoted_by_failure(record.due_day, today, failure.number), tried_at=now)
+        return failed._replace(status=Status.FAILED, finished_at=now)
+    demoted = failed._replace(rank_day=order.demoted_by_failure(record.due_day, today, failure.number), tried_at=now)
     return waiting(demoted, *wait_after(failure, rule, rng, retry_after=outcome.retry_after))
 
 

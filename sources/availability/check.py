@@ -91,8 +91,7 @@ async def _ask(record: Claimed) -> Outcome:
     if answer.present:
         return handed_on(assignment, answer.text)
     if patience < policy.connect_timeout and loop.time() - asked_at >= patience:
-        text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, found=text, lost_at=assignment.loss.demoted_since)
+        return asked_longer(assignment, answer.text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     return await wake.wake_or_wait(record, source, policy, answer.text)
@@ -102,6 +101,12 @@ def handed_on(assignment: Assignment, found: str) -> Handoff:
     """What becomes of the record of a source that answered: it goes to the execution units."""
     key, lost_at = assignment.source.exclusive_key, assignment.loss.demoted_since
     return Handoff(planning.BACKUPS, exclusive_key=key, found=found, lost_at=lost_at)
+
+
+def asked_longer(assignment: Assignment, silence: str) -> Handoff:
+    """What becomes of the record of a source that has checked in and did not answer within moments."""
+    text = f"{silence}; it is asked again, with the {assignment.policy.connect_timeout:g} s of its policy"
+    return Handoff(planning.AVAILABILITY, found=text, lost_at=assignment.loss.demoted_since)
 
 
 class _Lookups:

@@ -64,9 +64,24 @@ async def wake_or_wait(record: Claimed, source: Source, policy: Policy, reason: 
 
 
 def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str, broadcast: str | None) -> Unavailable:
-    now = database_clock()
     # another policy of the same source may have woken it while this question hung
     source.refresh_from_db(fields=["last_woken_at"])
+    if outcome := without_a_packet(record, source, policy, reason, database_clock()):
+        return outcome
+    with transaction.atomic():
+        execute(ONE_AT_A_TIME, {})
+        now = database_clock()  # behind the lock: a packet that was sent in the meantime lies in the past
+        if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
+            return not_foreseen(policy, reason)
+        if error := wake(source, broadcast, now):
+            return Unavailable(f"{reason}; {error}", policy.recheck_after)
+    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
+    decisions.doing("woken", text, record=record, now=now)
+    return after_a_packet(policy, reason)
+
+
+def without_a_packet(record: Claimed, source: Source, policy: Policy, reason: str, now: datetime) -> Unavailable | None:
+    """The outcome of a silence at `now` if no packet may be sent; None: one may be, while a unit is foreseen. Pure."""
     waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
     if 0 <= waking_for < policy.wake_wait:
         reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
@@ -74,16 +89,17 @@ def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str,
     in_vain = priorities.is_woken(record.priority) and is_late(record.started_at, source, policy)
     if not may_wake(source, policy, now, in_vain=in_vain):
         return Unavailable(reason, policy.recheck_after)
-    with transaction.atomic():
-        execute(ONE_AT_A_TIME, {})
-        now = database_clock()  # behind the lock: a packet that was sent in the meantime lies in the past
-        if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
-            reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
-            return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
-        if error := wake(source, broadcast, now):
-            return Unavailable(f"{reason}; {error}", policy.recheck_after)
-    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
-    decisions.doing("woken", text, record=record, now=now)
+    return None
+
+
+def not_foreseen(policy: Policy, reason: str) -> Unavailable:
+    """The outcome of a silence while no unit is foreseen for who wakes."""
+    reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
+    return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
+
+
+def after_a_packet(policy: Policy, reason: str) -> Unavailable:
+    """The outcome of a silence after which a packet was sent."""
     return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, woken=True)
 
 

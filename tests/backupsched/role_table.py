@@ -176,7 +176,7 @@ COMMANDS = {
     "retention": ["NAME --dry-run"], "drill": ["", "--json"], "copy": ["", "--json"], "checks": ["", "--json"],
     "repositories": ["", "--json", "show NAME"],
     "status": ["", "--json"], "sources": ["", "--json", "show NAME"], "pause": ["NAME"], "resume": ["NAME"],
-    "backup_now": ["NAME"],
+    "backup_now": ["NAME"], "simulate": ["FILE"],
     "retire": ["NAME", "NAME --undo"], "remove": ["source NAME", "repository NAME --yes"],
     "hold": ["--reason NAME", "--reason NAME --json"], "release": ["--json", ""],
     "database": [], "demo": [], "web": [], "worker": [], "qcluster": [],

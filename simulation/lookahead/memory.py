@@ -1,0 +1,211 @@
+"""The backlog of a fleet in memory: what the product's statements do, by the pure functions that they share.
+
+emission     `sources/planning/emission.py`, EMIT
+tick         `jobs/tick.py`: promotion; `jobs/closing.py`: windows
+shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP
+settling     `jobs/transitions.py`, and for the assignment `backups/copying/results.py`
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from typing import cast
+
+from jobs import priorities, retries
+from jobs.order import demoted_by_failure
+from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Succeeded, Unavailable
+from jobs.states import Status, WaitingFor
+from jobs.transitions import transition
+from jobs.worker.claimer import Shortage
+from jobs.zones import in_zone, zone_of
+from simulation.lookahead.records import MemoryRecord, ReadyQueue, Timeline
+from simulation.lookahead.world import Rows
+from sources.availability.wake import REMEMBERED_FOR, SETTLED_WITHIN_SECONDS
+from sources.domain.due import due_day, next_backup_at
+from sources.models import Assignment, Source
+from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
+
+
+class MemoryWorld:
+    """A `World` on heaps."""
+
+    def __init__(self, rows: Rows, units: int) -> None:
+        self._units = units
+        self._assignments = rows.assignments
+        self._policies = rows.policies
+        self._policy_of = {assignment.pk: assignment.policy for assignment in rows.assignments}
+        self._zone_of = {number: policy.schedule.zone for number, policy in self._policy_of.items()}
+        self._of_policy: dict[int, list[Assignment]] = defaultdict(list)
+        for assignment in rows.assignments:
+            self._of_policy[assignment.policy_id].append(assignment)
+        self._unfinished: dict[int, MemoryRecord] = {}
+        self._ids = count(1)
+        self._ready: dict[str, ReadyQueue] = defaultdict(ReadyQueue)
+        self._waiting, self._closing = Timeline(), Timeline()
+        self._running: dict[str, int] = defaultdict(int)
+        self._waking: dict[int, Source] = {}
+        self._triggers = {policy.pk: policy.schedule.next_trigger_at for policy in rows.policies}
+
+    def begin(self, now: datetime) -> None:
+        self._emit(self._assignments, now)
+
+    def next_at(self) -> datetime | None:
+        comes = (self._waiting.next_at(), self._closing.next_at(), *self._triggers.values())
+        return min((each for each in comes if each is not None), default=None)
+
+    def tick(self, now: datetime) -> None:
+        triggered = [policy for policy in self._policies if (at := self._triggers[policy.pk]) and at <= now]
+        if triggered:
+            due = [assignment for policy in triggered for assignment in self._of_policy[policy.pk]]
+            self._emit(sorted(due, key=lambda assignment: assignment.pk), now)
+            for policy in triggered:
+                self._triggers[policy.pk] = policy.schedule.period.next_after(now)
+        for record in self._waiting.take(now):
+            record.status, record.waiting_for, record.exclusive_key, record.run_after = Status.READY, None, None, now
+            self._place(record)
+        self._close_windows(now)
+
+    def shortage(self, feeder: str, now: datetime) -> Shortage:
+        missing = self._units - self._running[BACKUPS] + (self._units + 1) // 2 - self._ready[BACKUPS].count
+        return Shortage(missing, 1, self._ready[feeder].woken)
+
+    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+        return [self._run(record, now) for record in self._ready[queue].take(limit)]
+
+    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+        return [self._run(record, now) for record in self._ready[queue].take(limit, woken_only=True)]
+
+    def assignment(self, number: int) -> Assignment:
+        return self._assignments[number - 1]
+
+    def waking_up(self, source: Source, now: datetime) -> int:
+        since, settled_since = now - REMEMBERED_FOR, now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
+        for number, each in list(self._waking.items()):
+            woken_at = each.last_woken_at
+            if woken_at is None or woken_at <= since or (woken_at <= settled_since and not self._wakes_up(number)):
+                del self._waking[number]
+        return len(self._waking) - (source.pk in self._waking)
+
+    def _wakes_up(self, number: int) -> bool:
+        record = self._unfinished.get(number)
+        return record is not None and record.queue != BACKUPS and priorities.is_woken(record.priority)
+
+    def note_packet(self, source: Source, now: datetime) -> None:
+        source.last_woken_at = now
+        self._waking[source.pk] = source
+
+    def settle(self, results: Sequence[tuple[Claimed, Outcome]], now: datetime) -> None:
+        settled = [(cast("MemoryRecord", record), outcome) for record, outcome in results]
+        from_queues = [record.queue for record, _ in settled]
+        for record, outcome in settled:
+            self._become(record, outcome, now)
+        for (record, outcome), queue in zip(settled, from_queues, strict=True):
+            self._write_down(record, outcome, queue, now)
+
+    def _become(self, record: MemoryRecord, outcome: Outcome, now: datetime) -> None:
+        change = transition(
+            record.as_claimed,
+            outcome,
+            home_queue=AVAILABILITY,
+            rule=retries.DEFAULT,
+            zone=self._zone_of[record.number],
+            usual_priority=0,
+            inserted_at=record.inserted_at,
+            now=now,
+        )
+        self._running[record.queue] -= 1
+        record.status, record.waiting_for, record.run_after = change.status, change.waiting_for, change.run_after
+        record.queue, record.exclusive_key = change.queue, change.exclusive_key
+        record.priority, record.rank_day, record.tried_at = change.priority, change.rank_day, change.tried_at
+        record.failures = change.failures
+        record.first_failure_at, record.last_failure_at = change.first_failure_at, change.last_failure_at
+        self._place(record)
+
+    def _write_down(self, record: MemoryRecord, outcome: Outcome, from_queue: str, now: datetime) -> None:
+        assignment = self._assignments[record.number - 1]
+        match outcome:
+            case Handoff(queue=queue) if queue == BACKUPS:
+                assignment.last_contacted_at = now
+            case Unavailable() if from_queue == BACKUPS:
+                assignment.vanished_at, assignment.losses = now, assignment.losses + 1
+            case Failed():
+                assignment.failures += 1
+                assignment.first_failure_at = assignment.first_failure_at or now
+            case Succeeded():
+                self._write_success(assignment, record.as_claimed.started_at, now)
+
+    def _write_success(self, assignment: Assignment, started_at: datetime, now: datetime) -> None:
+        assignment.last_backup_at = started_at
+        assignment.last_backup_for = (now - started_at).total_seconds()
+        assignment.last_contacted_at = now
+        assignment.failures = assignment.losses = 0
+        assignment.first_failure_at = assignment.vanished_at = None
+        assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
+        if assignment.next_backup_at <= now:
+            self._emit([assignment], now)
+
+    def _emit(self, assignments: Iterable[Assignment], now: datetime) -> None:
+        openings = {policy.pk: policy.opening(now) for policy in self._policies}
+        for assignment in assignments:
+            if assignment.pk in self._unfinished or (assignment.next_backup_at and assignment.next_backup_at > now):
+                continue
+            opens_at, closes_at = openings[assignment.policy_id]
+            zone = assignment.policy.schedule.zone
+            day = due_day(assignment.next_backup_at and min(assignment.next_backup_at, now), zone)
+            rank_day = day
+            if assignment.failures > 0 or assignment.losses > 1:
+                today = in_zone(now, zone_of(zone)).date()
+                rank_day = demoted_by_failure(day, today, max(assignment.failures, 1))
+            waits = opens_at > now
+            record = MemoryRecord(
+                id=next(self._ids),
+                number=assignment.pk,
+                subject=subject_of(assignment.pk),
+                queue=AVAILABILITY,
+                status=Status.WAITING if waits else Status.READY,
+                waiting_for=WaitingFor.WINDOW if waits else None,
+                inserted_at=now,
+                run_after=opens_at,
+                closes_at=closes_at,
+                due_day=day,
+                rank_day=rank_day,
+                expected_seconds=assignment.last_backup_for,
+                failures=assignment.failures,
+                first_failure_at=assignment.first_failure_at if assignment.failures else None,
+            )
+            self._unfinished[assignment.pk] = record
+            self._place(record)
+
+    def _close_windows(self, now: datetime) -> None:
+        openings = {}
+        for record in self._closing.take(now):
+            policy = self._policy_of[record.number]
+            if policy.pk not in openings:
+                openings[policy.pk] = policy.opening(now)
+            self._ready[record.queue].left(record)
+            record.run_after, record.closes_at = openings[policy.pk]
+            record.queue, record.exclusive_key = AVAILABILITY, None
+            waits = record.run_after > now
+            record.status = Status.WAITING if waits else Status.READY
+            record.waiting_for = WaitingFor.WINDOW if waits else None
+            self._place(record)
+
+    def _run(self, record: MemoryRecord, now: datetime) -> Claimed:
+        self._ready[record.queue].left(record)
+        record.status, record.attempt, record.started_at = Status.RUNNING, record.attempt + 1, now
+        record.moves += 1
+        self._running[record.queue] += 1
+        return record.as_claimed
+
+    def _place(self, record: MemoryRecord) -> None:
+        """Where time or a claim finds it by what it has become."""
+        record.moves += 1
+        if record.status == Status.WAITING:
+            self._waiting.put(record.run_after, record)
+        elif record.status == Status.READY:
+            self._ready[record.queue].put(record)
+            if record.closes_at is not None:
+                self._closing.put(record.closes_at, record)
+        else:
+            del self._unfinished[record.number]

@@ -1,0 +1,173 @@
+"""A worker in virtual time: questions and copies are imagined, each ends as its machine behaves; all decisions about
+them are the product's.
+
+At each instant at which something happens, in this order: what ends is settled; the tick does what is due; queues are
+claimed from as `jobs/worker/claimer.py` does, the feeding ones first. What a copy hands back ends at the same instant,
+and is settled in a round of its own.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import count
+
+from backups.copying import losses
+from backups.copying.handler import ANSWER_HOLDS_FOR
+from engines.base import EngineResult, Verdict
+from jobs.outcomes import Claimed, Failed, Outcome, Succeeded, Unavailable
+from jobs.worker.claimer import PATIENCE_SECONDS, to_ask
+from simulation.lookahead.world import PLACES, World
+from simulation.machines import SimulatedRun
+from simulation.results import Ledger
+from sources.availability import check, wake
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, subject_of
+
+ANSWER = timedelta(seconds=0.05)
+"""How long a source takes to answer that is there."""
+PATIENCE = timedelta(seconds=PATIENCE_SECONDS)
+DONE = Succeeded(EngineResult(Verdict.SUCCEEDED))
+
+Progress = Callable[[float], None]
+"""Is told the share of the time that has passed, 0 to 1."""
+
+
+class VirtualWorker:
+    """One worker with all units of the fleet. What it does goes into the ledger."""
+
+    def __init__(self, ledger: Ledger, world: World) -> None:
+        self._ledger, self._world = ledger, world
+        self._start = self.now = ledger.fleet.start
+        self._ends: list[tuple[datetime, int, Claimed, SimulatedRun | bool]] = []
+        """A run; True: it has answered; False: it has not, or too long ago for a run."""
+        self._numbers = count()
+        self._number = {subject_of(machine.number): machine.number for machine in ledger.machines}
+        self._look_at: datetime | None = None
+        self._asked: Counter[str] = Counter()
+        """Questions under way, by queue."""
+        self._begun: dict[str, list[tuple[datetime, int]]] = {ARRIVALS: [], AVAILABILITY: []}
+        self._under_way: set[int] = set()
+        self._busy = 0
+        self.trace: list[tuple[float, int, str, int]] = []
+        """Each claim: when, of which source, in which queue, its attempt."""
+
+    def run(self, progress: Progress = lambda share: None) -> None:
+        until = self._start + timedelta(days=self._ledger.days)
+        whole = (until - self._start).total_seconds()
+        self._world.begin(self._start)
+        self._claim()
+        while (at := self._next()) is not None and at < until:
+            self.now = max(self.now, at)
+            self._end_what_ends()
+            self._world.tick(self.now)
+            self._claim()
+            progress(self._seconds / whole)
+        self._ledger.runs += [run for *_, run in self._ends if isinstance(run, SimulatedRun)]
+
+    @property
+    def _seconds(self) -> float:
+        return (self.now - self._start).total_seconds()
+
+    def _next(self) -> datetime | None:
+        comes = (self._world.next_at(), self._look_at, self._ends[0][0] if self._ends else None)
+        return min((each for each in comes if each is not None), default=None)
+
+    def _end_what_ends(self) -> None:
+        results: list[tuple[Claimed, Outcome]] = []
+        while self._ends and self._ends[0][0] <= self.now:
+            _, _, record, run = heapq.heappop(self._ends)
+            results.append(
+                (record, self._copied(record, run) if record.queue == BACKUPS else self._asked_it(record, run))
+            )
+        if results:
+            self._world.settle(results, self.now)
+
+    def _claim(self) -> None:
+        self._look_at = None
+        for queue in (ARRIVALS, AVAILABILITY):
+            for record in self._worth_asking(queue):
+                self._ask(record)
+        if free := self._ledger.fleet.units - self._busy:
+            for record in self._world.claim(BACKUPS, free, self.now):
+                self._copy(record)
+
+    def _worth_asking(self, queue: str) -> list[Claimed]:
+        room = PLACES - self._asked[queue]
+        if room <= 0:
+            return []
+        short = self._world.shortage(queue, self.now)
+        limit = min(room, to_ask(short, self._asked_lately(queue))) if short.missing > 0 else 0
+        claimed = list(self._world.claim(queue, limit, self.now)) if limit else []
+        if not limit and short.woken:
+            claimed = list(self._world.claim_woken(queue, min(room, short.woken), self.now))
+        if short.missing > 0 and len(claimed) >= limit:
+            self._look_at = self.now + PATIENCE
+        return claimed
+
+    def _asked_lately(self, queue: str) -> int:
+        begun = self._begun[queue] = [each for each in self._begun[queue] if each[0] > self.now - PATIENCE]
+        return sum(record_id in self._under_way for _, record_id in begun)
+
+    def _begin(self, record: Claimed, ends_at: datetime, run: SimulatedRun | bool) -> None:
+        self.trace.append((self._seconds, self._number[record.subject], record.queue, record.attempt))
+        heapq.heappush(self._ends, (ends_at, next(self._numbers), record, run))
+
+    def _ask(self, record: Claimed) -> None:
+        number = self._number[record.subject]
+        answers = self._ledger.machines[number - 1].answers(self._seconds)
+        self._asked[record.queue] += 1
+        self._begun[record.queue].append((self.now, record.id))
+        self._under_way.add(record.id)
+        patience = self._world.assignment(number).policy.connect_timeout
+        if record.queue == ARRIVALS:
+            patience = min(patience, check.ARRIVAL_SECONDS)
+        if answers:
+            self._ledger.answered(number, self._seconds)
+        self._begin(record, self.now + (ANSWER if answers else timedelta(seconds=patience)), answers)
+
+    def _asked_it(self, record: Claimed, answered: SimulatedRun | bool) -> Outcome:
+        """As `sources.availability.check` ends it."""
+        self._asked[record.queue] -= 1
+        self._under_way.discard(record.id)
+        number = self._number[record.subject]
+        assignment, machine = self._world.assignment(number), self._ledger.machines[number - 1]
+        source, policy = assignment.source, assignment.policy
+        if answered:
+            return check.handed_on(assignment, "it answered")
+        if record.queue == ARRIVALS and policy.connect_timeout > check.ARRIVAL_SECONDS:
+            return check.asked_longer(assignment, "silent")
+        if not source.mac_address:
+            return Unavailable("silent", policy.recheck_after)
+        if outcome := wake.without_a_packet(record, source, policy, "silent", self.now):
+            return outcome
+        if self._world.shortage(AVAILABILITY, self.now).missing <= self._world.waking_up(source, self.now):
+            return wake.not_foreseen(policy, "silent")
+        machine.wake(self._seconds)
+        self._ledger.packets += 1
+        self._world.note_packet(source, self.now)
+        return wake.after_a_packet(policy, "silent")
+
+    def _copy(self, record: Claimed) -> None:
+        self._busy += 1
+        number = self._number[record.subject]
+        assignment = self._world.assignment(number)
+        answered_at = assignment.last_contacted_at
+        if answered_at is not None and self.now - answered_at > ANSWER_HOLDS_FOR:
+            self._begin(record, self.now, False)
+            return
+        first = assignment.last_backup_at is None
+        run = self._ledger.machines[number - 1].run(self._seconds, first=first)
+        self._begin(record, self._start + timedelta(seconds=run.ends), run)
+
+    def _copied(self, record: Claimed, run: SimulatedRun | bool) -> Outcome:
+        """As `backups.copying.handler` ends it."""
+        self._busy -= 1
+        assignment = self._world.assignment(self._number[record.subject])
+        if not isinstance(run, SimulatedRun):
+            return losses.asked_again(assignment, "it answered too long ago: ask it again")
+        self._ledger.runs.append(run)
+        if run.succeeded:
+            return DONE
+        if run.failed:
+            return Failed("it failed half-way")
+        return losses.counted(losses.lost(assignment.policy, "it left"), assignment)

@@ -1,0 +1,91 @@
+"""A backlog of backups in virtual time, as `worker` uses it, and the rows of a fleet, which both worlds are given."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from jobs.outcomes import Claimed, Outcome
+from jobs.worker.claimer import Shortage
+from schedules.models import Schedule
+from simulation.fleet_file import SimulatedFleet, SimulatedPolicy
+from simulation.machines import Machine
+from sources.models import Assignment, Policy, Source
+from sources.planning.names import KIND
+
+PLACES = 200
+"""Questions of one queue at a time, as the product's settings have it."""
+
+
+class World(Protocol):
+    """What is decided about records. `now` never goes back; an assignment has the number of its machine as its id."""
+
+    def begin(self, now: datetime) -> None:
+        """Put what is due on the backlog, as when sources are added."""
+
+    def next_at(self) -> datetime | None:
+        """The next instant at which time alone moves a record; None: there is none."""
+
+    def tick(self, now: datetime) -> None:
+        """Emit what a trigger has made due, promote what waits, close windows."""
+
+    def shortage(self, feeder: str, now: datetime) -> Shortage: ...
+    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]: ...
+    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]: ...
+    def assignment(self, number: int) -> Assignment: ...
+    def waking_up(self, source: Source, now: datetime) -> int: ...
+
+    def note_packet(self, source: Source, now: datetime) -> None:
+        """A magic packet was sent to it."""
+
+    def settle(self, results: Sequence[tuple[Claimed, Outcome]], now: datetime) -> None: ...
+
+
+class Rows(NamedTuple):
+    """Of a fleet, not saved: in the order of the file."""
+
+    schedules: list[Schedule]
+    policies: list[Policy]
+    sources: list[Source]
+    assignments: list[Assignment]
+
+
+def rows_of(fleet: SimulatedFleet, machines: Sequence[Machine]) -> Rows:
+    schedules = [_schedule(number, each, fleet.start) for number, each in enumerate(fleet.policies, 1)]
+    policies = [_policy(schedule, each) for schedule, each in zip(schedules, fleet.policies, strict=True)]
+    by_name = {policy.schedule.name: policy for policy in policies}
+    sources = [_source(machine) for machine in machines]
+    assignments = [
+        _assignment(machine, source, by_name[machine.source.policy], fleet.start)
+        for machine, source in zip(machines, sources, strict=True)
+    ]
+    return Rows(schedules, policies, sources, assignments)
+
+
+def _schedule(number: int, policy: SimulatedPolicy, start: datetime) -> Schedule:
+    return Schedule(
+        pk=number, name=policy.name, zone=policy.zone, cron=policy.period, kind=KIND, provider="assignments",
+        next_trigger_at=policy.cron.next_after(start),
+    )  # fmt: skip
+
+
+def _policy(schedule: Schedule, policy: SimulatedPolicy) -> Policy:
+    names = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanish_grace")
+    values = {name: getattr(policy, name) for name in names}
+    return Policy(pk=schedule.pk, schedule=schedule, window=policy.windows, wake_allowed=True, **values)
+
+
+def _source(machine: Machine) -> Source:
+    number = machine.number
+    parts = (number >> shift & 255 for shift in (16, 8, 0))
+    mac_address = "02:00:5e:" + ":".join(f"{part:02x}" for part in parts) if machine.source.wake_on_lan else ""
+    return Source(pk=number, name=machine.source.name, kind="sftp", path="/", mac_address=mac_address)
+
+
+def _assignment(machine: Machine, source: Source, policy: Policy, start: datetime) -> Assignment:
+    assignment = Assignment(pk=machine.number, source=source, policy=policy)
+    if machine.source.backed_up:
+        period = policy.schedule.period
+        assignment.last_backup_at = period.current(period.current(start) - timedelta(microseconds=1))
+        assignment.next_backup_at = period.next_after(assignment.last_backup_at)
+        assignment.last_backup_for = round(machine.source.median_seconds, 6)
+    return assignment
