@@ -6,14 +6,14 @@ capacity     what its triggers will put on the backlog in the next days, and whe
 watermarks   which triggers are due, after a second or after three days
 triggers     first step of an emission: due triggers are written down
 emitter      both steps of an emission, as the tick's; the second puts their batches on the backlog
-chunks       the triggers of that, locked, and a few thousand of their events at a time
-providers    what yields a batch that is no events, as the assignments of a policy
+unemitted    the triggers of the second step, locked, brought further or skipped
+chunks       a few thousand of their events at a time
+providers    code of other apps that makes the batches of triggers, such as the assignments of a policy
 events       what an event carries, and what a batch was begun with, until it is complete
 templates    what its payload becomes
 stagger      when it starts
 batches      how far a batch is, what comes too late
 finishing    when a batch has ended, and that a retry takes that back
-verbs        what a person asks for: trigger now, pause, resume, cancel
-rescheduling what an edited retry policy changes in what waits by it; rollouts: such an edit of many rows
+verbs        trigger now, pause, resume, cancel
 statements   the SQL of all that
 """

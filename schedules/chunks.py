@@ -1,82 +1,54 @@
-"""Triggers that are to be emitted, locked, and the next few thousand events of their batches, in one statement."""
+"""The next few thousand events of triggers, put on the backlog in one statement."""
 
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from django.db import transaction
 
-from external.formatting import several
-from jobs import decisions, throttles
+from jobs import throttles
 from jobs.database_errors import Trouble, trouble_of
 from jobs.prepared import array, execute
-from jobs.set_aside import SetAside, name_once
-from jobs.wakeups import notify
-from schedules import batches
-from schedules.events import Part, Step, Unemitted, part_of
+from jobs.set_aside import name_once
+from schedules.events import Part, part_of
 from schedules.models import Schedule
-from schedules.statements import GET_ON, INSERT_EVENTS, SKIP, UNEMITTED, WAITING
-from schedules.watermarks import ON_TIME_FOR
+from schedules.statements import INSERT_EVENTS
+from schedules.unemitted import Emission, Unemitted
 
 log = logging.getLogger(__name__)
 
 CHUNK = 5000
-"""Events a transaction: some 0.2 s, for which a worker claims nothing and an edit of the schedule waits."""
+"""Events in a transaction: some 0.2 s, for which a worker claims nothing and an edit of the schedule waits."""
 TRIGGERS_A_CHUNK = 200
 LARGEST_CHUNK = 16_000_000
-"""Characters of payload a transaction: PostgreSQL takes 268 million in one array, and memory is not for nothing."""
-
-failing = SetAside()
-"""Triggers that this process could not emit. Their rows stay: what is wrong may be mended, or be right elsewhere."""
+"""Characters of payload in a transaction: PostgreSQL takes 268 million in one array, at the cost of memory."""
 
 
-class Emitted(NamedTuple):
-    """How many records are new, and how many triggers got on by that or were skipped."""
+def put_events(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+    """Put the next few thousand events of these triggers on the backlog, in the order of the triggers. Raises: what the
+    database says to them; then none of them is there."""
+    with transaction.atomic():
+        parts, skipped = _parts(found, schedules, now)
+        records = _insert(parts, now) if parts else 0
+    return Emission(records, frozenset(part.queue for part in parts), [part.step for part in parts], skipped)
 
-    records: int
-    triggers: int
 
-
-def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
-    """Put the next few thousand events on the backlog, of the batches that have the fewest there."""
+def put_or_skip(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+    """Put the events of one trigger on the backlog, or skip it if they cannot be stored."""
     try:
-        return _emit_chunk(now, only, TRIGGERS_A_CHUNK)
+        return put_events(found, schedules, now)
     except Exception as error:
         if trouble_of(error) is not Trouble.OURS:
             raise
-        name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
-    # one row past the forms must not stop the others
-    return _emit_chunk(now, only, 1, skip_what_fails=True)
-
-
-def _emit_chunk(now: datetime, only: Sequence[int] | None, limit: int, *, skip_what_fails: bool = False) -> Emitted:
-    with transaction.atomic():
-        found = locked(only, limit, now, provided=False)
-        schedules = schedules_of(found)
-        parts: list[Part] = []
-        skipped: dict[Unemitted, str] = {}
-        records = 0
-        try:
-            with transaction.atomic():
-                parts, skipped = _parts(found, schedules, now)
-                records = _insert(parts, now) if parts else 0
-        except Exception as error:
-            if not skip_what_fails or trouble_of(error) is not Trouble.OURS:
-                raise
-            name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
-            parts, skipped = [], {found[0]: f"its events cannot be stored: {error}".splitlines()[0]}
-        get_on([part.step for part in parts], now)
-        skip(skipped, schedules, now)
-        for queue in {part.queue for part in parts}:
-            notify(queue)
-    return Emitted(records, len(parts) + len(skipped))
+        name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
+        reason = f"its events cannot be stored: {error}".splitlines()[0]
+        return Emission(0, frozenset(), [], {found[0]: reason})
 
 
 def _parts(
     found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime
 ) -> tuple[list[Part], dict[Unemitted, str]]:
-    """What goes into one chunk, and why what is left out of it for good is skipped."""
+    """The parts of one chunk, and the triggers that emit nothing more, each with the reason."""
     parts: list[Part] = []
     skipped: dict[Unemitted, str] = {}
     room, characters = CHUNK, LARGEST_CHUNK
@@ -119,46 +91,3 @@ def _insert(parts: list[Part], now: datetime) -> int:
     if inserted < len(numbers):
         log.warning("%s of %s events were on the backlog already", len(numbers) - inserted, len(numbers))
     return inserted
-
-
-def get_on(steps: Sequence[Step], now: datetime) -> None:
-    """Note how far these triggers are."""
-    if steps:
-        columns = map(list, zip(*steps, strict=True))
-        execute(GET_ON, {**dict(zip(Step._fields, columns, strict=True)), "now": now})
-
-
-def locked(only: Sequence[int] | None, limit: int, now: datetime, *, provided: bool) -> list[Unemitted]:
-    """The triggers that may be emitted now, locked with their schedules."""
-    values = {
-        "only": only, "limit": limit, "provided": provided, "on_time_for": ON_TIME_FOR, "set_aside": failing.at(now),
-    }  # fmt: skip
-    found = [Unemitted(*row) for row in execute(UNEMITTED, values).fetchall()]
-    if not found:
-        return []
-    waiting = {row[0] for row in execute(WAITING, {"ids": [trigger.id for trigger in found]}).fetchall()}
-    return [trigger for trigger in found if trigger.id not in waiting]
-
-
-def schedules_of(found: Sequence[Unemitted]) -> dict[int, Schedule]:
-    ids = {trigger.schedule_id for trigger in found}
-    return Schedule.objects.select_related("endpoint").in_bulk(ids) if ids else {}
-
-
-def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: datetime) -> None:
-    """Let these triggers emit nothing more, each for its reason. Where events are out, they are the batch."""
-    if not skipped:
-        return
-    reasons = [reason[:200] for reason in skipped.values()]
-    execute(SKIP, {"id": [trigger.id for trigger in skipped], "reason": reasons, "now": now})
-    found = [
-        (trigger, schedules[trigger.schedule_id], reason) for trigger, reason in zip(skipped, reasons, strict=True)
-    ]
-    cut = [_line_of_cut(*each) for each in found if each[0].events]
-    unbegun = [(schedule, trigger.trigger_at, reason) for trigger, schedule, reason in found if not trigger.events]
-    decisions.doing_all([*cut, *batches.lines_of_skipped(unbegun)], now)
-
-
-def _line_of_cut(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
-    text = f"ended after {several(trigger.events, 'event')}: {reason}"
-    return batches.line(schedule, "cut short", trigger.trigger_at, text)

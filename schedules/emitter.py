@@ -1,22 +1,23 @@
-"""The emitter: a step of the tick that writes down the triggers that have come and puts their batches there.
+"""The emitter: a step of the tick that writes down the triggers that have come and puts their batches on the backlog.
 
-    record_due_triggers    locks due schedules; writes their triggers, moves their watermarks          one transaction
-    emit            locks a trigger and its schedule; puts the next few thousand of its events
-                    on the backlog, notes in `events` how far it is                             one transaction each
+    record_due_triggers   locks due schedules, writes their triggers, moves their watermarks       one transaction
+    emit                  locks triggers with their schedules, puts the records of some on the     one transaction each
+                          backlog, and stores in `Trigger.events` how far each is
 
-`Trigger.events` is the place at which the next emitter goes on, so a batch of a million is a row of short transactions,
-other batches come in between, and a killed emitter loses only its current chunk. Two never work at one schedule at the
-same moment: what is locked is skipped. Behind that stand the unique indexes: one trigger per launch time, one record
-per trigger and event.
+`chunks` makes the records of events, a few thousand at a time; a provider makes all of its triggers in one call. Both
+leave through the same door, `_emit_some`.
+
+The next emitter continues at `Trigger.events`, so a batch of a million is a row of short transactions, other batches
+come in between, and a killed emitter loses only its current chunk. Two emitters never work on one schedule at the same
+moment: what is locked is skipped. Behind that are the unique indexes: one trigger per launch time, one record per
+trigger and event.
 
 A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`events`).
-
-What a provider yields is one chunk: the batches of any number of its triggers are one call and one transaction.
 """
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, repeat
 from typing import Any
@@ -25,23 +26,25 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 
 from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import StepDue, TickStep
 from jobs.prepared import execute
 from jobs.set_aside import name_once
-from schedules import batches
-from schedules.chunks import emit_chunk, schedules_of, skip
+from jobs.wakeups import notify
+from schedules import batches, chunks, providers
 from schedules.cron import Period
-from schedules.events import Unemitted
 from schedules.models import Schedule
-from schedules.providers import emit_provided
 from schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED
 from schedules.triggers import record_due_triggers, unreadable
+from schedules.unemitted import Emission, Unemitted, locked, schedules_of, skip, store
 from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)
 
+Put = Callable[[Sequence[Unemitted], dict[int, Schedule], datetime], Emission]
+
 A_MOMENT = timedelta(seconds=5)
-"""Between a look at the clock and what others have done by it since."""
+"""The time between a look at the clock and what another process has done by it since."""
 
 # The heads of `schedule_due` and `trigger_unfinished`.
 COLUMNS = (
@@ -57,25 +60,23 @@ COLUMNS = (
 
 
 def _found(now: datetime, row: tuple[Any, ...]) -> StepDue:
-    """`goes_on`: triggers are unemitted, and one of them is in the middle of its batch; None: no trigger is."""
-    is_new, next_trigger_at, goes_on = row
+    """`has_begun`: some trigger is in the middle of its batch; None if no trigger is unemitted."""
+    is_new, next_trigger_at, has_begun = row
     has_come = bool(is_new or (next_trigger_at and next_trigger_at <= now))
-    return StepDue(has_come or goes_on is not None, next_trigger_at, has_come or bool(goes_on))
+    return StepDue(has_come or has_begun is not None, next_trigger_at, has_come or bool(has_begun))
 
 
 def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
-    """Write down the triggers that have come, and put their batches on the backlog. Returns how many records.
-
-    What is not done after some `seconds` is left for the next tick, here or on
-    another host.
-    """
+    """Write down the triggers that have come, and put their batches on the backlog, for some `seconds`. Returns the
+    number of records. The rest is left to the next tick, here or on another host."""
     until = time.monotonic() + seconds
     record_due_triggers(now, seconds=seconds / 2)
     return emit(now, seconds=until - time.monotonic())
 
 
 def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = float("inf")) -> int:
-    """Put what is unemitted on the backlog, of all triggers or of these, for some `seconds`. Returns how many records.
+    """Put what is unemitted on the backlog, of all triggers or of `only` these, for some `seconds`. Returns the number
+    of records.
 
     The next call, here or elsewhere, resumes what is left when the time is up.
     """
@@ -85,16 +86,44 @@ def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = floa
         provided, counted, queues = execute(WHAT_IS_UNEMITTED, {"only": only}).fetchall()[0]
         if is_first and queues:
             end_waits(now, queues)
-        got_on = [emit_provided(now, only)] if provided else []
-        got_on += [emit_chunk(now, only)] if counted else []
-        records += sum(each.records for each in got_on)
-        if not any(each.triggers for each in got_on) or time.monotonic() >= until:
+        emissions = [_emit_batches(now, only)] if provided else []
+        emissions += [_emit_events(now, only)] if counted else []
+        records += sum(each.records for each in emissions)
+        if not any(each.triggers for each in emissions) or time.monotonic() >= until:
             break
     return records
 
 
+def _emit_batches(now: datetime, only: Sequence[int] | None) -> Emission:
+    return _emit_some(now, only, providers.put_batches, providers.PROVIDED_AT_ONCE, provided=True)
+
+
+def _emit_events(now: datetime, only: Sequence[int] | None) -> Emission:
+    try:
+        return _emit_some(now, only, chunks.put_events, chunks.TRIGGERS_A_CHUNK, provided=False)
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
+        name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
+    # one row past the forms must not stop the others
+    return _emit_some(now, only, chunks.put_or_skip, 1, provided=False)
+
+
+def _emit_some(now: datetime, only: Sequence[int] | None, put: Put, limit: int, *, provided: bool) -> Emission:
+    """The one door by which records leave for the backlog: up to `limit` triggers are locked, `put` puts records there
+    for them, and the triggers' rows store how far they are, in one transaction."""
+    with transaction.atomic():
+        found, schedules = locked(only, limit, now, provided=provided)
+        emission = put(found, schedules, now)
+        store(emission, schedules, now)
+        for queue in emission.queues:
+            notify(queue)
+    return emission
+
+
 def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
-    """See whether what their queues wait for has ended, and end the wait of what has waited for too long."""
+    """Finish batches of these schedules that have ended, for which later triggers wait, and skip triggers that have
+    waited for too long."""
     batches.finish_ended(now, schedule_ids)
     values = {"schedule_ids": list(schedule_ids), "now": now, "on_time_for": ON_TIME_FOR}
     with transaction.atomic():
@@ -109,9 +138,10 @@ def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
 
 
 def correct_watermarks(now: datetime | None = None) -> int:
-    """Once a minute: bring back watermarks beyond the next trigger: of a clock that was ahead. Returns how many.
+    """Once a minute: bring back watermarks beyond the next trigger, which a clock that was ahead has left. Returns how
+    many.
 
-    A schedule that has just triggered is beyond it, too, for who asked for the time a moment before.
+    A schedule that has just triggered is beyond it, too, for a process that asked for the time a moment before.
     """
     instant = now or database_clock()
     ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=instant)

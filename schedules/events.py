@@ -20,23 +20,13 @@ from jobs.handlers import registry
 from schedules import templates
 from schedules.models import Late, Overlap, Schedule, Stagger
 from schedules.stagger import offsets
+from schedules.unemitted import Step, Unemitted
 from schedules.watermarks import ON_TIME_FOR
 
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 LONGEST_VALUE = 64
 """Characters of what fills a gap: an id, a number, an instant."""
-
-
-class Unemitted(NamedTuple):
-    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `frozen_config`: as JSON."""
-
-    id: int
-    schedule_id: int
-    trigger_at: datetime
-    seen_at: datetime
-    events: int
-    frozen_config: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,20 +70,6 @@ class Batch:
         else:
             starts = [""] * len(milliseconds)
         return [fill(f"{prefix}{number}", number, start) for number, start in enumerate(starts, first)]
-
-
-class Step(NamedTuple):
-    """How far a trigger is: `events` of its batch are on the backlog, or all (`complete`)."""
-
-    id: int
-    events: int
-    closes_at: datetime | None
-    seen_at: datetime
-    begins_at: datetime
-    stagger: str
-    late: str
-    frozen_config: str | None
-    complete: bool
 
 
 class Part(NamedTuple):

@@ -1,18 +1,16 @@
-"""What yields the batches of triggers besides their own events, as assignments: apps register it by name."""
+"""Providers: code of other apps, registered by name, that yields the batches of triggers, such as due assignments."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from django.db import transaction
-
 from jobs.handlers import registry
 from jobs.prepared import execute
 from jobs.set_aside import isolate
-from schedules.chunks import Emitted, failing, get_on, locked, schedules_of, skip
-from schedules.events import Step, Unemitted, beginning
+from schedules.events import beginning
 from schedules.models import Schedule, Stagger
 from schedules.statements import COUNT_RECORDS
+from schedules.unemitted import Emission, Step, Unemitted, set_aside
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 
@@ -23,39 +21,44 @@ PROVIDED_AT_ONCE = 100
 
 
 def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None = None) -> None:
-    """Register what yields the batches of triggers: `provide([(schedule, trigger_at)], now) -> records`.
+    """Register a provider: `provide([(schedule, trigger_at)], now)` puts batches on the backlog, and returns the number
+    of their records.
 
-    It is given each schedule once at most, in one transaction with what notes that they were emitted. Asked again
-    for a trigger, it puts there what is not there yet.
+    It gets each schedule once at most, in one transaction with the note that they were emitted. Asked again for a
+    trigger, it adds what is missing.
 
-    `catch_up() -> records` emits what became due in mid-period and was missed.
+    `catch_up()` emits what became due in mid-period and was missed, and returns the number of records.
     """
     known[name] = provide
     if catch_up:
         registry.add_periodic(catch_up)
 
 
-def emit_provided(now: datetime, only: Sequence[int] | None = None) -> Emitted:
-    """Let the providers put the batches of their unemitted triggers on the backlog: one call each, for any number.
+def put_batches(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+    """Let the providers put the batches of these triggers on the backlog: one call each, for any number.
 
-    A trigger for which one raises is set aside, and holds up no other.
+    A trigger for which one raises is set aside, and holds up no other. Of several triggers of one schedule the oldest
+    is taken.
     """
-    with transaction.atomic():
-        found = locked(only, PROVIDED_AT_ONCE, now, provided=True)
-        schedules = schedules_of(found)
-        by_provider: dict[str, dict[int, Unemitted]] = defaultdict(dict)
-        for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):
-            # of one schedule one at a time, the oldest first
-            by_provider[schedules[trigger.schedule_id].provider].setdefault(trigger.schedule_id, trigger)
-        got_on = [_provide(name, list(of_it.values()), schedules, now) for name, of_it in by_provider.items()]
-    return Emitted(sum(each.records for each in got_on), sum(each.triggers for each in got_on))
+    by_provider: dict[str, dict[int, Unemitted]] = defaultdict(dict)
+    for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):
+        by_provider[schedules[trigger.schedule_id].provider].setdefault(trigger.schedule_id, trigger)
+    records, steps, skipped = 0, list[Step](), dict[Unemitted, str]()
+    for name, by_schedule in by_provider.items():
+        triggers = list(by_schedule.values())
+        if name not in known:
+            skipped |= dict.fromkeys(triggers, f"there is no provider {name!r} here: is its app installed?")
+            continue
+        number, emitted = _provide(name, triggers, schedules, now)
+        records += number
+        steps += _complete(emitted, schedules)
+    return Emission(records, frozenset(), steps, skipped)
 
 
-def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emitted:
-    if name not in known:
-        reason = f"there is no provider {name!r} here: is its app installed?"
-        skip(dict.fromkeys(triggers, reason), schedules, now)
-        return Emitted(0, len(triggers))
+def _provide(
+    name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime
+) -> tuple[int, list[Unemitted]]:
+    """The number of new records, and the triggers for which the provider did not raise."""
     records = 0
 
     def provide(some: Sequence[Unemitted]) -> None:
@@ -63,25 +66,24 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
         records += known[name]([(schedules[each.schedule_id], each.trigger_at) for each in some], now)
 
     bad = isolate(triggers, provide, lambda trigger: f"cannot emit a trigger of {schedules[trigger.schedule_id]}")
-    failing.put([trigger.id for trigger in bad], now)
-    emitted = [trigger for trigger in triggers if trigger not in bad]
-    if emitted:
-        _complete(emitted, schedules, now)
-    return Emitted(records, len(emitted))
+    set_aside(bad, now)
+    return records, [trigger for trigger in triggers if trigger not in bad]
 
 
-def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> None:
+def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule]) -> list[Step]:
+    """The last step of these triggers, with the number of their records."""
+    if not triggers:
+        return []
     which = {
         "id": [trigger.id for trigger in triggers],
         "schedule_id": [trigger.schedule_id for trigger in triggers],
         "trigger_at": [trigger.trigger_at for trigger in triggers],
     }
     counts: dict[int, int] = dict(execute(COUNT_RECORDS, which).fetchall())
-    steps = [
+    return [
         Step(
             each.id, counts[each.id], None, each.seen_at, beginning(each.trigger_at, each.seen_at), Stagger.NONE.value,
             schedules[each.schedule_id].late, None, complete=True,
         )
         for each in triggers
     ]  # fmt: skip
-    get_on(steps, now)

@@ -144,7 +144,7 @@ SELECT b.kind, b.queue, b.event_ids || r.number, r.payload,
     ON CONFLICT DO NOTHING
 """
 
-GET_ON = """
+STORE_STEPS = """
 UPDATE schedules_trigger t
    SET events = r.events, closes_at = r.closes_at, seen_at = r.seen_at, begins_at = r.begins_at,
        stagger = r.stagger, late = r.late,

@@ -16,10 +16,9 @@ from jobs import decisions
 from jobs.prepared import execute
 from jobs.set_aside import SetAside, name_once
 from schedules import batches, providers
-from schedules.chunks import skip
-from schedules.events import Unemitted
 from schedules.models import Overlap, Schedule
 from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
+from schedules.unemitted import Unemitted, skip
 from schedules.watermarks import Due, due
 
 SCHEDULES_A_TRANSACTION = 100

@@ -127,8 +127,8 @@ MUTANTS = [
     Mutant("a cap does not count what runs", (), ((ROOM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 3 AND b.lane <> 0"),)),
     Mutant("a cap is one too high", (), ((ROOM_FUNCTION, "LEAST(b.max_in_flight + CASE", "LEAST(b.max_in_flight + 1 + CASE"),)),
     # emission
-    _one("events and their count are two transactions", "schedules/chunks.py",
-         "    with transaction.atomic():\n        found = locked(", NO_TRANSACTION + "        found = locked("),
+    _one("events and their count are two transactions", "schedules/emitter.py",
+         "    with transaction.atomic():\n        found, schedules = locked(", NO_TRANSACTION + "        found, schedules = locked("),
     _one("a trigger and its watermark are two transactions", "schedules/triggers.py", INTEND,
          INTEND + '            execute("COMMIT", {})\n            execute("BEGIN", {})\n'),
     _one("the watermark is not moved", "schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",

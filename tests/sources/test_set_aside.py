@@ -11,7 +11,7 @@ from jobs.handlers import Kind, Opening, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.set_aside import SetAside
 from jobs.states import Status, WaitingFor
-from schedules import batches, chunks, emitter, providers, triggers
+from schedules import batches, emitter, providers, triggers
 from schedules.models import Late, Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
 from tests.operations.conditions.examining import OK, PROBLEM, finding
@@ -25,8 +25,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 @pytest.fixture(autouse=True)
 def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggers, "_unreadable", SetAside())
-    monkeypatch.setattr(chunks, "failing", SetAside())
-    monkeypatch.setattr("schedules.providers.failing", chunks.failing)
+    monkeypatch.setattr("schedules.unemitted._failing", SetAside())
     monkeypatch.setattr("jobs.set_aside._named", set())
 
 
