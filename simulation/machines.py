@@ -47,7 +47,7 @@ class Stays:
 
 
 @dataclass
-class Machine:
+class SimulatedMachine:
     """A source. `number`: its place in the file, from 1."""
 
     number: int
@@ -111,7 +111,7 @@ class SimulatedRun:
     failed: bool = False
 
 
-def machines_of(fleet: SimulatedFleet, days: int, seed: int | None = None) -> list[Machine]:
+def machines_of(fleet: SimulatedFleet, days: int, seed: int | None = None) -> list[SimulatedMachine]:
     """The sources of a fleet for `days`. `seed` replaces the file's."""
     found = []
     for number, source in enumerate(fleet.sources, 1):
@@ -120,5 +120,5 @@ def machines_of(fleet: SimulatedFleet, days: int, seed: int | None = None) -> li
         for _ in range(days + 1):
             draws.append(chance.gauss(0.0, 1.0))
             fails.append(chance.random() < source.failing)
-        found.append(Machine(number, source, draws, fails))
+        found.append(SimulatedMachine(number, source, draws, fails))
     return found

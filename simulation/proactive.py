@@ -11,7 +11,7 @@ from bisect import bisect_right
 from math import inf
 from typing import NamedTuple
 
-from simulation.machines import DAY, Machine
+from simulation.machines import DAY, SimulatedMachine
 from simulation.results import Ledger
 
 WAITS_AFTER_A_PACKET = 180.0
@@ -19,7 +19,7 @@ RETRIED_AFTER = 60.0
 """Seconds from the end of what did not succeed to the next try of the same source, at least."""
 
 
-class Place(NamedTuple):
+class PlaceInOrder(NamedTuple):
     """Where a source stands in the order; `rank_day` -1: never backed up."""
 
     rank_day: int
@@ -38,11 +38,11 @@ class ProactiveModel:
             each.number: each.source.median_seconds if each.source.backed_up else 0.0 for each in ledger.machines
         }
         self._timeouts = {each.name: each.connect_timeout for each in ledger.fleet.policies}
-        self._comes: list[tuple[float, Place]] = []
-        self._ready: list[Place] = []
+        self._comes: list[tuple[float, PlaceInOrder]] = []
+        self._ready: list[PlaceInOrder] = []
         for machine in ledger.machines:
             day = 0 if machine.source.backed_up else -1
-            self._put(0.0, Place(day, -inf, self._expected[machine.number], machine.number))
+            self._put(0.0, PlaceInOrder(day, -inf, self._expected[machine.number], machine.number))
 
     def run(self) -> None:
         free_at = [(0.0, unit) for unit in range(self._ledger.fleet.units)]
@@ -54,7 +54,7 @@ class ProactiveModel:
             next_comes_at = self._comes[0][0] if self._comes else inf
             heapq.heappush(free_at, (self._try(place, now) if place else next_comes_at, unit))
 
-    def _first(self, now: float) -> Place | None:
+    def _first(self, now: float) -> PlaceInOrder | None:
         """Take the first one whose window is open; the others wait for their opening."""
         while self._ready:
             place = heapq.heappop(self._ready)
@@ -68,11 +68,11 @@ class ProactiveModel:
         following = next((each for each in openings if each.ends > now), None)
         return max(now, following.begins) if following else inf
 
-    def _put(self, at: float, place: Place) -> None:
+    def _put(self, at: float, place: PlaceInOrder) -> None:
         if at < self._ledger.end:
             heapq.heappush(self._comes, (at, place))
 
-    def _try(self, place: Place, now: float) -> float:
+    def _try(self, place: PlaceInOrder, now: float) -> float:
         """Ask and back up. Returns when the unit is free again."""
         machine = self._machines[place.number - 1]
         if not machine.answers(now):
@@ -94,10 +94,10 @@ class ProactiveModel:
         following = bisect_right(begins, run.begins)
         if following < len(begins):
             due = begins[following]
-            self._put(max(due, run.ends), Place(int(due // DAY), -inf, run.ends - run.begins, place.number))
+            self._put(max(due, run.ends), PlaceInOrder(int(due // DAY), -inf, run.ends - run.begins, place.number))
         return run.ends
 
-    def _ask_twice(self, machine: Machine, now: float) -> float:
+    def _ask_twice(self, machine: SimulatedMachine, now: float) -> float:
         """Returns when the second question is over."""
         timeout = self._timeouts[machine.source.policy]
         if not machine.source.wake_on_lan:
@@ -107,7 +107,7 @@ class ProactiveModel:
         asked_at = round(now + timeout + WAITS_AFTER_A_PACKET, 6)
         return asked_at if machine.answers(asked_at) else round(asked_at + timeout, 6)
 
-    def _demoted(self, place: Place, now: float) -> Place:
+    def _demoted(self, place: PlaceInOrder, now: float) -> PlaceInOrder:
         return place._replace(rank_day=max(place.rank_day, int(now // DAY)), tried_at=now)
 
 

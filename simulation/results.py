@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy
-from simulation.machines import DAY, Machine, SimulatedRun, Stay
+from simulation.machines import DAY, SimulatedMachine, SimulatedRun, Stay
 
 HOUR = 3_600.0
 
@@ -51,7 +51,7 @@ class Chance:
     leaves_at: float
 
 
-def chances_of(machine: Machine, calendar: Calendar, end: float) -> list[Chance]:
+def chances_of(machine: SimulatedMachine, calendar: Calendar, end: float) -> list[Chance]:
     found = []
     for stay in machine.present.all:
         for opening in calendar.openings:
@@ -73,7 +73,7 @@ class Ledger:
     """What a scheduler did, as it writes it down. `days`: how long it ran."""
 
     fleet: SimulatedFleet
-    machines: list[Machine]
+    machines: list[SimulatedMachine]
     days: int
     runs: list[SimulatedRun] = field(default_factory=list)
     packets: int = 0
@@ -89,7 +89,8 @@ class Ledger:
     def answered(self, number: int, now: float) -> None:
         self.seen.add((number, self.calendars[number].period_at(now)))
 
-    def result(self) -> "Result":
+    def result(self, bound: float | None = None) -> "Result":
+        """The figures. `bound`: how many pairs could have been protected at all, if that is known."""
         ended = [run for run in self.runs if run.ends <= self.end]
         good = [run for run in ended if run.succeeded]
         protected = {(run.number, self.calendars[run.number].period_at(run.begins)) for run in good}
@@ -108,7 +109,7 @@ class Ledger:
             possible=len(possible),
             protected=len(protected),
             share=round(len(protected) / len(possible), 4) if possible else 1.0,
-            of_bound=None,
+            of_bound=round(len(protected) / bound, 4) if bound else None,
             missed_present=len(missed),
             never_seen=len(missed - self.seen),
             gap_days_p50=_at_share(gaps, 0.5),

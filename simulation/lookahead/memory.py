@@ -28,7 +28,7 @@ from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
 
 
 class MemoryWorld:
-    """A `World` on heaps."""
+    """A `BacklogWorld` on heaps."""
 
     def __init__(self, rows: Rows, units: int) -> None:
         self._units = units

@@ -17,7 +17,7 @@ from backups.copying.handler import ANSWER_HOLDS_FOR
 from engines.base import EngineResult, Verdict
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded, Unavailable
 from jobs.worker.claimer import PATIENCE_SECONDS, to_ask
-from simulation.lookahead.world import PLACES, World
+from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
 from simulation.results import Ledger
 from sources.availability import check, wake
@@ -35,7 +35,7 @@ Progress = Callable[[float], None]
 class VirtualWorker:
     """One worker with all units of the fleet. What it does goes into the ledger."""
 
-    def __init__(self, ledger: Ledger, world: World) -> None:
+    def __init__(self, ledger: Ledger, world: BacklogWorld) -> None:
         self._ledger, self._world = ledger, world
         self._start = self.now = ledger.fleet.start
         self._ends: list[tuple[datetime, int, Claimed, SimulatedRun | bool]] = []

@@ -8,7 +8,7 @@ from jobs.outcomes import Claimed, Outcome
 from jobs.worker.claimer import Shortage
 from schedules.models import Schedule
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy
-from simulation.machines import Machine
+from simulation.machines import SimulatedMachine
 from sources.models import Assignment, Policy, Source
 from sources.planning.names import KIND
 
@@ -16,7 +16,7 @@ PLACES = 200
 """Questions of one queue at a time, as the product's settings have it."""
 
 
-class World(Protocol):
+class BacklogWorld(Protocol):
     """What is decided about records. `now` never goes back; an assignment has the number of its machine as its id."""
 
     def begin(self, now: datetime) -> None:
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     assignments: list[Assignment]
 
 
-def rows_of(fleet: SimulatedFleet, machines: Sequence[Machine]) -> Rows:
+def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> Rows:
     schedules = [_schedule(number, each, fleet.start) for number, each in enumerate(fleet.policies, 1)]
     policies = [_policy(schedule, each) for schedule, each in zip(schedules, fleet.policies, strict=True)]
     by_name = {policy.schedule.name: policy for policy in policies}
@@ -74,14 +74,14 @@ def _policy(schedule: Schedule, policy: SimulatedPolicy) -> Policy:
     return Policy(pk=schedule.pk, schedule=schedule, window=policy.windows, wake_allowed=True, **values)
 
 
-def _source(machine: Machine) -> Source:
+def _source(machine: SimulatedMachine) -> Source:
     number = machine.number
     parts = (number >> shift & 255 for shift in (16, 8, 0))
     mac_address = "02:00:5e:" + ":".join(f"{part:02x}" for part in parts) if machine.source.wake_on_lan else ""
     return Source(pk=number, name=machine.source.name, kind="sftp", path="/", mac_address=mac_address)
 
 
-def _assignment(machine: Machine, source: Source, policy: Policy, start: datetime) -> Assignment:
+def _assignment(machine: SimulatedMachine, source: Source, policy: Policy, start: datetime) -> Assignment:
     assignment = Assignment(pk=machine.number, source=source, policy=policy)
     if machine.source.backed_up:
         period = policy.schedule.period

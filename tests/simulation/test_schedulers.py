@@ -1,6 +1,7 @@
 """Three schedulers on fleets whose runs are computed by hand; their figures; and that chance is the same for all."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,14 +102,19 @@ class TestChance:
         assert {len(each) for each in taken.values()} == {1}
 
 
+def written(directory: Path, *sources: dict[str, Any]) -> Path:
+    file = directory / "fleet.json"
+    file.write_text(json.dumps(facts(*sources)))
+    return file
+
+
 class TestTheCommand:
     def test_prints_figures_of_each_scheduler(self, tmp_path):
-        file = tmp_path / "fleet.json"
-        file.write_text(json.dumps(facts(source("there", (0, DAY, "awake")))))
+        file = written(tmp_path, source("there", (0, DAY, "awake")))
         found = json.loads(simulate(file, "--days", 1, "--scheduler", "fifo,lookahead", "--json"))
         assert found["schedulers"].keys() == {"fifo", "lookahead"}
         lookahead = found["schedulers"]["lookahead"]
-        assert (lookahead["share"], lookahead["protected"], lookahead["never_protected"]) == (1.0, 1, 0)
+        assert (lookahead["share"], lookahead["protected"], lookahead["of_bound"]) == (1.0, 1, 1.0)
         assert lookahead["backups_per_hour"] == [1] + [0] * 23
         assert "proactive" in simulate(file, "--days", 1)
 
@@ -121,7 +127,6 @@ class TestTheCommand:
         ],
     )
     def test_refuses_what_it_cannot_do(self, tmp_path: Any, arguments: tuple[Any, ...], words: str):
-        file = tmp_path / "fleet.json"
-        file.write_text(json.dumps(facts(source("there", policy="daly"))))
+        file = written(tmp_path, source("there", policy="daly"))
         assert words in refused(file, *arguments)
         assert "sources[0].policy" in refused(file, "--days", 1)

@@ -10,7 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, table
 from simulation import fleet_file, schedulers
-from simulation.results import Result
+from simulation.bound import BoundUnknown, bound
+from simulation.results import Ledger, Result
 
 HEADERS = columns(
     "scheduler", "protected>", "possible>", "share>", "of bound>", "never seen>", "never protected>", "gap p50>",
@@ -21,10 +22,10 @@ HEADERS = columns(
 class Command(VerbCommand):
     help = (
         "Simulate a fleet: how many of its sources each scheduler protects in each period, what it misses and what it "
-        "costs. The file says who is there when and how long backups take; its JSON Schema is "
-        "fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. lookahead decides as this "
-        "product does; fifo is a plain queue, proactive the published algorithm. No database is read or written. Exit "
-        "code 2 for bad usage."
+        "costs, beside what was possible at all. The file says who is there when and how long backups take; its JSON "
+        "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. lookahead decides "
+        "as this product does; fifo is a plain queue, proactive the published algorithm. No database is read or "
+        "written. Exit code 2 for bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -37,6 +38,7 @@ class Command(VerbCommand):
             "--scheduler", default=",".join(schedulers.SCHEDULERS), metavar="NAMES",
             help=f"with commas between them ({','.join(schedulers.SCHEDULERS)})",
         )  # fmt: skip
+        parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.set_defaults(verb="simulate")
 
@@ -45,16 +47,30 @@ class Command(VerbCommand):
         if not 1 <= days <= schedulers.LONGEST_DAYS:
             raise ValueError(f"--days {days}: simulate 1 to {schedulers.LONGEST_DAYS} days")
         fleet = fleet_file.read(options["file"])
-        results: dict[str, Result] = {}
+        ledgers: dict[str, Ledger] = {}
         with _progress() as progress:
             for name in names:
                 task = progress.add_task(name, total=1.0)
-                ledger = schedulers.simulate(fleet, name, days, options["seed"], _into(progress, task))
-                results[name] = ledger.result()
-        about = {"units": fleet.units, "sources": len(fleet.sources), "days": days}
-        seed = fleet.seed if options["seed"] is None else options["seed"]
-        facts = {**about, "seed": seed, "schedulers": {name: each.as_facts() for name, each in results.items()}}
-        self.answer(facts, lambda: table(HEADERS, [_row(name, each) for name, each in results.items()]))
+                ledgers[name] = schedulers.simulate(fleet, name, days, options["seed"], _into(progress, task))
+            possible, lacking = (None, "") if options["no_bound"] else _bound(ledgers[names[0]], progress)
+        results = {name: ledger.result(possible) for name, ledger in ledgers.items()}
+        facts = {
+            "units": fleet.units, "sources": len(fleet.sources), "days": days,
+            "seed": fleet.seed if options["seed"] is None else options["seed"],
+            "bound": None if possible is None else round(possible, 1), "bound_lacks": lacking,
+            "schedulers": {name: each.as_facts() for name, each in results.items()},
+        }  # fmt: skip
+        shown = table(HEADERS, [_row(name, each) for name, each in results.items()])
+        self.answer(facts, lambda: shown, *([f"of bound is empty: {lacking}"] if lacking else []))
+
+
+def _bound(ledger: Ledger, progress: Progress) -> tuple[float | None, str]:
+    """What was possible, and a sentence without its full stop when that is not known."""
+    progress.add_task("bound", total=None)
+    try:
+        return bound(ledger), ""
+    except BoundUnknown as error:
+        return None, str(error)
 
 
 def _progress() -> Progress:
