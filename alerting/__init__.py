@@ -1,8 +1,9 @@
-"""Alerts: what needs a person, and who hears of it.
+"""Alerts: what needs an operator, and who hears of it.
 
-conditions    what needs a person, as one statement
-raising       raises alerts and ends them; announcing: tells routes, in quiet hours later, in groups
-messages      what a message says; urls: where one may go
+watching      the findings that are alerts, and the kinds of these
+raised        sources and workers that need an operator, as one statement
+raising       raises alerts and ends them; announcing: sends them to routes, in quiet hours later, in groups
+messages      the words of a message; urls: where one may go
 sending       a message on its way, by a process of Apprise (apart)
 rounds        all of it, once a minute
 """

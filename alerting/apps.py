@@ -12,6 +12,7 @@ class AlertingConfig(AppConfig):
         from declarations import fleet_sections, uses
         from jobs.handlers import later, registry
         from operations.backlog import HINTS, IN_NEED
+        from operations.finding import LATE
         from sealing.references import Referring, referring
 
         fleet_sections["alert_routes"] = "alerting.declarations.Routes"
@@ -20,6 +21,7 @@ class AlertingConfig(AppConfig):
         registry.add_periodic(later("alerting.rounds:in_background"))
         IN_NEED.update(alerts=later("alerting.raising:in_need"), messages=later("alerting.sending:in_need"))
         HINTS.append(later("alerting.untold:hints"))
+        LATE.append(later("alerting.watching:late_before"))
         follow(AlertRoute)
         follow(AlertRoute.policies.through, title=named("alerting_alertroute", "alertroute_id"))
         registry.prunes.append(later("alerting.raising:prune"))

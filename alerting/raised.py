@@ -9,10 +9,7 @@ Paused and retired sources raise nothing, nor does a disabled policy: a person c
 * copy: a point has not been in its copy for longer than `copy_within`, or what was copied is damaged.
 * drill, check, held back: the last drill failed, the last check found damage, a backup looked wrong; until the
   opposite, or until a person accepts.
-* repository, breaker: a breaker is open. worker: it has not stopped, no heartbeat came for a lease, and none that lives
-  has begun on its host since. Both until it has been otherwise for five minutes.
-* repository also: a look found that it is not where it was.
-* self-backup: that of a day that is over did not succeed, nor did a later one.
+* worker: it has not stopped, no heartbeat came for a lease, and none that lives has begun on its host since.
 """
 
 from typing import Final
@@ -70,13 +67,6 @@ SELECT v.kind, 'assignment:' || a.id, a.policy_id, s.name || ' (' || o.name || '
         OR {COPY_LATE} OR {COPY_DAMAGED} OR a.drill_error <> '' OR c.damage <> '[]'::jsonb)
 """
 
-OF_BREAKERS: Final = f"""
-SELECT CASE WHEN key LIKE 'repository:%%' THEN '{AlertKind.REPOSITORY}' ELSE '{AlertKind.BREAKER}' END,
-       'breaker:' || key, NULL, title, opened_at, split_part(last_error, E'\\n', 1)
-  FROM jobs_breaker
- WHERE opened_at IS NOT NULL
-"""
-
 OF_WORKERS: Final = f"""
 SELECT '{AlertKind.WORKER}', 'worker:' || w.id, NULL, w.name, w.heartbeat_at,
        'no heartbeat since ' || to_char(w.heartbeat_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
@@ -87,19 +77,6 @@ SELECT '{AlertKind.WORKER}', 'worker:' || w.id, NULL, w.name, w.heartbeat_at,
                      FROM jobs_worker younger
                     WHERE younger.hostname = w.hostname AND younger.started_at > w.heartbeat_at
                       AND (younger.stopped_at IS NOT NULL OR younger.heartbeat_at > %(silent_before)s::timestamptz))
-"""
-
-OF_SELF_BACKUPS: Final = f"""
-SELECT '{AlertKind.SELF_BACKUP}', 'self_backup', NULL, 'the backup of the scheduler', NULL,
-       'there is none of ' || min(day)
-  FROM sources_selfbackup
- WHERE ended_at IS NULL
-   AND day < (%(now)s::timestamptz AT TIME ZONE 'UTC')::date
-   AND day > COALESCE((SELECT max(day)
-                         FROM sources_selfbackup
-                        WHERE ended_at IS NOT NULL
-                          AND day <= (%(now)s::timestamptz AT TIME ZONE 'UTC')::date), '-infinity')
-HAVING count(*) > 0
 """
 
 # A repository is nearly full below a tenth, until more than an eighth is free again; and where a backup was ended since
@@ -126,18 +103,10 @@ SELECT '{AlertKind.SPACE}', 'repository:' || r.id, NULL, r.name, NULL,
                            AND a.ended_at IS NULL)))
 """
 
-OF_PLACES: Final = f"""
-SELECT '{AlertKind.REPOSITORY}', 'place:' || id, NULL, name, away_since, 'it is not where it was: ' || away_why
-  FROM sources_repository
- WHERE away_why <> ''
-"""
-
 GIVEN: Final = """
 SELECT * FROM unnest(%(kinds)s::text[], %(subjects)s::text[], %(policies)s::bigint[], %(names)s::text[],
                      %(sinces)s::timestamptz[], %(texts)s::text[])
 """
-"""What was found out otherwise: what the watchdog found, a hold."""
+"""What conditions of other kinds found (`watching.py`)."""
 
-ALL: Final = "\nUNION ALL\n".join(
-    (OF_ASSIGNMENTS, OF_BREAKERS, OF_WORKERS, OF_SELF_BACKUPS, OF_SPACE, OF_PLACES, GIVEN)
-)
+ALL: Final = "\nUNION ALL\n".join((OF_ASSIGNMENTS, OF_WORKERS, OF_SPACE, GIVEN))

@@ -14,13 +14,9 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from alerting import announcing, raising, sending, watchdog
-from alerting.models import AlertKind, Watch
-from alerting.raising import Found
-from external.formatting import first_line
+from alerting import announcing, raising, sending, watching
+from alerting.models import Watch
 from jobs.clock import database_clock
-from jobs.database_errors import Trouble, trouble_of
-from operations.hold import held
 
 log = logging.getLogger(__name__)
 
@@ -53,25 +49,14 @@ def round_of_the_minute(now: datetime | None = None, boot: float | None = None) 
     if watch is None:
         sending.in_background()
         return 0
-    broken = _broken(watch, instant, boot)
-    changed = raising.look(instant, [*broken, *_hold()]) + announcing.announce(instant)
+    found = watching.look(watch, instant, boot)
+    changed = raising.look(instant, found) + announcing.announce(instant)
+    is_broken = any(each.kind in watching.BROKEN for each in found)
     # while nothing counts as late, a round that finds nothing proves nothing
-    if settings.PING_URL and not broken and instant - watch.resumed_at >= watchdog.GRACE:
+    if settings.PING_URL and not is_broken and instant - watch.resumed_at >= watching.GRACE:
         sending.start_thread(ping_for_the_scheduler)
     sending.in_background()
     return changed
-
-
-def _broken(watch: Watch, now: datetime, boot: float | None) -> list[Found]:
-    """What the watch found; that it fails, at a row that cannot be read, is one more thing that people hear of."""
-    try:
-        return watchdog.look(watch, now, boot)
-    except Exception as error:
-        if trouble_of(error) is not Trouble.OURS:
-            raise
-        log.exception("the watch over the scheduler failed")
-        text = first_line(str(error))
-        return [Found(AlertKind.WATCHDOG, "watchdog:watch", "the watch over the scheduler fails", text)]
 
 
 def ping_for_the_scheduler() -> None:
@@ -82,11 +67,6 @@ def ping_for_the_scheduler() -> None:
 
     if problem := asyncio.run(get(settings.PING_URL)):
         log.warning("the dead-man ping of the scheduler did not arrive: %s", problem)
-
-
-def _hold() -> list[Found]:
-    found = held()
-    return [Found(AlertKind.HOLD, "hold", f"by {found.by}", found.reason, found.since)] if found else []
 
 
 @transaction.atomic

@@ -39,9 +39,9 @@ class Finding:
     """Something that is wrong.
 
     `kind`: the name of its condition; `subject`: such as `queue:backups`; `since`: None if that is not known; `text`: a
-    sentence without its full stop; `remedy`: what to do about it. `name`: of the subject, where the text does not begin
-    with it. `numbers`: facts for machines, values that JSON knows; durations are seconds. `error`: the condition could
-    not be examined, for the reason in the text.
+    sentence without its full stop; `remedy`: what to do about it. `name`: of the subject, with which the text begins,
+    if it does. `numbers`: facts for machines, values that JSON knows; durations are seconds. `error`: the condition
+    could not be examined, for the reason in the text.
     """
 
     kind: str
@@ -136,6 +136,9 @@ class Condition:
         return Examined(self.kind, worst, text if wrong[0].error else self.wrong.format(text), do, numbers, wrong)
 
 
+LATE: list[Callable[[datetime], datetime | None]] = []
+"""Whoever knows since when someone looks at the scheduler each minute registers here: now → `Look.late_before`."""
+
 CONDITIONS: dict[str, Condition] = {}
 """All that are declared, by kind, in the order in which they are examined."""
 
@@ -146,6 +149,7 @@ class Case(NamedTuple):
     subject: str
     text: str
     since: datetime | None = None
+    name: str = ""
 
 
 Answer = Finding | Iterable[Finding | Case]
@@ -164,7 +168,7 @@ def condition(
                 if isinstance(each, Finding):
                     yield each
                 else:
-                    yield Finding("", each.subject, each.since, severity, each.text, do)
+                    yield Finding("", each.subject, each.since, severity, each.text, do, each.name)
 
         return add(Condition(question.__name__, find, fine, wrong))
 

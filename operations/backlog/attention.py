@@ -140,4 +140,4 @@ def _of_breaker(breaker: BreakerSummary, now: datetime) -> Finding:
     if breaker.waiting:
         do = f"correct it; `{PROGRAM} breakers probe {breaker.key}` then tries it at once"
     since = now - timedelta(seconds=breaker.open_for)
-    return _warning("open_breakers", f"breaker:{breaker.key}", what, do, since, breaker.title)
+    return _warning("open_breakers", f"breaker:{breaker.key}", what, do, since, name)

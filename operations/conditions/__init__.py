@@ -1,7 +1,9 @@
 """Conditions of the queue and of the installation, and the examination of all that are declared, in any app.
 
 queues        of the summary of the backlog: its workers, queues, breakers and dead letters
-work          leases, what is set aside, periodic tasks, sweeps
+records       records that are set aside, or stand still
+schedules     schedules and triggers that emit nothing
+work          leases, periodic tasks, sweeps
 tables        autovacuum, and holders of old snapshots
 installation  migrations, the server, connections, clocks
 """
@@ -17,8 +19,8 @@ from jobs.clock import database_clock
 from operations import checks
 from operations.backlog import IN_NEED
 from operations.backlog.summary import summary
-from operations.conditions import installation, queues, tables, work  # noqa: F401 - declare their conditions
-from operations.finding import CONDITIONS, COUNT_TO, Condition, Examined, Finding, Look, Severity
+from operations.conditions import installation, queues, records, schedules, tables, work  # noqa: F401 - declare their conditions
+from operations.finding import CONDITIONS, COUNT_TO, LATE, Condition, Examined, Finding, Look, Severity
 
 
 def names() -> list[str]:
@@ -33,16 +35,17 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Exa
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
     """
     autodiscover_modules("conditions")
-    look = look_at(now or database_clock())
+    at = now or database_clock()
+    look = look_at(at, next((ask(at) for ask in LATE), None))
     found = [] if SETTINGS.kind in skip else [SETTINGS.examined(look)]
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return found or [SETTINGS.examined(look)]
     return found + [each.examined(look) for each in CONDITIONS.values() if each.kind not in skip]
 
 
-def look_at(now: datetime) -> Look:
-    """A look at everything, at that instant."""
-    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED))
+def look_at(now: datetime, late_before: datetime | None) -> Look:
+    """A look at everything, at that instant (aware)."""
+    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED), late_before)
 
 
 def _settings(look: Look) -> list[Finding]:

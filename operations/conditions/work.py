@@ -1,16 +1,16 @@
-"""The work: workers and their leases, what no step of the tick can deal with, and what runs by the clock."""
+"""The work: workers and their leases, and what runs by the clock."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.apps import apps
+from django.db.models import Max
 
 from external.durations import span
-from external.formatting import first_line, moment, several
+from external.formatting import moment, several
 from external.sockets import MOST, RESERVED
 from jobs import conf
-from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.models import Sweep, Worker
 from jobs.prepared import execute
 from jobs.retries.tiers import TIERS, Tier
@@ -29,8 +29,6 @@ from operations.finding import (
     rows,
     warning,
 )
-from schedules.cron import Period
-from schedules.models import Overlap
 
 LATELY = timedelta(minutes=15)
 """A worker writes at most once a minute that it ran out of sockets."""
@@ -57,7 +55,8 @@ SELECT count(*), min(lease_expires_at),
        (array_agg(id ORDER BY lease_expires_at))[:5]
   FROM (SELECT id, lease_expires_at
           FROM jobs_backlogrecord
-         WHERE status = {Status.RUNNING} AND lease_expires_at <= %(before)s AND pg_postmaster_start_time() <= %(before)s
+         WHERE status = {Status.RUNNING} AND lease_expires_at <= %(before)s
+           AND NOT pg_postmaster_start_time() BETWEEN %(before)s AND %(now)s
          ORDER BY lease_expires_at
          LIMIT {COUNT_TO + 1}) AS expired
 """
@@ -72,65 +71,53 @@ SELECT count(*), min(lease_expires_at),
 def expired_leases(look: Look) -> Iterator[Case]:
     """Leases that expired two leases ago, and that no worker rescued. A worker that ticks rescues after one."""
     before = look.now - timedelta(seconds=2 * conf.lease_seconds())
-    [(count, oldest, records)] = rows(NOT_RESCUED, before=before)
+    [(count, oldest, records)] = rows(NOT_RESCUED, before=before, now=look.now)
     if count:
         ago = span((look.now - oldest).total_seconds())
         yield Case("leases", f"{counted(count)}, the oldest {ago} ago (record {', '.join(map(str, records))})", oldest)
 
 
-# By `backlog_waiting_until`: it is looked at again within the hour.
-RECORDS = f"""
-SELECT id, last_error
-  FROM (SELECT id, last_error, waiting_for, closes_at
-          FROM jobs_backlogrecord
-         WHERE status = {Status.WAITING} AND run_after <= %(now)s + %(again)s
-         ORDER BY run_after
-         LIMIT {COUNT_TO}) AS soon
- WHERE waiting_for = {WaitingFor.WINDOW} AND closes_at <= %(now)s AND last_error LIKE %(pattern)s
-"""
-
-SCHEDULES = (
-    "SELECT o.id, o.name, s.cron, o.zone FROM schedules_schedule s JOIN jobs_origin o ON o.id = s.origin_id "
-    f"WHERE s.enabled ORDER BY o.id LIMIT {COUNT_TO}"
-)
-
-# By `trigger_unfinished`.
-TRIGGERS = f"""
-SELECT t.id, o.name, t.trigger_at, t.seen_at
-  FROM schedules_trigger t
-  JOIN schedules_schedule s ON s.origin_id = t.schedule_id
-  JOIN jobs_origin o ON o.id = t.schedule_id
- WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND t.events = 0 AND s.overlap = '{Overlap.ALLOW}'
-   AND t.seen_at < %(now)s - interval '10 minutes'
- ORDER BY t.trigger_at
- LIMIT 100
+# By `backlog_lease_expires`, the last one.
+ENDLESS_LEASE = f"""
+SELECT id, lease_expires_at::text
+  FROM (SELECT id, lease_expires_at FROM jobs_backlogrecord
+         WHERE status = {Status.RUNNING} ORDER BY lease_expires_at DESC LIMIT 1) AS last
+ WHERE lease_expires_at > %(latest)s
 """
 
 
 @condition(
-    "every record, schedule and trigger can be read",
-    "set aside, so that all others go on: {}",
-    "correct or cancel what is named; it is looked at again within a minute, a record within an hour. Where nothing is "
-    "wrong with it, the log of the workers has the error: is the same version installed on all hosts?",
+    "no record that runs is leased for longer than a lease",
+    "{}",
+    "a clock was ahead, or the row was written by hand: cancel the record, and retry it",
     severity=Severity.PROBLEM,
 )
-def set_aside(look: Look) -> Iterator[Case]:
-    """Records, schedules and triggers that no step of the tick can deal with: they hold up nothing, and wait."""
-    for pk, error in rows(RECORDS, now=look.now, again=LOOK_AGAIN_AFTER, pattern=f"{SET_ASIDE}%"):
-        yield Case(f"record:{pk}", f"record {pk}: {first_line(str(error).removeprefix(SET_ASIDE))}")
-    for pk, name, cron, zone in rows(SCHEDULES):
-        if why := _unreadable(cron, zone):
-            yield Case(f"schedule:{pk}", f"schedule {name} emits nothing: {why}")
-    for pk, name, at, since in rows(TRIGGERS, now=look.now):
-        yield Case(f"trigger:{pk}", f"the trigger {name} of {moment(at)} UTC cannot be emitted", since)
+def endless_leases(look: Look) -> Iterator[Case]:
+    """The lease that ends last, where no worker can have taken it for as long."""
+    latest = look.now + timedelta(seconds=2 * conf.lease_seconds())
+    for pk, until in rows(ENDLESS_LEASE, latest=latest):
+        yield Case(f"record:{pk}", f"record {pk} is leased until {until}")
 
 
-def _unreadable(cron: str, zone: str) -> str:
-    try:
-        Period(cron, zone).check()
-    except ValueError as error:
-        return str(error)
-    return ""
+TICK_LATE = timedelta(seconds=110)
+"""qcluster ticks each minute, and up to half a minute later than it should."""
+
+
+@condition(
+    "qcluster ticks",
+    "{}: nothing is pruned, and no digest is sent",
+    f"start `{conf.PROGRAM} qcluster`, or look at its log",
+)
+def ticks(look: Look) -> Iterator[Case]:
+    """Whether qcluster has run its tick in the last two minutes."""
+    if look.late_before is None or not apps.is_installed("django_q"):
+        return
+    from django_q.models import Success
+
+    last = Success.objects.filter(func="jobs.periodic.tick").aggregate(at=Max("stopped"))["at"]
+    if last is None or last < look.now - TICK_LATE:
+        at = f"{moment(last)} UTC" if last else "never"
+        yield Case("qcluster", f"the periodic tasks do not run: the last tick of qcluster was {at}", last)
 
 
 @condition(

@@ -4,8 +4,11 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from alerting import announcing, raising
-from alerting.models import AlertMessage, AlertRoute
+import fleet.conditions  # noqa: F401 - declares conditions
+from alerting import announcing, raising, watching
+from alerting.models import AlertKind, AlertMessage, AlertRoute
+from operations.conditions import look_at
+from operations.finding import CONDITIONS
 from sealing.encryption import seal
 from sealing.models import StoredSecret
 from sources.models import Assignment, Policy
@@ -31,9 +34,15 @@ def failing(policy: Policy | None = None, failures: int = 2, **fields: Any) -> A
 AT = datetime.fromisoformat("2026-03-02T12:00:00+00:00")
 
 
+OF_THE_SCHEDULER = (*watching.BROKEN, AlertKind.HOLD)
+
+
 def look(now: datetime, *found: raising.Found) -> list[AlertMessage]:
-    """One round without the watchdog. Returns the messages that it wrote down."""
+    """One round without what is wrong with the scheduler itself. Returns the messages that it wrote down."""
     before = set(AlertMessage.objects.values_list("pk", flat=True))
-    raising.look(now, found)
+    kinds = [kind for kind, alert in watching.KINDS.items() if alert not in OF_THE_SCHEDULER]
+    around = look_at(now, None)
+    conditions = [each for kind in kinds for each in CONDITIONS[kind].examine(around)]
+    raising.look(now, [*found, *watching.alerts(conditions, around)])
     announcing.announce(now)
     return list(AlertMessage.objects.exclude(pk__in=before).order_by("pk"))

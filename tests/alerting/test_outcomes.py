@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from alerting import digest, rounds, sending
-from alerting.models import AlertMessage, AlertRoute
+from alerting import digest, raising, rounds, sending
+from alerting.models import AlertKind, AlertMessage, AlertRoute
 from delivery.http import ping
 from delivery.models import Endpoint
 from engines.base import EngineResult, Verdict
@@ -65,7 +65,7 @@ def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settin
     settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
     monkeypatch.setattr(sending, "in_background", lambda: None)
     monkeypatch.setattr(sending, "start_thread", lambda work: work())
-    monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [])
+    monkeypatch.setattr(rounds.watching, "look", lambda *args: [])
     pings = []
     with receiving() as receiver:
 
@@ -76,8 +76,8 @@ def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settin
         settings.PING_URL = receiver.url
         look(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
         look(AT)
-        found = rounds.Found(rounds.AlertKind.WATCHDOG, "watchdog:x", "x", "")
-        monkeypatch.setattr(rounds.watchdog, "look", lambda *args: [found])
+        found = raising.Found(AlertKind.WATCHDOG, "watchdog:x", "x", "")
+        monkeypatch.setattr(rounds.watching, "look", lambda *args: [found])
         look(AT + MINUTE)
         look(AT + MINUTE)  # another process: this minute's was done
     assert pings == [[], ["/hook"], ["/hook"], ["/hook"]]

@@ -8,10 +8,11 @@ import pytest
 from django_q.models import Task
 from django_q.tasks import async_task
 
-from alerting import watchdog
+from alerting import watching
 from alerting.models import Watch
 from jobs.clock import database_clock
 from jobs.models import Worker
+from operations.conditions import work
 from operations.management.commands.install_schedules import install
 from tests.jobs.worker_processes import Programs
 from tests.waiting import eventually
@@ -21,18 +22,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 LEASE = {"BACKUPSCHED_LEASE": "8"}
 """It outlasts a machine that stands still for a moment; its heartbeat comes every two seconds."""
 PERIOD = timedelta(seconds=8)
-NO_WORKER, NO_TICK = "watchdog:no_worker", "watchdog:periodic"
+NO_WORKER, NO_TICK = "workers:workers", "ticks:qcluster"
 
 
 @pytest.fixture(autouse=True)
 def _short_periods(monkeypatch: pytest.MonkeyPatch, settings) -> None:
     settings.JOBS = settings.JOBS | {"LEASE_SECONDS": PERIOD.total_seconds()}
-    monkeypatch.setattr(watchdog, "TICK_LATE", PERIOD)
+    monkeypatch.setattr(work, "TICK_LATE", PERIOD)
 
 
 def broken(at: datetime) -> set[str]:
     """What the watch finds in a round at that instant."""
-    return {found.subject for found in watchdog.look(Watch(looked_at=at, resumed_at=at - timedelta(hours=1)), at)}
+    return {found.subject for found in watching.look(Watch(looked_at=at, resumed_at=at - timedelta(hours=1)), at)}
 
 
 def ticked() -> datetime:

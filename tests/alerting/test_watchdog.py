@@ -11,12 +11,14 @@ from django.db import connection
 from django_q.models import Schedule as PeriodicTask
 from django_q.models import Task
 
-from alerting import raising, rounds, watchdog
+from alerting import raising, rounds, watching
 from alerting.models import Alert, AlertMessage, Watch
+from fleet.conditions import plans
 from jobs import conf, tick
 from jobs.backlog import hold
 from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
+from operations.conditions import schedules
 from operations.management.commands.install_schedules import install
 from schedules.models import Schedule, Trigger
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository
@@ -34,7 +36,7 @@ FAR, PAST = NINE + timedelta(days=3650), NINE - timedelta(hours=3)
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch) -> None:
-    monkeypatch.setattr(watchdog, "_clock", watchdog._Clock())
+    monkeypatch.setattr(watching, "_clock", watching._Clock())
     monkeypatch.setattr(rounds.sending, "in_background", lambda **options: None)
 
 
@@ -140,55 +142,55 @@ BROKEN_TOGETHER = {
         Corruption("Schedule.next_trigger_at empty", update(Schedule, next_trigger_at=None), "schedule:"),
         Corruption("Trigger.emitted_at empty", lambda w: Trigger.objects.create(
                    schedule=w.events, trigger_at=w.now - MINUTE, seen_at=w.now), "trigger:"),
-        Corruption("BacklogRecord.run_after passed", lambda w: waiting(w, run_after=w.now), "watchdog:unpromoted"),
+        Corruption("BacklogRecord.run_after passed", lambda w: waiting(w, run_after=w.now), "unpromoted:"),
         Corruption("BacklogRecord.closes_at passed", lambda w: make_record(run_after=w.now, closes_at=w.now),
-                   "watchdog:unclosed"),
-        Corruption("the workers and qcluster are killed", nothing_runs, "watchdog:no_worker"),
+                   "unclosed:"),
+        Corruption("the workers and qcluster are killed", nothing_runs, "workers:"),
     ],
     "while nothing runs, 2": [
         Corruption("Schedule.next_trigger_at past", update(Schedule, next_trigger_at=PAST), "schedule:"),
         Corruption("BacklogRecord.queue unknown", lambda w: make_record(queue="nowhere", run_after=w.now),
-                   "watchdog:unserved"),
-        Corruption("the workers and qcluster are killed", nothing_runs, "watchdog:periodic"),
+                   "unserved_queues:"),
+        Corruption("the workers and qcluster are killed", nothing_runs, "ticks:"),
     ],
     "while all runs, 1": [
         Corruption("Schedule.next_trigger_at future", update(Schedule, next_trigger_at=FAR), "schedule:"),
-        Corruption("Policy.window", update(Policy, window=[{"days": "never"}]), "unreadable:"),
-        Corruption("Assignment.next_backup_at future", update(Assignment, next_backup_at=FAR), "watchdog:dates"),
-        Corruption("BacklogRecord.run_after endless", lambda w: waiting(w, run_after=FAR), "watchdog:endless"),
-        Corruption("BacklogRecord.lease_expires_at future", lambda w: running(w, FAR), "watchdog:leases"),
+        Corruption("Policy.window", update(Policy, window=[{"days": "never"}]), "window:"),
+        Corruption("Assignment.next_backup_at future", update(Assignment, next_backup_at=FAR), "dates:"),
+        Corruption("BacklogRecord.run_after endless", lambda w: waiting(w, run_after=FAR), "endless:"),
+        Corruption("BacklogRecord.lease_expires_at future", lambda w: running(w, FAR), "endless_leases:"),
         Corruption("BacklogRecord.breaker closed", lambda w: waiting(
-                   w, waiting_for=WaitingFor.BREAKER, breaker=w.breaker), "watchdog:held"),
+                   w, waiting_for=WaitingFor.BREAKER, breaker=w.breaker), "stuck_at_breakers:"),
         Corruption("Task row gone", lambda w: PeriodicTask.objects.filter(name="backlog prune").delete(),
-                   "task:backlog"),
-        Corruption("the clock of the database stands", lambda w: vars(w).update(boot=w.boot - 60), "watchdog:clock"),
+                   "periodic_tasks:"),
+        Corruption("the clock of the database stands", lambda w: vars(w).update(boot=w.boot - 60), "clock"),
         Corruption("one worker of two is killed", lambda w: Worker.objects.create(
                    name="b:1", hostname="b", pid=1, queues={}, heartbeat_at=w.now), "worker:"),
     ],
     "while all runs, 2": [
-        Corruption("Policy.excluded_dates", update(Policy, excluded_dates=["nonsense"]), "unreadable:"),
-        Corruption("Assignment.last_backup_at future", update(Assignment, last_backup_at=FAR), "watchdog:dates"),
-        Corruption("BacklogRecord.lease_expires_at past", lambda w: running(w, w.now - 3 * MINUTE), "watchdog:leases"),
+        Corruption("Policy.excluded_dates", update(Policy, excluded_dates=["nonsense"]), "window:"),
+        Corruption("Assignment.last_backup_at future", update(Assignment, last_backup_at=FAR), "dates:"),
+        Corruption("BacklogRecord.lease_expires_at past", lambda w: running(w, w.now - 3 * MINUTE), "expired_leases:"),
         Corruption("BacklogRecord.breaker missing", lambda w: waiting(
-                   w, waiting_for=WaitingFor.BREAKER, breaker_id=999), "watchdog:held"),
-        Corruption("Task.next_run future", update(PeriodicTask, next_run=FAR), "task:backlog"),
-        Corruption("the clock of the database is set", lambda w: vars(w).update(boot=w.boot + 3600), "watchdog:clock"),
+                   w, waiting_for=WaitingFor.BREAKER, breaker_id=999), "stuck_at_breakers:"),
+        Corruption("Task.next_run future", update(PeriodicTask, next_run=FAR), "periodic_tasks:"),
+        Corruption("the clock of the database is set", lambda w: vars(w).update(boot=w.boot + 3600), "clock"),
     ],
     "while all runs, 3": [
-        Corruption("Policy.copy_window", update(Policy, copy_window=[{"days": "never"}]), "unreadable:"),
-        Corruption("Assignment.overdue_since future", update(Assignment, overdue_since=FAR), "watchdog:dates"),
+        Corruption("Policy.copy_window", update(Policy, copy_window=[{"days": "never"}]), "copy_window:"),
+        Corruption("Assignment.overdue_since future", update(Assignment, overdue_since=FAR), "dates:"),
         Corruption("Breaker.probe_at future", lambda w: (
                    waiting(w, waiting_for=WaitingFor.BREAKER, breaker=w.breaker),
-                   Breaker.objects.update(opened_at=w.now, probe_at=FAR)), "watchdog:held"),
+                   Breaker.objects.update(opened_at=w.now, probe_at=FAR)), "stuck_at_breakers:"),
     ],
-    "a drill": [Corruption("Assignment.drill_planned_at", update(Assignment, drill_planned_at=FAR), "watchdog:dates")],
-    "a copy": [Corruption("Assignment.to_copy_since future", update(Assignment, to_copy_since=FAR), "watchdog:dates")],
+    "a drill": [Corruption("Assignment.drill_planned_at", update(Assignment, drill_planned_at=FAR), "dates:")],
+    "a copy": [Corruption("Assignment.to_copy_since future", update(Assignment, to_copy_since=FAR), "dates:")],
     "a cron": [Corruption("Schedule.cron", update(Schedule, cron="99 * * * *"), "unreadable:")],
     "a zone": [Corruption("Schedule.zone", update(Schedule, zone="Mars/Olympus"), "unreadable:")],
-    "what is due": [Corruption("a due assignment without a record", lose_a_due_record, "watchdog:due")],
+    "what is due": [Corruption("a due assignment without a record", lose_a_due_record, "due:")],
     "claims": [Corruption("no worker claims", lambda w: (
                vars(w).update(_work=lambda: tick.tick(w.now, rescue=False)),
-               make_record(lane=0, queue="callbacks", run_after=w.now, kind="stuck")), "watchdog:unclaimed")],
+               make_record(lane=0, queue="callbacks", run_after=w.now, kind="stuck")), "unclaimed:")],
 }  # fmt: skip
 """None hides another that is broken with it."""
 
@@ -212,18 +214,18 @@ def test_what_is_dated_in_the_future_is_named_by_the_next_round(world: World):
     make_worker(heartbeat_at=FAR)
     put_off = waiting(world, waiting_for=WaitingFor.RECHECK, attempt=1)
     Attempt.objects.create(record=put_off, number=1, queue="default", outcome=1, started_at=NINE, ended_at=FAR)
-    assert "watchdog:future" in world.minute()
-    text = Alert.objects.get(subject="watchdog:future").text
-    assert re.findall(r"the (check|copy|wait|last prune|sweep|tokens|heartbeat)", text) == [
-        "heartbeat", "tokens", "sweep", "check", "copy", "wait", "last prune",
-    ]  # fmt: skip
+    future = {subject for subject in world.minute() if subject.startswith(("future:", "dates:"))}
+    assert {re.sub(r":\d+", "", each.partition(":")[2]) for each in future} == {
+        "worker", "throttle", "sweep", "records", "check", "copy", "prune",
+    }  # fmt: skip
 
 
 def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(world: World, slow_database):
-    slow_database(watchdog)
+    for module in (plans, schedules):
+        slow_database(module)
     Policy.objects.update(window=[{"days": "never"}])
     Schedule.objects.filter(policy=None).update(cron="99 * * * *")
-    assert {found.partition(":")[0] for found in world.minute()} == {"unreadable"}
+    assert {found.partition(":")[0] for found in world.minute()} == {"unreadable", "window"}
     assert Alert.objects.count() == 2
 
 
@@ -237,14 +239,14 @@ def test_a_date_that_cannot_be_read_is_an_alert_and_holds_up_no_other(world: Wor
     rounds.round_of_the_minute(world.now + MINUTE)
     alerts = dict(Alert.objects.values_list("kind", "text"))
     assert "failing" in alerts
-    assert "'-infinity'" in alerts["watchdog"]
+    assert "'-infinity'" in Alert.objects.get(subject="watch").text
 
 
 def test_people_hear_of_it_by_the_next_round(world: World):
     stop(world, workers_live=False)
     for _ in range(3):
         world.minute()
-    assert "no worker is alive" in AlertMessage.objects.get().body
+    assert "No worker is alive" in AlertMessage.objects.get().body
     stop(world, workers_live=True)
     for _ in range(8):
         world.minute()
@@ -261,7 +263,7 @@ def test_a_hold_raises_itself_and_nothing_else(world: World):
 
 def test_after_a_night_in_which_no_process_looked_nothing_is_late(world: World):
     world.boot += 8 * 3600  # the boot clock of a virtual machine stood still as well
-    watchdog._clock._last = None
+    watching._clock._last = None
     world.now += timedelta(hours=8)
     assert [world.minute() for _ in range(5)] == [set()] * 5
 
@@ -280,7 +282,7 @@ def test_no_false_alarm_in_thirty_days_about_a_change_of_clocks():
             world.now = (first + timedelta(days=day)).replace(hour=hour, minute=57)
             world.minute_of_work()
             Watch.objects.filter(resumed_at__lt=world.now).update(looked_at=world.now)
-            watchdog._clock._last = None
+            watching._clock._last = None
             for _ in range(3):
                 world.minute()
     assert list(Alert.objects.values_list("kind", "subject", "text")) == []

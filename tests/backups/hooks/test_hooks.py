@@ -15,7 +15,7 @@ from django.utils import timezone
 from backups.copying.handler import copy_source
 from backups.hooks import debts, running
 from engines.base import EngineResult, Verdict
-from fleet.conditions import hooks, owed_hooks
+from fleet.conditions.upkeep import hooks, owed_hooks
 from fleet.edits import Policies
 from jobs import decisions
 from jobs.backlog.cancelling import cancel

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from alerting import watching
 from declarations.surfaces.terminal import text_of
 from operations import conditions
 from operations.finding import CONDITIONS, Condition, Examined, Finding, Look, ok, rows
@@ -110,3 +112,13 @@ def test_the_worst_comes_first_and_what_to_do_below_it():
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
     assert lines[1].strip() == "→ act"
     assert lines[-1] == "1 problem, 1 warning, 1 ok"
+
+
+def test_the_documentation_explains_each_finding():
+    explained = re.findall(r"^\| `(\w+)` \|", (project.BASE_DIR / "docs" / "trouble.md").read_text(), re.MULTILINE)
+    assert set(conditions.names()) - set(explained) == set()
+
+
+def test_each_condition_that_is_an_alert_is_declared():
+    assert watching.KINDS.keys() <= set(conditions.names())
+    assert watching.ONLY.keys() | set(watching.LATE_ALONE) <= watching.KINDS.keys()

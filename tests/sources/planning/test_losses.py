@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backups.copying import losses
 from engines.base import EngineResult, Verdict
-from fleet.conditions import broken_off
+from fleet.conditions.upkeep import broken_off
 from fleet.status import reasons_of
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Claimed, Succeeded, Unavailable

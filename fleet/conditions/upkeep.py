@@ -1,10 +1,11 @@
 """Conditions of sources, repositories and what upkeep does with them."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, date, timedelta
 
 from django.conf import settings
-from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
+from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Min, Value
 from django.db.models.functions import Coalesce
 
 from backups.hooks import debts
@@ -93,7 +94,7 @@ def places(look: Look) -> Iterator[Case]:
     """Repositories that a look has missed, with all that lies in them."""
     for each in Repository.objects.exclude(away_why="").order_by("name"):
         since = f" since {moment(each.away_since)} UTC" if each.away_since else ""
-        yield Case(f"place:{each.pk}", f"{each}{since}: {each.away_why}", each.away_since)
+        yield Case(f"place:{each.pk}", f"{each}{since}: {each.away_why}", each.away_since, str(each))
 
 
 @condition(
@@ -172,23 +173,33 @@ def drills(look: Look) -> Iterator[Case]:
 MISSED_AFTER = timedelta(days=2)
 
 
-@condition()
-def self_backup(look: Look) -> Finding:
+@condition("the scheduler itself is backed up")
+def self_backup(look: Look) -> Iterator[Finding]:
     """Whether the scheduler could come back on another machine."""
     if settings.SELF_BACKUP_TO == "none":
-        return ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
-    last = SelfBackup.objects.filter(ended_at__lte=look.now).aggregate(at=Max("ended_at"))["at"]
-    if last is None and not SelfBackup.objects.filter(day__lt=look.now - MISSED_AFTER).exists():
-        return ok("the scheduler's own backup has yet to run for the first time")
-    if last is None or look.now - last > MISSED_AFTER:
-        since = f"since {last:%Y-%m-%d %H:%M} UTC" if last else "ever"
+        yield ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
+        return
+    today = look.now.astimezone(UTC).date()
+    ended = SelfBackup.objects.filter(ended_at__isnull=False, day__lte=today)
+    done = ended.aggregate(day=Max("day"))["day"] or date.min
+    missed = SelfBackup.objects.filter(ended_at=None, day__lt=today, day__gt=done).aggregate(day=Min("day"))["day"]
+    last = ended.filter(ended_at__lte=look.now).aggregate(at=Max("ended_at"))["at"]
+    if missed or (last and look.now - last > MISSED_AFTER):
+        since = f"since {moment(last)} UTC" if last else "ever"
+        text = f"the scheduler itself has not been backed up {since}" + (
+            f": there is none of {missed}" if missed else ""
+        )
         see = f"see `{PROGRAM} backlog list --kind self_backup` for the error"
         do = f"{see}; BACKUPSCHED_SELF_BACKUP_TO names the repository"
-        return warning(f"the scheduler itself has not been backed up {since}", do, last=last and last.isoformat())
-    if not RecoveryKey.objects.exclude(printed_at=None).exists():
+        yield replace(warning(text, do), subject="self_backup", since=last)
+    elif last is None:
+        yield ok("the scheduler's own backup has yet to run for the first time")
+    elif not RecoveryKey.objects.exclude(printed_at=None).exists():
         text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
-        return warning(text, f"run `{PROGRAM} self_backup passphrase`, and keep the paper away from this machine")
-    return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())
+        do = f"run `{PROGRAM} self_backup passphrase`, and keep the paper away from this machine"
+        yield replace(warning(text, do), subject="passphrase")
+    else:
+        yield ok(f"the scheduler itself was backed up at {moment(last)} UTC")
 
 
 @condition(

@@ -1,0 +1,127 @@
+"""The watch over the scheduler: once a minute, all conditions whose findings are alerts.
+
+It is looked at by a worker or qcluster, whichever comes first, so the death of either is noticed by the other; that of
+both by the service behind the dead-man ping, which comes no more. No condition that judges the scheduler uses code of
+the emitter, the tick, the claims or the plans, each is examined by itself, and what cannot be examined is an alert.
+
+Something is late a minute after it should have happened. After a time in which no process looked (a machine that slept,
+a database that was away), nothing is late for two minutes.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from django.utils.module_loading import autodiscover_modules
+
+from alerting.models import AlertKind, Watch
+from alerting.raising import Found
+from jobs.clock import boot_seconds
+from operations.conditions import look_at
+from operations.finding import CONDITIONS, Finding, Look
+from sources.models import Policy
+
+GRACE = timedelta(minutes=2)
+LATE = timedelta(seconds=60)
+STEP_SECONDS = 30.0
+"""By which the database's clock and the boot clock may differ between two looks."""
+CLOCK_SHOWN_FOR = timedelta(minutes=2)
+
+KINDS = {
+    "on_hold": AlertKind.HOLD,
+    "open_breakers": AlertKind.BREAKER,
+    "places": AlertKind.REPOSITORY,
+    "self_backup": AlertKind.SELF_BACKUP,
+    "schedules": AlertKind.SCHEDULE,
+    "windows": AlertKind.SCHEDULE,
+} | dict.fromkeys(
+    (
+        "workers", "unserved_queues", "unpromoted", "unclosed", "unclaimed", "stuck_at_breakers", "endless",
+        "expired_leases", "endless_leases", "future", "dates", "due", "periodic_tasks", "ticks",
+    ),
+    AlertKind.WATCHDOG,
+)  # fmt: skip
+"""Condition → the kind of alert that its findings are. Others are no alert: an operator paused a queue, a setting costs
+time, or a status says it."""
+
+ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",)}
+"""Condition → how the subjects begin of which there are alerts."""
+
+LATE_ALONE = ("workers", "unserved_queues", "unpromoted")
+"""What comes of a machine that slept as well, and is no alert before the grace is over."""
+
+BROKEN = (AlertKind.WATCHDOG, AlertKind.SCHEDULE)
+"""Kinds of alerts by which the scheduler itself does not work: while there is one, the dead-man ping is held back."""
+
+
+def late_before(now: datetime) -> datetime | None:
+    """For the doctor: as of the last round; None if no process has looked yet, or not for long enough."""
+    watch = Watch.objects.first()
+    return now - LATE if watch and now - watch.resumed_at >= GRACE else None
+
+
+def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
+    """Alerts of everything that is wrong at `now`. `boot`: the boot clock's seconds, for tests.
+
+    Raises: django.db.Error when the database is away.
+    """
+    autodiscover_modules("conditions")
+    each_late = now - LATE if now - watch.resumed_at >= GRACE else None
+    around = look_at(now, each_late)
+    found = [each for kind in KINDS for each in CONDITIONS[kind].examine(around)]
+    made = list(alerts(found, around))
+    return [*made, *_clock.look(now, boot_seconds() if boot is None else boot)]
+
+
+def alerts(findings: Iterable[Finding], around: Look) -> Iterator[Found]:
+    """The alerts of these findings."""
+    found = list(findings)
+    policies = (
+        dict(Policy.objects.values_list("schedule", "pk")) if any(each.kind in BY_SCHEDULE for each in found) else {}
+    )
+    if failed := [each for each in found if each.error]:
+        names = ", ".join(dict.fromkeys(each.kind for each in failed))
+        yield Found(AlertKind.WATCHDOG, "watch", "the watch over the scheduler fails", f"{names}: {failed[0].text}")
+    for each in found:
+        if each.error or not each.subject or not each.subject.startswith(ONLY.get(each.kind, "")):
+            continue
+        if each.kind not in LATE_ALONE or around.late_before:
+            yield _alert(each, policies)
+
+
+BY_SCHEDULE = ("schedules", "windows")
+
+
+def _alert(finding: Finding, policies: dict[int, int]) -> Found:
+    kind, subject = KINDS[finding.kind], finding.subject
+    what, _, key = subject.partition(":")
+    if finding.kind == "open_breakers" and key.startswith("repository:"):
+        kind = AlertKind.REPOSITORY
+    policy = None
+    if finding.kind in BY_SCHEDULE and what != "trigger":
+        policy = int(key) if finding.kind == "windows" else policies.get(int(key))
+    if kind == AlertKind.WATCHDOG:  # of several conditions
+        subject = f"{finding.kind}:{subject}"
+    name, text = finding.name, finding.text.removeprefix(finding.name).lstrip(" :,")
+    if not name:
+        name, text = finding.text, finding.remedy
+    return Found(kind, subject[:200], name, text, finding.since, policy)
+
+
+class _Clock:
+    """Whether the database's clock goes on as the boot clock of this machine does. A step is shown for two minutes."""
+
+    def __init__(self) -> None:
+        self._last: tuple[datetime, float] | None = None
+        self._shown: tuple[float, str] | None = None
+
+    def look(self, now: datetime, boot: float) -> Iterator[Found]:
+        last, self._last = self._last, (now, boot)
+        if last is not None:
+            passed, real = (now - last[0]).total_seconds(), boot - last[1]
+            if abs(passed - real) > STEP_SECONDS:
+                self._shown = (boot, f"in {real:.0f} s it advanced by {passed:.0f} s")
+        if self._shown is not None and boot - self._shown[0] <= CLOCK_SHOWN_FOR.total_seconds():
+            yield Found(AlertKind.WATCHDOG, "clock", "the clock of the database was set, or stands", self._shown[1])
+
+
+_clock = _Clock()

@@ -1,0 +1,171 @@
+"""Records that stand still: what waits has an end and is made ready at it, and what is ready is claimed.
+
+The statements use no code of the claims or the tick, which they judge: a date that no emitter moves is an error in no
+log. They are bounded by what an index serves first, and a record that may rightly wait for hours, behind a throttle, an
+exclusive key or a busy queue, is not judged.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from external.formatting import first_line
+from jobs import conf
+from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
+from jobs.conf import PROGRAM
+from jobs.models import Worker
+from jobs.states import Status, WaitingFor
+from operations.finding import COUNT_TO, Case, Look, Severity, condition, rows
+
+LONGEST_WAIT = "750 days"
+"""Two years are the longest that a window stays closed; nothing else waits for longer."""
+
+# By `backlog_waiting_until`: it is looked at again within the hour.
+WITH_AN_ERROR = f"""
+SELECT id, last_error
+  FROM (SELECT id, last_error, waiting_for, closes_at
+          FROM jobs_backlogrecord
+         WHERE status = {Status.WAITING} AND run_after <= %(now)s + %(again)s
+         ORDER BY run_after
+         LIMIT {COUNT_TO}) AS soon
+ WHERE waiting_for = {WaitingFor.WINDOW} AND closes_at <= %(now)s AND last_error LIKE %(pattern)s
+"""
+
+
+@condition(
+    "every record can be read",
+    "set aside, so that all others continue: {}",
+    "correct or cancel what is named; it is looked at again within an hour. Where nothing is wrong with it, the log of "
+    "the workers has the error: is the same version installed on all hosts?",
+    severity=Severity.PROBLEM,
+)
+def set_aside(look: Look) -> Iterator[Case]:
+    """Records that no step of the tick can deal with: they hold up nothing, and wait."""
+    for pk, error in rows(WITH_AN_ERROR, now=look.now, again=LOOK_AGAIN_AFTER, pattern=f"{SET_ASIDE}%"):
+        yield Case(f"record:{pk}", f"record {pk}: {first_line(str(error).removeprefix(SET_ASIDE))}")
+
+
+ENDLESS = f"""
+SELECT id, run_after::text
+  FROM (SELECT id, run_after FROM jobs_backlogrecord
+         WHERE status = {Status.WAITING} ORDER BY run_after DESC LIMIT 1) AS last
+ WHERE run_after > %(now)s::timestamptz + interval '{LONGEST_WAIT}'
+"""
+
+
+@condition(
+    "every record that waits has an end",
+    "{}",
+    f"`{PROGRAM} backlog retry ID` makes it ready now, `{PROGRAM} backlog cancel ID` ends it",
+    severity=Severity.PROBLEM,
+)
+def endless(look: Look) -> Iterator[Case]:
+    """The record that waits for longest, where nothing can mean as long."""
+    for pk, until in rows(ENDLESS, now=look.now):
+        yield Case(f"record:{pk}", f"record {pk} waits until {until}")
+
+
+HELD = f"""
+SELECT min(r.id), COALESCE(min(r.breaker_id)::text, 'none')
+  FROM jobs_backlogrecord r
+  LEFT JOIN jobs_breaker b ON b.id = r.breaker_id
+ WHERE r.status = {Status.WAITING} AND r.waiting_for = {WaitingFor.BREAKER}
+   AND (b.id IS NULL OR b.probe_at IS NULL
+        OR b.probe_at > %(now)s::timestamptz + %(longest_probe)s * interval '1 second'
+        OR (b.probe_at < %(late_before)s AND b.trial_id IS NULL))
+HAVING count(*) > 0
+"""
+
+
+@condition(
+    "every breaker that holds records lets a trial through",
+    "{}",
+    f"`{PROGRAM} backlog retry ID` tries one; if that ends nothing, look at the logs of the workers",
+    severity=Severity.PROBLEM,
+)
+def stuck_at_breakers(look: Look) -> Iterator[Case]:
+    """Records that wait for a breaker which is closed, gone, or tries nothing."""
+    longest = 2 * conf.breaker_longest_seconds()
+    for pk, breaker in rows(HELD, now=look.now, late_before=look.late_before, longest_probe=longest):
+        yield Case(f"breaker:{breaker}", f"record {pk} waits for breaker {breaker}, which lets none through")
+
+
+# Nothing of the queue runs, no throttle caps the record, nothing of its exclusive key runs, and what it feeds is idle.
+UNCLAIMED = f"""
+SELECT min(r.id), min(q.name), min(r.run_after)
+  FROM unnest(%(served)s::text[], %(fed)s::text[]) AS q(name, feeds)
+ CROSS JOIN LATERAL (
+       SELECT id, run_after
+         FROM jobs_backlogrecord b
+        WHERE b.status = {Status.READY} AND b.queue = q.name AND b.lane = 0 AND b.run_after < %(late_before)s
+          AND (b.closes_at IS NULL OR b.closes_at > %(now)s)
+          AND NOT EXISTS (SELECT FROM jobs_backlogrecord x
+                           WHERE x.exclusive_key = b.exclusive_key AND x.status = {Status.RUNNING})
+        ORDER BY b.priority DESC, b.rank_day NULLS FIRST, b.tried_at NULLS FIRST, b.expected_seconds NULLS FIRST, b.id
+        LIMIT 1) AS r
+ WHERE NOT EXISTS (SELECT FROM jobs_hold)
+   AND NOT EXISTS (SELECT FROM jobs_pausedqueue paused WHERE paused.name IN (q.name, q.feeds))
+   AND NOT EXISTS (SELECT FROM jobs_backlogrecord b WHERE b.status = {Status.RUNNING} AND b.queue IN (q.name, q.feeds))
+   AND NOT EXISTS (SELECT FROM jobs_backlogrecord b WHERE b.status = {Status.READY} AND b.queue = q.feeds)
+HAVING count(*) > 0
+"""
+
+
+@condition(
+    "what is ready is claimed",
+    "{}",
+    "look at the logs of the workers that serve the queue, and start them again",
+    severity=Severity.PROBLEM,
+)
+def unclaimed(look: Look) -> Iterator[Case]:
+    """A record that is ready for a minute at the head of a queue which is served and idle."""
+    rules = conf.queue_rules()
+    served = sorted({name for queues in Worker.alive(look.now).values_list("queues", flat=True) for name in queues})
+    facts: dict[str, Any] = {"served": served, "fed": [rules[name].feeds if name in rules else None for name in served]}
+    for pk, queue, since in rows(UNCLAIMED, now=look.now, late_before=look.late_before, **facts):
+        yield Case(f"queue:{queue}", f"record {pk} in queue {queue} is ready, and no worker claims it", since)
+
+
+UNCLOSED = f"""
+SELECT id, closes_at
+  FROM (SELECT id, closes_at FROM jobs_backlogrecord
+         WHERE status = {Status.READY} AND closes_at IS NOT NULL ORDER BY closes_at LIMIT 1) AS first
+ WHERE closes_at < %(late_before)s AND NOT EXISTS (SELECT FROM jobs_hold)
+"""
+
+
+@condition("windows that have closed are closed", "{}", "the workers do not tick; look at their logs", Severity.PROBLEM)
+def unclosed(look: Look) -> Iterator[Case]:
+    """A ready record whose window closed a minute ago."""
+    for pk, since in rows(UNCLOSED, late_before=look.late_before):
+        yield Case(f"record:{pk}", f"the window of record {pk} has closed, and it is still ready", since)
+
+
+FUTURE = f"""
+SELECT 'worker:' || id, 'the heartbeat of worker ' || name FROM jobs_worker
+ WHERE stopped_at IS NULL AND heartbeat_at > %(soon)s
+UNION ALL
+SELECT 'throttle:' || id, 'the tokens of throttle ' || name FROM jobs_throttle
+ WHERE rate IS NOT NULL AND tokens_at > %(soon)s
+UNION ALL
+SELECT 'sweep:' || max_age_days, 'the sweep of ' || max_age_days || ' days' FROM jobs_sweep WHERE swept_at > %(soon)s
+UNION ALL
+SELECT 'records', 'the wait of record ' || min(r.id)
+  FROM jobs_attempt t
+  JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.attempt = t.number
+ WHERE t.ended_at > %(soon)s AND r.status = {Status.WAITING} AND r.run_after > %(soon)s
+   AND r.waiting_for NOT IN ({WaitingFor.WINDOW}, {WaitingFor.SNOOZE}, {WaitingFor.SWEEP})
+HAVING count(*) > 0
+"""
+
+
+@condition(
+    "nothing of the queue is dated in the future",
+    "dated in the future: {}",
+    "a clock was ahead; what is named is corrected when that instant comes, or by hand",
+    severity=Severity.PROBLEM,
+)
+def future(look: Look) -> Iterator[Case]:
+    """Instants that only a clock which was ahead can have written."""
+    for subject, text in rows(FUTURE, soon=look.now + timedelta(minutes=1)):
+        yield Case(subject, text)

@@ -1,0 +1,101 @@
+"""Schedules that do not fire, and triggers that put nothing on the backlog.
+
+This uses no code of the emitter, which it judges: rows, and the calendar.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from external.formatting import moment
+from operations.finding import Case, Look, Severity, condition, rows
+from schedules.cron import Period
+from schedules.models import Overlap
+
+READING_SECONDS = 0.3
+"""Of one look, for crons, once the database has answered. What is left is read by the next one, since what this one has
+read is remembered."""
+MOST = 100
+
+ENABLED = """
+SELECT o.id, o.name, s.cron, o.zone, s.next_trigger_at
+  FROM schedules_schedule s
+  JOIN jobs_origin o ON o.id = s.origin_id
+ WHERE s.enabled
+ ORDER BY o.id
+"""
+
+
+class EnabledSchedule(NamedTuple):
+    """When its period began and when the next begins, None where there was no time to read that; or the `error`."""
+
+    pk: int
+    name: str
+    next_trigger_at: datetime | None
+    began: datetime | None = None
+    next_at: datetime | None = None
+    error: str = ""
+
+
+def enabled(now: datetime) -> Iterator[EnabledSchedule]:
+    """All enabled schedules."""
+    found = rows(ENABLED)
+    until = time.monotonic() + READING_SECONDS
+    for pk, name, cron, zone, at in found:
+        if time.monotonic() >= until:
+            yield EnabledSchedule(pk, name, at)
+            continue
+        try:
+            _, began, next_at = Period(cron, zone).around(now)
+            yield EnabledSchedule(pk, name, at, began, next_at)
+        except Exception as error:  # no database is asked: its cron or zone cannot be read
+            yield EnabledSchedule(pk, name, at, error=str(error))
+
+
+# By `trigger_unfinished`. One of a schedule that queues may wait for the batch before it.
+TRIGGERS = f"""
+SELECT t.id, o.name, t.trigger_at, t.seen_at
+  FROM schedules_trigger t
+  JOIN schedules_schedule s ON s.origin_id = t.schedule_id
+  JOIN jobs_origin o ON o.id = t.schedule_id
+ WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND t.events = 0
+   AND ((s.enabled AND s.overlap <> '{Overlap.QUEUE}' AND t.seen_at < %(late_before)s)
+        OR (s.overlap = '{Overlap.ALLOW}' AND t.seen_at < %(now)s - interval '10 minutes'))
+ ORDER BY t.trigger_at
+ LIMIT {MOST}
+"""
+
+
+@condition(
+    "every schedule and trigger can be read, and fires",
+    "schedules emit nothing: {}",
+    "correct what is named: it is looked at again within a minute. Where nothing is wrong with it, the log of the "
+    "workers has the error: is the same version installed on all hosts?",
+    severity=Severity.PROBLEM,
+)
+def schedules(look: Look) -> Iterator[Case]:
+    """Enabled schedules that cannot be read, are late, or whose next trigger is not that of their cron; and triggers
+    that emit nothing."""
+    found = list(enabled(look.now))
+    for each in found:
+        if each.error:
+            yield Case(f"unreadable:{each.pk}", f"{each.name}: it cannot be read: {each.error}", None, each.name)
+    late = ((each, why) for each in found if (why := _why_not(each, look)))
+    for each, why in islice(late, MOST):
+        yield Case(f"schedule:{each.pk}", f"{each.name}: {why}", each.next_trigger_at, each.name)
+    for pk, name, at, since in rows(TRIGGERS, now=look.now, late_before=look.late_before):
+        text = f"{name}: its trigger of {moment(at)} UTC puts nothing on the backlog"
+        yield Case(f"trigger:{pk}", text, since, name)
+
+
+def _why_not(schedule: EnabledSchedule, look: Look) -> str:
+    at = schedule.next_trigger_at
+    if at is None:
+        return "it has no next trigger"
+    if look.late_before and at < look.late_before:
+        return f"it should have fired at {moment(at)} UTC"
+    if schedule.next_at and at > schedule.next_at:
+        return f"its next trigger is {moment(at)} UTC, beyond that of its cron"
+    return ""
