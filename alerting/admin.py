@@ -19,7 +19,6 @@ from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
 from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, link, moment, shortened
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
-from declarations.surfaces.admin.with_presets import ParametersField
 from jobs.models import Breaker
 from sources.models import Assignment
 
@@ -47,7 +46,6 @@ class RouteForm(DeclaredForm):
     class Meta:
         model = AlertRoute
         fields = tuple(Route.model_fields)
-        field_classes = {"quiet": ParametersField}
 
     def sent(self) -> dict[str, Any]:
         """With the URL when one was typed; policies by name."""

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from alerting import urls
 from alerting.models import AlertKind, AlertRoute, Digest
+from declarations.parts import Rows
 from declarations.service import Service
 from declarations.types import STORABLE, STRICT, Choice, JsonObject, Reference, Title
 from schedules.declarations import Zone
@@ -15,6 +16,7 @@ from sealing import stored_secrets
 from sealing.lookup import check_reference, problem_with_stored
 from sealing.models import StoredSecret
 from sealing.references import PREFIX
+from sources.declarations.policies import RANGE
 from sources.domain.windows import Window
 from sources.models import Policy
 
@@ -39,6 +41,12 @@ def _url(url: str) -> str:
     return url
 
 
+QUIET = Rows(
+    "range", RANGE,
+    "Quiet hours, in its zone: alerts wait for their end, and what is over by then is not sent. Empty: none",
+)  # fmt: skip
+
+
 class Route(BaseModel):
     """Where alerts go, and which. Set by superusers only."""
 
@@ -58,7 +66,7 @@ class Route(BaseModel):
             description="Of sources under these policies only; what is of no policy comes besides. Empty: all",
         )
     )
-    quiet: Annotated[list[JsonObject], Field(max_length=MOST), AfterValidator(_ranges)] = Field(
+    quiet: Annotated[list[JsonObject], Field(max_length=MOST), AfterValidator(_ranges), QUIET] = Field(
         default_factory=list,
         description='Quiet hours, in its zone, as [{"days": "mon-sun", "start": "22:00", "end": "07:00"}]: alerts wait '
         "for their end, and what is over by then is not sent",

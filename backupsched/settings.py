@@ -127,6 +127,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# a form with all that a policy may have: two windows of 200 ranges and 200 excluded dates, three inputs each
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_500
+
 # django-q2 runs only the short periodic tasks; backups run in `manage.py worker`. Each value closes a known
 # trap: docs/decisions/0004-django-q2-runs-the-clock-only.md
 Q_CLUSTER = {

@@ -1,6 +1,7 @@
 """What a person declares, once for every surface: a plain pydantic model a resource, with units, limits and words.
 
 types       the types that declarations share
+parts       values that have parts: a form has a field for each, every other surface their JSON
 problems    what is wrong with values, by field, in words
 unknown     rows by their names, and what is said of a name that nothing has
 service     how rows are edited as they are declared: the rules that need the database, and what follows from an edit

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
+from declarations.parts import Pairs
 from declarations.types import DURATION, PRINTABLE, STRICT, Choice, Title
 from delivery import addresses
 from delivery.addresses import LONGEST_URL
@@ -25,6 +26,9 @@ OF_QUEUES = ("region", "message_group")
 OF_CALLBACKS = ("headers", "follow_redirects")
 """Fields that the other kind has no use for."""
 
+HEADERS = Pairs(
+    "header", "Sent with each callback, such as X-Tenant. No secrets: they are shown. Empty: the usual ones alone"
+)
 KindOfEndpoint = Annotated[EndpointKind, Choice()]
 
 
@@ -66,7 +70,7 @@ class Endpoint(BaseModel):
         description="As https://example.com/hooks/backup; of a queue, "
         "https://sqs.eu-central-1.amazonaws.com/1234/events"
     )
-    headers: Annotated[dict[str, str], Field(max_length=MOST_HEADERS), AfterValidator(_headers)] = Field(
+    headers: Annotated[dict[str, str], Field(max_length=MOST_HEADERS), AfterValidator(_headers), HEADERS] = Field(
         default_factory=dict, description='Sent with each callback, as {"X-Tenant": "7"}. No secrets: they are shown'
     )
     connect_timeout: Annotated[float, Field(ge=0.1, le=300), DURATION] = Field(

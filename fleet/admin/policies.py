@@ -1,6 +1,5 @@
 """Policies, each edited in one form with its schedule, with buttons that fill in what most want."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,13 +15,14 @@ from unfold.widgets import (
 )
 
 from audit.entries import About
+from declarations.surfaces.admin import part_fields
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.previewing import PreviewedForm
-from declarations.surfaces.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
+from declarations.surfaces.admin.with_presets import Filling, LineWithPresets
 from fleet import pauses
 from fleet.admin.pausing import pause_until
-from fleet.admin.preview import WHEN_FIELDS, preview_of
+from fleet.admin.preview import preview_of
 from fleet.edits import SCHEDULE_FIELDS, Policies
 from jobs import rollouts
 from jobs.models import RetryPolicy, Throttle
@@ -33,8 +33,8 @@ from sources.declarations.hook_file import HookUnusable
 from sources.models import Policy
 
 
-def _range(days: str, start: str, end: str) -> str:
-    return json.dumps([{"days": days, "start": start, "end": end}])
+def _range(days: str, start: str, end: str) -> list[dict[str, str]]:
+    return [{"days": days, "start": start, "end": end}]
 
 
 PERIODS: list[Filling] = [
@@ -46,8 +46,8 @@ PERIODS: list[Filling] = [
 ]
 """They begin at local midnight: at which hour backups run is the window's to say."""
 
-WINDOWS: list[Filling] = [
-    ("Always", "at any time", "[]"),
+WINDOWS: list[part_fields.Filling] = [
+    ("Always", "at any time", []),
     ("Working hours", "Monday to Friday, 08:00 to 18:00", _range("mon-fri", "08:00", "18:00")),
     ("Nights", "every night, 22:00 to 06:00", _range("mon-sun", "22:00", "06:00")),
     ("Weekends", "Saturday and Sunday", _range("sat-sun", "00:00", "00:00")),
@@ -72,10 +72,11 @@ class PolicyForm(DeclaredForm):
         fields = tuple(name for name in policies.Policy.model_fields if name not in SCHEDULE_FIELDS)
         labels = {"ping_url": "Ping URL"}
         field_classes = duration_fields(policies.Policy)
-        widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "window" in self.fields:
+            self.fields["window"].widget.fillings = WINDOWS
         if "hook" in self.fields:
             try:
                 names = hook_file.known()
@@ -93,7 +94,19 @@ class PolicyForm(DeclaredForm):
             self.instance.schedule = Schedule(kind=planning.KIND, provider="assignments", **initial)
 
 
-LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_limit")
+USUAL = (
+    ("name", "enabled"), ("repository", "copy_to"), "keep", "cron", ("zone", "priority"), "window", "excluded_dates",
+)  # fmt: skip
+RUNNING = (
+    ("at_close", "only_if_it_fits"), ("max_running_for", "least_rate"), ("retry_policy", "throttle"), "seeding_limit",
+    "engine_options", "hook",
+)  # fmt: skip
+COPIES = (("copy_within", "copy_bandwidth"), "copy_window", ("check_within", "drill_every"), "drill_from")
+ABSENT = (
+    ("connect_timeout", "recheck_after"), ("vanish_grace", "address_follows"), ("on_battery", "on_metered"),
+    ("wake_allowed", "wake_every"), "wake_wait",
+)  # fmt: skip
+REPORTS = ("alert_after", "outcomes_endpoint", "ping_url")
 
 
 @admin.register(Policy)
@@ -119,25 +132,11 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     search_fields = ("schedule__name",)
     ordering = ("schedule__name",)
     fieldsets = (
-        (None, {"fields": ("name", "enabled", "repository", "priority")}),
-        ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
-        ("How", {"fields": ("engine_options", "hook", "keep", "check_within", "drill_every", *LIMITS)}),
-        ("Copies", {"fields": ("copy_to", "copy_within", "copy_window", "copy_bandwidth", "drill_from")}),
-        (
-            "Absent sources",
-            {
-                "fields": (
-                    ("connect_timeout", "recheck_after"),
-                    "vanish_grace",
-                    "address_follows",
-                    "on_battery",
-                    "on_metered",
-                    "wake_allowed",
-                    ("wake_every", "wake_wait"),
-                )
-            },
-        ),
-        ("Alerts", {"fields": ("alert_after", "outcomes_endpoint", "ping_url")}),
+        (None, {"fields": USUAL}),
+        ("Advanced: limits, engine and hook", {"classes": ["collapse"], "fields": RUNNING}),
+        ("Advanced: copies, checks and drills", {"classes": ["collapse"], "fields": COPIES}),
+        ("Advanced: absent sources", {"classes": ["collapse"], "fields": ABSENT}),
+        ("Advanced: alerts and reports", {"classes": ["collapse"], "fields": REPORTS}),
     )
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:

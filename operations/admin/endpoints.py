@@ -12,13 +12,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget, UnfoldBooleanWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldBooleanWidget
 
 from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question, shown_once
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, Completing, anchor, column, foldable, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.tables import table
-from declarations.surfaces.admin.with_presets import ParametersField
 from delivery import addresses, declarations, signing
 from delivery.declarations import LONGEST_AUTHORIZATION
 from delivery.endpoints import Endpoints, endpoint_facts, secret_facts
@@ -78,8 +77,7 @@ class EndpointForm(DeclaredForm):
         model = Endpoint
         fields = tuple(declarations.Endpoint.model_fields)
         labels = {"url": "URL"}
-        field_classes = {"headers": ParametersField, **duration_fields(declarations.Endpoint)}
-        widgets = {"headers": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
+        field_classes = duration_fields(declarations.Endpoint)
 
     def clean(self) -> None:
         if self.cleaned_data.get("authorization") and self.cleaned_data.get("remove_authorization"):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from declarations.parts import Part, Parts, Rows, Takes
 from declarations.types import (
     PRINTABLE,
     STORABLE,
@@ -48,6 +49,52 @@ BANDWIDTH = _checked(lambda limit: validation.check_engine_options({"bwlimit": l
 REFERENCE = _checked(lambda reference: check_reference(reference, "URL"), may_be_empty=True)
 
 
+DAYS = ("mon-sun", "mon-fri", "sat-sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
+RANGE = (
+    Part("days", example="mon-sun", suggested=DAYS),
+    Part("start", title="from", example="22:00"),
+    Part("end", title="to", example="06:00"),
+)
+WINDOW = Rows("range", RANGE, "When it may run, in its zone; a range may cross midnight. Empty: always")
+COPY_WINDOW = Rows(
+    "range", RANGE,
+    "When copies may run; one that runs is stopped at its close, and continues in the next opening. Empty: always",
+)  # fmt: skip
+EXCLUDED = Rows(
+    "date",
+    (
+        Part("date", title="date or dates", example="12-25"),
+        Part("holidays", title="holidays of", example="DE"),
+        Part("subdivision", title="in its part", example="BY"),
+    ),
+    "Local dates on which no range of its window begins: 2026-12-24, 12-25 (each year), or 2026-12-27..2026-12-31; or "
+    "the public holidays of a country, by its code. Empty: none",
+    alone="date",
+)
+KEEP = Parts(
+    (
+        *(Part(name, takes=Takes.WHOLE) for name in ("last", "hourly", "daily", "weekly", "monthly", "yearly")),
+        Part("within", example="30d"),
+    ),
+    "Which points to keep: the last ones, the newest of each hour, day, week, month and year, and all within that time "
+    "of the newest. Empty: all, for ever",
+)
+ENGINE_OPTIONS = Parts(
+    (
+        Part("bwlimit", title="bandwidth", example="10M", means="Bytes a second, or a timetable, such as 08:00,512K "
+             "19:00,off. Empty: no limit"),
+        Part("transfers", takes=Takes.WHOLE, means="Files at once. Empty: 4"),
+        Part("checkers", takes=Takes.WHOLE, means="Folders that are listed at once. Empty: 8"),
+        Part("ignore_ctime", takes=Takes.YES_OR_NO, means="Whether a local file with the same size and time counts as "
+             "unchanged, whatever its ctime. Empty: no"),
+        Part("exclude", title="left out", takes=Takes.LINES, example="*.tmp", means="Files and folders, a pattern a "
+             "line, such as /cache/** or *.tmp. Empty: all is backed up"),
+    ),
+    "How the engine works",
+)  # fmt: skip
+"""What forms have in place of JSON."""
+
+
 class Policy(BaseModel):
     """How often its sources are backed up, in which window, to where, and how. Durations are seconds, or as `15m`.
 
@@ -62,7 +109,7 @@ class Policy(BaseModel):
     priority: Priority = Field(0, description="Higher is backed up first")
     cron: Cron = Field(description="When a period begins: five fields, as `0 9 * * 1-5`")
     zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
-    window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES] = Field(
+    window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES, WINDOW] = Field(
         default_factory=list,
         description='When it may run, in its zone, as [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]. '
         "Empty: always",
@@ -71,6 +118,7 @@ class Policy(BaseModel):
         list[Annotated[str, Field(max_length=40), PRINTABLE] | JsonObject],
         Field(max_length=MOST_ROWS),
         _checked(ExcludedDates.parse),
+        EXCLUDED,
     ] = Field(
         default_factory=list,
         description='Local dates on which no range of its window begins, as ["2026-12-24", "12-25", '
@@ -85,7 +133,7 @@ class Policy(BaseModel):
         description="Start only what its last duration lets end before the window closes. What was left out in three "
         "openings running is started in the next one all the same",
     )
-    engine_options: Annotated[JsonObject, _checked(validation.check_engine_options)] = Field(
+    engine_options: Annotated[JsonObject, _checked(validation.check_engine_options), ENGINE_OPTIONS] = Field(
         default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
     )
     hook: Annotated[str, Field(max_length=100), AfterValidator(hook_name)] = Field(
@@ -93,7 +141,7 @@ class Policy(BaseModel):
         description="Name of the commands that its workers run before and after each backup, and when one has failed. "
         "They stand in a file of root on those hosts (docs/hooks.md). Empty: none",
     )
-    keep: Annotated[JsonObject, _checked(Keep.parse)] = Field(
+    keep: Annotated[JsonObject, _checked(Keep.parse), KEEP] = Field(
         default_factory=usual,
         description='Which points in time to keep, as {"last": 7, "hourly": 24, "daily": 14, "weekly": 8, '
         '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
@@ -105,7 +153,7 @@ class Policy(BaseModel):
         "encrypted with a key of its own if it is. None: no copies",
     )
     copy_within: ManySeconds = Field(86_400, description="After a backup, after which its copy is overdue")
-    copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES] = Field(
+    copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES, COPY_WINDOW] = Field(
         default_factory=list,
         description="When copies may run, as `window`; one that runs is stopped at its close, and goes on in the next "
         "opening. Empty: always",
@@ -133,7 +181,7 @@ class Policy(BaseModel):
         "source. Many small files are slow by nature. None: no limit",
     )
     retry_policy: Reference | None = Field(None, description="None: Fibonacci, 60 s")
-    throttle: Reference | None = Field(None, description="That its backups share")
+    throttle: Reference | None = Field(None, description="That its backups share. None: no limit")
     seeding_limit: Positive | None = Field(
         None, description="At most so many execution units for first backups. None: no limit"
     )
@@ -160,5 +208,5 @@ class Policy(BaseModel):
     ping_url: Annotated[str, Field(max_length=500), STORABLE, REFERENCE] = Field(
         "",
         description="Where the URL of a dead-man ping is found, which is asked for after each success, and with /fail "
-        "after each failure: stored:NAME, env:NAME or file:/path",
+        "after each failure: stored:NAME, env:NAME or file:/path. Empty: none is asked for",
     )

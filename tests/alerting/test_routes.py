@@ -120,7 +120,7 @@ def test_a_superuser_makes_tests_and_removes_a_route_in_the_admin(admin_client, 
     with receiving() as receiver:
         page = admin_client.post(reverse("admin:alerting_alertroute_add"), {})
         assert "url" in page.context["adminform"].form.errors
-        form = {"name": "hook", "secret_url": f"json://127.0.0.1:{receiver.port}/t0ken", "enabled": "on", "quiet": "[]",
+        form = {"name": "hook", "secret_url": f"json://127.0.0.1:{receiver.port}/t0ken", "enabled": "on",
                 "zone": "UTC", "digest": "none", "kinds": ["failing"], "policies": [make_policy().pk]}  # fmt: skip
         page = admin_client.post(reverse("admin:alerting_alertroute_add"), form)
         assert page.status_code == 302, page.content.decode()

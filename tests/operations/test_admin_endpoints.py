@@ -21,7 +21,8 @@ pytestmark = pytest.mark.django_db
 
 LIST = "/admin/delivery/endpoint/"
 SECRET = "Bearer sesame"
-USUAL = {"name": "hooks", "url": "https://example.com/hooks", "headers": "{}", "connect_timeout": 5, "timeout": 30}
+HEADER = {"headers-0-name": "X-Tenant", "headers-0-value": "7"}
+USUAL = {"name": "hooks", "url": "https://example.com/hooks", "connect_timeout": 5, "timeout": 30}
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def errors_on(answer: HttpResponse) -> list[str]:
 
 
 def test_a_new_one_is_said_not_to_be_signed_yet_and_what_is_wrong_is_told_at_its_field(editor: Client) -> None:
-    answer = save(editor, f"{LIST}add/", kind="http_callback", headers='{"X-Tenant": "7"}', authorization=SECRET)
+    answer = save(editor, f"{LIST}add/", kind="http_callback", **HEADER, authorization=SECRET)
     assert answer.status_code == 302, errors_on(answer)
     endpoint = Endpoint.objects.get()
     assert endpoint.headers == {"X-Tenant": "7"}

@@ -10,11 +10,14 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from pydantic import BaseModel
 
+from declarations.parts import HasParts, parts_of
 from declarations.service import InUse, Service
-from declarations.shapes import shapes_of
+from declarations.shapes import Shape, shapes_of
 from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import PER_PAGE
+from declarations.surfaces.admin.part_fields import PartsField
 from declarations.surfaces.duration_fields import DurationField, WholeDurationField
+from external import durations
 
 
 def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]]:
@@ -33,13 +36,16 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self.edits = self.service(self.account)
         self.changed: set[str] | None = set()
-        shapes = shapes_of(self.edits.declaration)
+        shapes, parts = shapes_of(self.edits.declaration), parts_of(self.edits.declaration)
+        for name, of in parts.items():
+            if name in self.fields:
+                label = self.fields[name].label
+                self.fields[name] = PartsField(of, self.get_initial_for_field(self.fields[name], name), label=label)
         for name, field in self.fields.items():
             # what has changed is compared with what is stored, not against what the page showed a while ago
             field.show_hidden_initial = False
-            if name in shapes and shapes[name].description:
-                description = shapes[name].description.replace("None: ", "Empty: ")
-                field.help_text = f"{description}. {field.help_text}".strip()
+            if name in shapes:
+                field.help_text = f"{help_of(shapes[name], parts.get(name), field)} {field.help_text}".strip()
 
     def sent(self) -> dict[str, Any]:
         """What was typed, as it is declared: references by name, and an empty field as what is usual."""
@@ -68,6 +74,18 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         """The field of the form beside which problems with a declared one are shown; None: above all of them, since
         what the form does not show is not this account's to correct."""
         return field if field in self.fields else None
+
+
+def help_of(shape: Shape, parts: HasParts | None, field: forms.Field) -> str:
+    """What a field of a form does, and what holds if it is left alone."""
+    text = (parts.means if parts else "") or shape.description
+    if not text:
+        return ""
+    text = text.replace("None: ", "Empty: ")
+    if "Empty: " in text or shape.default in (None, "") or isinstance(shape.default, bool | list | dict):
+        return f"{text}."  # a switch shows what is usual
+    usual = durations.write(shape.default) if shape.is_duration else shape.default
+    return f"{text}. Left alone: {dict(getattr(field, 'choices', ())).get(usual, usual)}."
 
 
 class DeclaredPages(ModelAdmin):
