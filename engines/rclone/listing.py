@@ -111,7 +111,8 @@ def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collecti
     but for one question where the folder has gone with all that it held. `listed_folders`: those that were listed."""
     single, folders = list[str](), dict[str, list[str]]()
     for path in paths:
-        if top := _topmost_unlisted(path, listed_folders):
+        # a bucket knows no folders, and says of any that it is there
+        if top := "" if is_bucket(source) else _topmost_unlisted(path, listed_folders):
             folders.setdefault(top, []).append(path)
         else:
             single.append(path)

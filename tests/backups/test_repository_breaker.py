@@ -23,8 +23,8 @@ from sources import planning
 from sources.availability import repository_breaker
 from sources.availability.check import ask_source
 from sources.models import Assignment, Backup, Policy, Repository
-from tests.engines.hostile_share import hostile_share
 from tests.engines.peers import small_disk
+from tests.engines.webdav_shares import hostile_share
 from tests.factories import make_retry_policy
 from tests.sources.factories import (
     MONDAY,

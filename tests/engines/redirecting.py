@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.engines.hostile_share import ENTRY
 from tests.engines.peers import free_port
+from tests.engines.webdav_shares import LISTED, entry
 
 FILE, TEXT = "a.txt", "alpha"
-WEBDAV = '<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">{}</D:multistatus>'
 S3 = (
     '<?xml version="1.0"?><ListBucketResult><Name>photos</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>'
     f"<Contents><Key>{FILE}</Key><LastModified>2026-11-21T06:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag>"
@@ -55,10 +54,8 @@ def server(address: str, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
         do_GET = do_HEAD = do_PROPFIND = do_any
 
         def _entries(self) -> str:
-            length = "<D:getcontentlength>{}</D:getcontentlength>"
-            files = (ENTRY.format(href=f"/{name}", props=length.format(len(text))) for name, text in peer.files.items())
-            folder = ENTRY.format(href="/", props="<D:resourcetype><D:collection/></D:resourcetype>")
-            return WEBDAV.format(folder + "".join(files))
+            files = (entry(name, len(text)) for name, text in peer.files.items())
+            return LISTED.format(entry("", None) + "".join(files))
 
         def _answer(self, status: int, body: str, **headers: str) -> None:
             self.send_response(status)

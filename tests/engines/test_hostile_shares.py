@@ -23,8 +23,7 @@ from storage.places.servers import METADATA, REDIRECTED, servers_of
 from storage.points.files import raw
 from storage.points.store import StorageFailed, Store
 from tests.delivery.certificates import make_certificate, served_with
-from tests.engines import hostile_host as host
-from tests.engines.hostile_share import hostile_share
+from tests.engines import sftp_hosts as host
 from tests.engines.peers import (
     PASSWORD,
     USER,
@@ -37,6 +36,7 @@ from tests.engines.peers import (
     tree,
 )
 from tests.engines.redirecting import FILE, S3, TEXT, Server, server
+from tests.engines.webdav_shares import hostile_share
 from tests.sources.strangers import talker
 from tests.storage.repositories import KEY, encrypted, webdav
 from tests.waiting import PATIENCE

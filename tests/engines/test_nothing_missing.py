@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -11,10 +12,13 @@ import boto3
 import pytest
 
 from engines.base import EngineResult, Verdict
+from engines.rclone.listing import gone_of
+from engines.rclone.remotes import way_to
+from engines.rclone.run import RcloneRun
+from engines.rclone.verdicts import Judgement
 from storage.places.location import of_directory
 from storage.points import removal
 from storage.points.store import Store
-from tests.engines.limited_peers import Share, sftp_with_limits
 from tests.engines.peers import (
     PASSWORD,
     STARTED_AT,
@@ -26,13 +30,19 @@ from tests.engines.peers import (
     loopback_address,
     point,
     points,
+    s3_bucket,
     specification,
+    task_for,
     write_files,
 )
+from tests.engines.sftp_hosts import sftp_with_limits
+from tests.engines.webdav_shares import Share
 from tests.storage.test_ownerless_disk import ownerless_disk
 from tests.waiting import eventually
 
 LATER = {"started_at": STARTED_AT + timedelta(days=1)}
+AWAY_FOR = 5
+"""Requests for a folder: the copy asks three times, and each of the first two tries after it once."""
 MANY = {f"file{number}": b"%d" % number for number in range(30)}
 
 
@@ -181,3 +191,36 @@ def test_a_newest_point_that_was_lost_for_a_while_costs_no_later_one_a_file(tmp_
     manifest(2).write_bytes(b"damaged")
     removal.remove(Store(of_directory(tmp_path), Event()), "copy", [made[0], made[2]])
     assert [held(copy, each) for each in points(copy)] == [{"a": each, "b": "stays"} for each in "21"]
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_away_for_a_moment_in_mid_copy_is_tried_three_times_more(tmp_path: Path) -> None:
+    files = {"a": b"a", "b": b"b", **{f"sub/{number}": b"below" for number in range(3)}}
+    share = Share(**files)
+    share.away = {"sub": AWAY_FOR}
+    with share.served() as source:
+        result = back_up(source, tmp_path / "copy")
+    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 5), result
+    assert held(tmp_path / "copy") == {name: text.decode() for name, text in files.items()}
+
+
+def test_that_a_folder_is_gone_is_believed_of_the_exit_code_of_rclone_alone() -> None:
+    def asked(code: int) -> set[str]:
+        def ask(arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
+            on_line("what no program can read")
+            return Judgement(Verdict.SOURCE_FAILED if code else Verdict.SUCCEEDED, exit_code=code)
+
+        return gone_of(specification("webdav"), ["sub/a", "sub/b"], {"other"}, ask)
+
+    assert [code for code in range(-9, 11) if asked(code)] == [3, 4]
+
+
+@pytest.mark.slow
+def test_what_a_bucket_does_not_have_any_more_is_gone_although_it_names_any_folder(tmp_path: Path) -> None:
+    write_files(tmp_path / "served/photos", **{"a": "a", "sub/b": "b"})
+    with s3_bucket(tmp_path / "served") as source:
+        task = task_for(source, tmp_path / "copy")
+        with way_to(source, task.location) as way:
+            run = RcloneRun(task, Event(), way=way)
+            asked = ["sub/b", "sub/gone", "was/all/gone", "top"]
+            assert gone_of(source, asked, {"sub"}, run.ask) == {*asked[1:]}

@@ -13,7 +13,6 @@ from engines import limits, staging
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from engines.staging import staged
 from storage.places.locks import Busy
-from tests.engines.hostile_share import FILE, hostile_share
 from tests.engines.peers import (
     back_up,
     eventually,
@@ -25,6 +24,7 @@ from tests.engines.peers import (
     task_for,
     write_files,
 )
+from tests.engines.webdav_shares import FILE, hostile_share
 from tests.sources.factories import make_assignment
 
 MIB = 2**20

@@ -22,8 +22,8 @@ from storage.points.places import Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened
 from storage.restoring import restoring
-from tests.engines.hostile_share import FILE, hostile_share
 from tests.engines.peers import small_disk
+from tests.engines.webdav_shares import FILE, hostile_share
 from tests.product import modules
 from tests.storage.building import ASSIGNMENT, Built
 
