@@ -69,7 +69,8 @@ def back_up(
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
-        facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        facts: dict[str, Any] = {"verdict": Verdict(answer["verdict"])}
+        facts |= {name: tuple(answer[name]) for name in ("warnings", "not_kept")}
         facts |= {"room": tuple(room)} if (room := answer.get("room")) else {}
         return EngineResult(**(answer | facts))
     if ended.ending is Ending.STOPPED:

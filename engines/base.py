@@ -117,7 +117,8 @@ class EngineResult:
     backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
     `tables`, `rows`: of a database. `doubt`: why the engine itself finds that the source may have lost something.
-    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`). `repository`: the id of the one that it
+    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`); `not_kept`: what the source had and no
+    backup of its kind keeps, which is no warning. `repository`: the id of the one that it
     went into, `engine`: the name of the one that ran, both as its handler adds. `room`: bytes that are free in the
     repository then, and that it has in all.
     """
@@ -137,6 +138,7 @@ class EngineResult:
     snapshot: str = ""
     manifest: str = ""
     warnings: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
     error: str = ""
     repository: int | None = None
     engine: str = ""

@@ -38,6 +38,10 @@ NOT_KEPT = {
         "what changes between two backups: no write-ahead log is kept",
     ),
 }
+UNTOLD = {
+    "sftp": "symbolic links, owners, groups, modes and hard links are not kept: rclone does not say whether there are any",
+}
+"""What each point says, by kind of source, since its run cannot know."""
 DATABASES = ("mariadb", "postgresql", "sqlite")
 BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
 """Types of rclone's remotes that know no folders."""

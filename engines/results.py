@@ -45,8 +45,11 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
 def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
     """The result with the secrets struck out of its texts, in case a program quoted one; texts bounded."""
     secrets = [*task.source.hidden, *task.location.secrets]
-    warnings = tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in result.warnings[:WARNINGS])
-    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], warnings=warnings)
+    texts = {
+        name: tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in getattr(result, name)[:WARNINGS])
+        for name in ("warnings", "not_kept")
+    }
+    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], **texts)
 
 
 class GuardedProgress:

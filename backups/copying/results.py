@@ -43,7 +43,7 @@ WRITTEN = (
     "held_back_why", "to_copy_since", "room_lacked",
 )  # fmt: skip
 
-NOT_KEPT = ("verdict", "error", "warnings", "repository", "engine", "room", "doubt", "manifest")
+NOT_KEPT = ("verdict", "error", "warnings", "not_kept", "repository", "engine", "room", "doubt", "manifest")
 """Fields of a result that its row has otherwise, or not."""
 
 
@@ -192,6 +192,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         ended_at=now,
         **{name: value for name, value in vars(result).items() if name not in NOT_KEPT},
         warnings=[storable(each) for each in result.warnings],
+        not_kept=[storable(each) for each in result.not_kept],
     )
     retention.plan([assignment], now)
     text = (

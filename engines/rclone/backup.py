@@ -180,11 +180,12 @@ class _Backup:
                 base=last.name,
                 users=local.names_of(listing.users, pwd.getpwuid),
                 groups=local.names_of(listing.groups, getgrgid),
+                not_kept=listing.lost,
             )
             entries = map(_unpacked, sorting.read(made))
             totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
         runs.end(self.store, task.folder, self.begun.name)
-        warnings = [*task.left_out, *_said(making), *listing.notes, *making.unread, *self.warnings]
+        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.unread, *self.warnings]
         warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
         warnings += [last.problem] if last.problem else []
         return EngineResult(
@@ -200,6 +201,7 @@ class _Backup:
             snapshot=self.begun.name,
             manifest=digest,
             warnings=tuple(warnings),
+            not_kept=tuple(listing.lost),
         )
 
     def _gone(self) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import RunEnded, SourceSpec, Verdict
+from engines.not_kept import UNTOLD
 from engines.rclone import exclude
 from engines.rclone.local import NOT_UTF_8, Listed, LocalFolder
 from engines.rclone.options import pattern_options
@@ -17,6 +18,7 @@ from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import Judgement
 from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
+from storage.points.counted import Counted
 from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
 from storage.points.sorting import Sorted
 from storage.points.store import path_list
@@ -27,6 +29,7 @@ DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "what is said of it has more than 64 KiB"
+NOT_KEPT = "{} are not kept"
 TOP = ""
 """The path of what concerns the whole source."""
 SHOWN = 200
@@ -39,13 +42,21 @@ Ask = Callable[..., Judgement]
 
 @dataclass
 class Listing:
-    """`found` is filled; `exceptions`: path → why it could not be listed; `notes`: what is not kept whole, in words."""
+    """`found` is filled; `exceptions`: path → why it could not be listed; `notes`: what should be kept, and is not kept
+    whole; `not_kept`: what no backup of such a source keeps; `untold`: and of what is not known whether it is there."""
 
     found: Sorted[Listed]
     exceptions: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: Counted = field(default_factory=Counted)
+    not_kept: Counted = field(default_factory=Counted)
+    untold: str = ""
     users: set[int] = field(default_factory=set)
     groups: set[int] = field(default_factory=set)
+
+    @property
+    def lost(self) -> list[str]:
+        """What the point says that it does not keep, in sentences."""
+        return [*self.not_kept.sentences, *([self.untold] if self.untold else [])]
 
     def add(self, listed: Listed) -> None:
         path, head, fields, _ = listed
@@ -71,18 +82,22 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], g
     """A folder of this host. Raises: RunEnded where it cannot be listed at all; and what `go_on` does."""
 
     def note(path: str, text: str) -> None:
-        listing.notes.append(f"{path}: {text}")
+        listing.notes.add(text, path)
+
+    def special(path: str, kind: str) -> None:
+        listing.not_kept.add(NOT_KEPT.format(kind), path)
 
     is_left_out = exclude.matcher(pattern_options(options))
     try:
-        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, go_on):
+        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, special, go_on):
             listing.add(each)
     except OSError as error:
         raise RunEnded(Verdict.SOURCE_FAILED, f"{source.path} cannot be listed: {error.strerror}") from None
 
 
 def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask) -> Judgement:
-    """Anything else. Returns what rclone comes to: with warnings, where some of it could not be listed."""
+    """A source that is no folder of this host. Returns what rclone comes to: with warnings, where some of it could not
+    be listed."""
 
     def take(line: str) -> None:
         if line.startswith(ROW):
@@ -96,6 +111,7 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
                 kind, size = ("folder", 0) if is_folder else ("file", max(row["Size"], 0))
                 listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""))))
 
+    listing.untold = UNTOLD.get(source.kind, "")
     how = ("--fast-list",) if is_bucket(source) else ()
     excludes = exclude.rclone_arguments(pattern_options(options))
     judgement = ask(("lsjson", remote_path(source), "--recursive", "--no-mimetype", *how, *excludes), take)

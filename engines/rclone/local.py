@@ -13,7 +13,12 @@ from storage.points.files import path_in, shown, written
 
 MOST_ATTRIBUTES = 32 * 2**10
 """Bytes of a file's extended attributes: no more fit in its line of the manifest."""
-TOO_MANY = "its extended attributes have more than 32 KiB, and are not kept"
+TOO_MANY = "extended attributes of more than 32 KiB are not kept"
+SPECIAL = (
+    ("sockets", stat.S_ISSOCK),
+    ("named pipes", stat.S_ISFIFO),
+    ("devices", lambda mode: stat.S_ISBLK(mode) or stat.S_ISCHR(mode)),
+)
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 UNSTABLE = ("fuse", "cifs", "smb", "9p", "vfat", "exfat", "msdos")
 """File systems that give inodes as they please, after each mount."""
@@ -27,7 +32,8 @@ share."""
 
 class LocalFolder:
     """A folder of this host. `is_left_out`: by its path; `on_exception` gets the path of what cannot be read, and why;
-    `on_note` that of what is not kept whole; `go_on` is called now and then."""
+    `on_note` that of what is not kept whole, `on_special` that of what is no file, link or folder, with its kind;
+    `go_on` is called now and then."""
 
     def __init__(
         self,
@@ -35,10 +41,11 @@ class LocalFolder:
         is_left_out: Callable[[str], bool],
         on_exception: OnText,
         on_note: OnText,
+        on_special: OnText,
         go_on: Callable[[], None],
     ) -> None:
         self._top, self._is_left_out, self._go_on = top, is_left_out, go_on
-        self._on_exception, self._on_note = on_exception, on_note
+        self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
         self._waiting: list[tuple[bytes, str]] = []
 
     def __iter__(self) -> Iterator[Listed]:
@@ -72,6 +79,7 @@ class LocalFolder:
             self._on_exception(path, _why(error))
             return
         if fields is None:
+            self._on_special(path, next((kind for kind, is_one in SPECIAL if is_one(facts.st_mode)), "special files"))
             return
         if "\ufffd" in name and not _is_utf_8(each.name):
             self._on_exception(path, NOT_UTF_8)

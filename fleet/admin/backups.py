@@ -100,6 +100,7 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
     fields = (
         "source", "policy", "repository", "snapshot", "engine", "record_id", "attempt", "shown_started_at", "took",
         "shown_size", "files", "new", "changed", "unchanged", "removed", "shown_read", "shown_added", "shown_warnings",
+        "shown_not_kept",
     )  # fmt: skip
     list_filter = (EngineFilter, "repository", PolicyOfBackupFilter, "ended_at")
     search_fields = ("assignment__source__name", "snapshot")
@@ -131,6 +132,7 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
     shown_read = column("read", "read", filesizeformat)
     shown_added = column("added", "added", filesizeformat)
 
+    shown_not_kept = column("not_kept", "not kept", lines_of, ordered=False)
     shown_warnings = column("warnings", "warnings", lines_of, ordered=False)
 
     @display(description="result", label={"good": "success", "with warnings": "warning"})

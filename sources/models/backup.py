@@ -34,6 +34,12 @@ class Backup(models.Model):
     rows = models.BigIntegerField(null=True, help_text="Of all tables of a database.")
     snapshot = models.CharField(max_length=500, help_text="The name of the point that it made, in the repository.")
     warnings = models.JSONField(blank=True, default=list, help_text="The first 20.")
+    not_kept = models.JSONField(
+        blank=True,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text="What the source had and no backup of its kind keeps, as sockets.",
+    )
 
     class Meta:
         ordering = ["-ended_at"]

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 FORMAT = 2
-NO_TEXTS = ("format", "complete", "users", "groups")
+NO_TEXTS = ("format", "complete", "users", "groups", "not_kept")
 DECODER = json.JSONDecoder()
 BEGINS = b'{"path":"'
 BUFFERED = 2**16
@@ -53,7 +53,8 @@ class Header:
     with a reason, and the warnings of its backup. `source_kind`: as `sftp`; `engine_version`: as its program says.
 
     `base`: the point whose entries it took over; empty: none. `users`, `groups`: number → name, as its host has them.
-    `boot`: of a mark, the start of the host that writes (`runs.py`)."""
+    `not_kept`: what the source had and no backup of its kind keeps, in sentences. `boot`: of a mark, the start of the
+    host that writes (`runs.py`)."""
 
     source: str
     source_kind: str
@@ -67,6 +68,7 @@ class Header:
     base: str = ""
     users: dict[str, str] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
+    not_kept: list[str] = field(default_factory=list)
     boot: str = ""
 
 
@@ -264,7 +266,8 @@ def _header(line: bytes, file: Path) -> Header:
         header = Header(**row)
         texts = [value for name, value in row.items() if name not in NO_TEXTS]
         texts += [each for names in (header.users, header.groups) for pair in names.items() for each in pair]
-        if all(type(each) is str for each in texts):
+        texts += header.not_kept
+        if type(header.not_kept) is list and all(type(each) is str for each in texts):
             return header
         raise TypeError
     except (TypeError, AttributeError):

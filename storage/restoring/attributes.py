@@ -18,35 +18,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from storage.points.counted import Counted
 from storage.points.files import PERMISSIONS, nanoseconds
 from storage.points.manifests import Entry, Header
 
-SHOWN, KINDS = 3, 100
 ACL, CAPABILITY = "system.posix_acl_", "security.capability"
 IDS = stat.S_ISUID | stat.S_ISGID
 Owner = tuple[int, int]
-
-
-class NotSet:
-    """What could not be set: a sentence for each kind, which counts its paths and names the first ones."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, list[str]] = {}
-        self._more: dict[str, int] = {}
-
-    def add(self, what: str, path: str) -> None:
-        """`what`: as `modes were not set: Operation not permitted`."""
-        if what in self._found or len(self._found) < KINDS:
-            named = self._found.setdefault(what, [])
-            if len(named) < SHOWN:
-                named.append(path)
-            else:
-                self._more[what] = self._more.get(what, 0) + 1
-
-    @property
-    def sentences(self) -> list[str]:
-        more = {what: f" and {number:,} more" for what, number in self._more.items()}
-        return [f"{what}: {', '.join(named)}{more.get(what, '')}" for what, named in self._found.items()]
 
 
 class Owners:
@@ -66,7 +44,7 @@ class Owners:
 
 
 def put_on(
-    entry: Entry, descriptor: int, owner: Owner | None, not_set: NotSet, *, came_with_attributes: bool = False
+    entry: Entry, descriptor: int, owner: Owner | None, not_set: Counted, *, came_with_attributes: bool = False
 ) -> None:
     """Set all of it on an open file or folder. `came_with_attributes`: extended ones, which restic sets itself."""
     is_owned = owner is not None and _give(entry, descriptor, owner, not_set)
@@ -104,7 +82,7 @@ def of_owners(strerror: str | None = None) -> str:
     return f"owners and groups were not set, {why}"
 
 
-def _give(entry: Entry, descriptor: int, owner: Owner, not_set: NotSet) -> bool:
+def _give(entry: Entry, descriptor: int, owner: Owner, not_set: Counted) -> bool:
     found = os.fstat(descriptor)
     if (found.st_uid, found.st_gid) == owner:
         return True
@@ -116,7 +94,7 @@ def _give(entry: Entry, descriptor: int, owner: Owner, not_set: NotSet) -> bool:
     return True
 
 
-def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: NotSet, *, is_owned: bool) -> None:
+def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: Counted, *, is_owned: bool) -> None:
     wanted = mode & (PERMISSIONS | (stat.S_ISVTX if entry.kind == "folder" else 0))
     if ids := mode & (stat.S_ISGID if entry.kind == "folder" else IDS):
         if is_owned and os.geteuid() == 0 and not entry.doubtful:
@@ -130,7 +108,7 @@ def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: NotSet, *, is_o
         not_set.add(f"modes were not set: {error.strerror}", entry.path)
 
 
-def _put_attributes(entry: Entry, descriptor: int, not_set: NotSet, *, is_trusted: bool) -> None:
+def _put_attributes(entry: Entry, descriptor: int, not_set: Counted, *, is_trusted: bool) -> None:
     if not hasattr(os, "setxattr"):
         if entry.attributes:
             not_set.add("extended attributes were not set, which this system does not have", entry.path)

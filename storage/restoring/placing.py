@@ -12,11 +12,11 @@ from pathlib import Path
 
 from storage.folders.beneath import LIST, Beneath
 from storage.folders.staging import Staging
+from storage.points.counted import Counted
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
 from storage.points.manifests import Entry
 from storage.points.places import Restoring
 from storage.restoring.attributes import (
-    NotSet,
     Owner,
     Owners,
     attributes_of,
@@ -38,7 +38,7 @@ class Placing:
     def __init__(self, restoring: Restoring, target: Beneath, staging: Staging) -> None:
         self.restoring, self.target, self.staging = restoring, target, staging
         self.wish, self.tree, self.report = restoring.wish, restoring.tree, restoring.report
-        self.not_set = NotSet()
+        self.not_set = Counted()
         self._owners = Owners(self.tree.header)
         self._is_of_restic = restoring.store.location.is_restic
         self._made = {""}

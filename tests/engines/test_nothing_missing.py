@@ -1,6 +1,9 @@
 """What a source lists is what a point names: with its file, with an earlier one, or with the reason why it has none."""
 
+import contextlib
 import os
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +34,7 @@ from tests.engines.peers import (
     point,
     points,
     s3_bucket,
+    sftp_host,
     specification,
     task_for,
     write_files,
@@ -224,3 +228,33 @@ def test_what_a_bucket_does_not_have_any_more_is_gone_although_it_names_any_fold
             run = RcloneRun(task, Event(), way=way)
             asked = ["sub/b", "sub/gone", "was/all/gone", "top"]
             assert gone_of(source, asked, {"sub"}, run.ask) == {*asked[1:]}
+
+
+def test_what_is_no_file_is_counted_by_its_kind_and_is_no_warning(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "source", a="a", **{"left out/a": "a"})
+    for number in range(12):
+        os.mkfifo(files / f"pipe{number:02}")
+    os.mkfifo(files / "left out/pipe")
+    with contextlib.suppress(PermissionError):
+        os.mknod(files / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    with contextlib.chdir(files), socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("agent")
+        result = back_up(local_folder(files), tmp_path / "copy", options={"exclude": ["left out"]})
+    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 1), result
+    said = {each.partition(": ")[0]: each.partition(": ")[2] for each in result.not_kept}
+    if (files / "null").exists():
+        assert said.pop("devices are not kept") == "null"
+    assert said.pop("sockets are not kept") == "agent"
+    pipes = said.pop("named pipes are not kept")
+    assert (pipes.count("pipe"), pipes.endswith(" and 9 more"), said) == (3, True, {})
+    header = Store(of_directory(tmp_path), Event()).header("copy", result.snapshot)
+    assert (header and header.not_kept, header and header.complete) == (list(result.not_kept), True)
+
+
+def test_a_point_of_an_sftp_host_says_what_rclone_does_not_tell(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "host", a="a")
+    (files / "link").symlink_to("a")
+    with sftp_host(files) as source:
+        result = back_up(source, tmp_path / "copy")
+    assert (result.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, {"a": "a"})
+    assert [each.partition(",")[0] for each in result.not_kept] == ["symbolic links"]
