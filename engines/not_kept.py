@@ -39,7 +39,7 @@ NOT_KEPT = {
     ),
 }
 UNTOLD = {
-    "sftp": "symbolic links, owners, groups, modes and hard links are not kept: rclone does not say whether there are any",
+    "sftp": "symbolic and hard links, owners, groups and modes are not kept, and rclone does not say which there are",
 }
 """What each point says, by kind of source, since its run cannot know."""
 DATABASES = ("mariadb", "postgresql", "sqlite")
