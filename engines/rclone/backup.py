@@ -9,13 +9,14 @@ from typing import IO, Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
-from engines.rclone import bringing, leftovers, local
+from engines.rclone import bringing, leftovers, local, told
 from engines.rclone.bringing import Came, Lists, Problems, Wanted
 from engines.rclone.comparing import Comparison, Item, State, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
 from engines.rclone.listing import Listing, gone_of, list_folder, list_remote
+from engines.rclone.local import Listed
 from engines.rclone.point import Making
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
@@ -98,7 +99,8 @@ class _Backup:
         if task.source.kind == "local":
             list_folder(self.listing, task.source, task.options, self.store.go_on)
             return
-        judgement = list_remote(self.listing, task.source, task.options, self.run.ask)
+        digest = told.offered(task.source, self.run.ask) if task.options.get("checksum") else ""
+        judgement = list_remote(self.listing, task.source, task.options, self.run.ask, digest)
         bringing.check(judgement)
         self.run.check_it_answers(judgement.is_silent)
 
@@ -108,7 +110,10 @@ class _Backup:
         self.comparison = Comparison(
             last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked
         )
-        listed = with_exceptions(listing.found, listing.exceptions)
+        found: Iterable[Listed] = listing.found
+        if self.task.options.get("checksum") and self.task.source.kind != "local":
+            found = told.with_digests(found, self.task.source, self.task.options, self.run.ask)
+        listed = with_exceptions(found, listing.exceptions)
         items = likeness.looked_at(self.comparison.items(listed, last.lines()))
         if self.begun.left:
             left = Leftovers(self.store, self.task.folder, self.begun.left, likeness.is_same_as_planned)

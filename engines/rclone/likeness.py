@@ -31,10 +31,14 @@ class Likeness:
     @property
     def is_checked(self) -> bool:
         """Whether each file has to be looked at with `is_same`: the beginning of its line does not say enough."""
-        return bool(self._task.damaged or self._task.options.get("ignore_ctime"))
+        options = self._task.options
+        return bool(self._task.damaged or options.get("ignore_ctime") or options.get("checksum"))
 
     def is_same(self, entry: Entry, old: Entry) -> bool:
-        """By size and time, and of a folder of this host by ctime and inode, unless the policy leaves these out."""
+        """By size and time, and of a folder of this host by ctime and inode, unless the policy leaves these out. Where
+        it wants digests, by these; a folder of this host has none, so that its files are read (`looked_at`)."""
+        if self._task.options.get("checksum"):
+            return bool(entry.told) and entry.told == old.told and not self._is_to_be_brought(old)
         if (entry.size, entry.modified) != (old.size, old.modified) or self._is_to_be_brought(old):
             return False
         if self._task.options.get("ignore_ctime"):
@@ -45,7 +49,9 @@ class Likeness:
 
     def is_same_as_planned(self, entry: Entry, planned: Entry) -> bool:
         """Whether what a run was about to bring is what is there now."""
-        return looks_same(entry, planned) and entry.inode == planned.inode
+        if self._task.options.get("checksum") and self._is_local:
+            return False
+        return looks_same(entry, planned) and (entry.inode, entry.told) == (planned.inode, planned.told)
 
     def is_asked(self, old: Entry) -> bool:
         """Whether the source has to say by name that a file is gone, which it does not list."""
@@ -54,7 +60,7 @@ class Likeness:
     def looked_at(self, items: Iterator[Item]) -> Iterator[Item]:
         """Of a folder of this host: a file of the same size and time, in which something else has changed, is read; it
         is copied only if its content is another one."""
-        if self._task.source.kind != "local":
+        if not self._is_local:
             yield from items
             return
         while piece := list(islice(items, TOGETHER)):
@@ -80,6 +86,10 @@ class Likeness:
 
     def _is_to_be_brought(self, old: Entry) -> bool:
         return old.doubtful or old.place in self._task.damaged
+
+    @property
+    def _is_local(self) -> bool:
+        return self._task.source.kind == "local"
 
     @cached_property
     def _has_stable_inodes(self) -> bool:

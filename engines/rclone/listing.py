@@ -95,9 +95,9 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], g
         raise RunEnded(Verdict.SOURCE_FAILED, f"{source.path} cannot be listed: {error.strerror}") from None
 
 
-def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask) -> Judgement:
+def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask, digest: str = "") -> Judgement:
     """A source that is no folder of this host. Returns what rclone comes to: with warnings, where some of it could not
-    be listed."""
+    be listed. `digest`: the kind of those that the source is asked for; empty: none."""
 
     def take(line: str) -> None:
         if line.startswith(ROW):
@@ -109,10 +109,12 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
                 listing.except_for(path, NO_FOLDER_HOLDS.format(path.replace(DOT, ".")))
             else:
                 kind, size = ("folder", 0) if is_folder else ("file", max(row["Size"], 0))
-                listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""))))
+                digests = [f"{name}:{each}" for name, each in (row.get("Hashes") or {}).items() if each]
+                listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""), told="".join(digests[:1]))))
 
     listing.untold = UNTOLD.get(source.kind, "")
     how = ("--fast-list",) if is_bucket(source) else ()
+    how += ("--hash", f"--hash-type={digest}") if digest else ()
     excludes = exclude.rclone_arguments(pattern_options(options))
     judgement = ask(("lsjson", remote_path(source), "--recursive", "--no-mimetype", *how, *excludes), take)
     for problem in judgement.problems:

@@ -51,8 +51,9 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
     "bwlimit": _rate,
     "exclude": _patterns,
     "ignore_ctime": _yes_or_no,
+    "checksum": _yes_or_no,
 }
-OF_LISTINGS = ("exclude", "ignore_ctime")
+OF_LISTINGS = ("exclude", "ignore_ctime", "checksum")
 """Options that are no concern of a copy: it gets a list."""
 
 
@@ -119,6 +120,8 @@ def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
         "--create-empty-src-dirs",
         "--delete-excluded",
         "--skip-specials",
+        # all is read: rclone goes by sizes where the source offers no digest of a file
+        *(("--ignore-times",) if task.options.get("checksum") else ()),
         *exclude.rclone_arguments(pattern_options(task.options)),
         *option_arguments(options),
     )

@@ -18,7 +18,8 @@ ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 class Entry(NamedTuple):
     """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
-    permission bits, None where they are not known; `target`: of a link. A tuple is made in half of a dataclass's time.
+    permission bits, None where they are not known; `target`: of a link; `told`: the digest that the source offers for
+    itself, as `md5:0cc1…`, where that was asked for. A tuple is made in half of a dataclass's time.
 
     `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
     repository when it was made, *check* read back later.
@@ -43,6 +44,7 @@ class Entry(NamedTuple):
     changed: int | None = None
     inode: int | None = None
     attributes: dict[str, str] | None = None
+    told: str = ""
     digest: str | None = None
     digest_from: str = ""
     folder: str = ""
@@ -100,7 +102,7 @@ class Entry(NamedTuple):
         )  # fmt: skip
 
 
-OF_THE_SOURCE, RARE = 11, 14
+OF_THE_SOURCE, RARE = 12, 15
 NOTHING = Entry("")
 
 
@@ -116,6 +118,7 @@ def head_of(
     changed: int | None = None,
     inode: int | None = None,
     attributes: dict[str, str] | None = None,
+    told: str = "",
 ) -> str:
     """The beginning of an entry's line: what the source says of it."""
     known = f'{{"path":{ENCODER.encode(path)},"kind":"{kind}","size":{size}'
@@ -135,6 +138,8 @@ def head_of(
         known += f',"inode":{inode}'
     if attributes:
         known += f',"attributes":{ENCODER.encode(attributes)}'
+    if told:
+        known += f',"told":{ENCODER.encode(told)}'
     return known
 
 
@@ -169,9 +174,8 @@ def is_sound(entry: Entry) -> bool:
 
 def _are_attributes_sound(entry: Entry) -> bool:
     known = entry[6:10]
-    return all(each is None or (type(each) is int and -LARGEST < each < LARGEST_INODE) for each in known) and (
-        entry.attributes is None or _are_texts(entry.attributes)
-    )
+    are_numbers = all(each is None or (type(each) is int and -LARGEST < each < LARGEST_INODE) for each in known)
+    return are_numbers and type(entry.told) is str and (entry.attributes is None or _are_texts(entry.attributes))
 
 
 def _is_rare_sound(entry: Entry) -> bool:

@@ -16,7 +16,7 @@ from storage.points.store import Store
 VERSION = "3"
 """Of such a file."""
 BATCH = 20_000
-COLUMNS = tuple(each for each in Entry._fields if each not in ("path", "changed", "inode"))
+COLUMNS = tuple(each for each in Entry._fields if each not in ("path", "changed", "inode", "told"))
 INSERT = f"INTO entries (parent, name, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
 _known = attrgetter(*COLUMNS)
 MOST_ID = 2**32 - 1

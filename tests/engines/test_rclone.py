@@ -249,7 +249,7 @@ def test_a_bad_option_is_named_and_a_timetable_is_refused_where_rclone_would_ref
         ({"exclude": "*.tmp"}, "'exclude' must be a list"),
         (
             {"tranfsers": 4},
-            "unknown option 'tranfsers'; rclone takes transfers, checkers, bwlimit, exclude, ignore_ctime",
+            "unknown option 'tranfsers'; rclone takes transfers, checkers, bwlimit, exclude, ignore_ctime, checksum",
         ),
     ):
         with pytest.raises(ValueError, match=message):
