@@ -45,11 +45,12 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
 def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
     """The result with the secrets struck out of its texts, in case a program quoted one; texts bounded."""
     secrets = [*task.source.hidden, *task.location.secrets]
-    texts = {
-        name: tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in getattr(result, name)[:WARNINGS])
-        for name in ("warnings", "not_kept")
-    }
-    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], **texts)
+    warnings, not_kept = (
+        tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in texts[:WARNINGS])
+        for texts in (result.warnings, result.not_kept)
+    )
+    error = redacted(result.error, secrets)[:ERROR_LENGTH]
+    return dataclasses.replace(result, error=error, warnings=warnings, not_kept=not_kept)
 
 
 class GuardedProgress:

@@ -113,8 +113,8 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
                 listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""), told="".join(digests[:1]))))
 
     listing.untold = UNTOLD.get(source.kind, "")
-    how = ("--fast-list",) if is_bucket(source) else ()
-    how += ("--hash", f"--hash-type={digest}") if digest else ()
+    digests = ("--hash", f"--hash-type={digest}") if digest else ()
+    how = (*(("--fast-list",) if is_bucket(source) else ()), *digests)
     excludes = exclude.rclone_arguments(pattern_options(options))
     judgement = ask(("lsjson", remote_path(source), "--recursive", "--no-mimetype", *how, *excludes), take)
     for problem in judgement.problems:
