@@ -13,6 +13,7 @@ from jobs.backlog import CancelResult, RetryResult
 from jobs.models import Attempt, BacklogRecord
 from operations.backlog.arguments import LARGEST_ID
 from operations.backlog.dead_letters import DeadLetter
+from operations.backlog.reason import Code
 
 MOST_IDS = 1000
 
@@ -80,11 +81,29 @@ class RecordAnswer(
     delivery: DeliveryAnswer | None
 
 
+class ReasonAnswer(Schema):
+    """A reason why something does not run now. `until`: when it ends by time alone; null: not known."""
+
+    code: Code
+    text: str
+    until: datetime | None
+    facts: dict[str, Any] = Field(description="Its numbers and names")
+
+
+class ExplanationAnswer(Schema):
+    """Each reason for which a record does not run at an instant, in the order in which they would have to end."""
+
+    at: datetime
+    runnable: bool = Field(description="Whether a claim at that instant could take it")
+    reasons: list[ReasonAnswer]
+
+
 class RecordDetail(RecordAnswer):
-    """With its latest attempts, the newest first, and `why`: each reason for which it does not run now."""
+    """With its latest attempts, the newest first, and why it does not run now: in sentences in `why`."""
 
     attempts: list[AttemptAnswer]
     why: list[str]
+    explanation: ExplanationAnswer
 
 
 class RetryRequest(RecordChoice, Body):

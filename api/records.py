@@ -32,7 +32,8 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
-from operations.backlog.reasons import reasons
+from operations.backlog.reason import texts
+from operations.backlog.reasons import explain
 from operations.backlog.selection import check_names, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
 
@@ -71,7 +72,9 @@ class Records(Resource[BacklogRecord]):
     def detailed(self, row: BacklogRecord) -> dict[str, Any]:
         """Its latest attempts, and why it does not run."""
         attempts = Attempt.objects.filter(record_id=row.pk).order_by("-number")[:SHOWN_ATTEMPTS]
-        return {"attempts": list(map(attempt_facts, attempts)), "why": reasons(row, database_clock())}
+        found = explain(row, database_clock())
+        why = {"why": texts(found.reasons), "explanation": found.as_facts}
+        return {"attempts": list(map(attempt_facts, attempts)), **why}
 
 
 resource = Records()

@@ -10,8 +10,9 @@ from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from jobs.states import Status as RecordStatus
 from jobs.states import WaitingFor
-from operations.backlog.obstacles import Surroundings
+from operations.backlog.reason import texts
 from operations.backlog.reasons import hindrances, next_trial
+from operations.backlog.surroundings import Surroundings
 from sources.domain.status import PRECEDENCE, Status
 from sources.models import Source
 from sources.planning.names import BACKUPS, subject_of
@@ -99,13 +100,14 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
                 return f"it is asked now whether it is there{since}"
             return f"it is being copied{since}"
         case RecordStatus.READY:
-            return "; ".join(hindrances(record, around)) or f"it is ready in queue {record.queue} and comes in its turn"
+            in_its_turn = f"it is ready in queue {record.queue} and comes in its turn"
+            return "; ".join(texts(hindrances(record, around))) or in_its_turn
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
         return f"it is tried again {_when(record.run_after, around.now)}"
     breaker = around.breakers.get(record.breaker_id or 0)
     if breaker and breaker.is_open and assignment.failures and breaker.last_error == record.last_error:
         return f"the breaker of {breaker} is open; {next_trial(breaker, around)}"  # its error was said
-    return "; ".join(hindrances(record, around))
+    return "; ".join(texts(hindrances(record, around)))
 
 
 def _when(instant: datetime, now: datetime) -> str:

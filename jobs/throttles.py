@@ -164,10 +164,12 @@ def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
             if not found:
                 raise
             break  # what the calls before have claimed would wait for the end of its lease
-        is_rated, named, tried, *_ = rows[0]
+        is_rated, named, lanes, *_ = rows[0]
         found += [row[3:] for row in rows if row[3] is not None]
-        if tried is None or len(found) >= values["limit"]:
+        # each lane once: where what is claimed takes no room, or is locked, two of them would be tried for ever in turn
+        if lanes is None or len(found) >= values["limit"]:
             break
+        tried = [*tried, *lanes]
     _named[queue] = frozenset(named or ())
     (_rated.add if is_rated and feeds["feeds"] is None else _rated.discard)(queue)
     return found

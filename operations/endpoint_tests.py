@@ -14,7 +14,8 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import FINISHED, AttemptOutcome
-from operations.backlog.reasons import reasons
+from operations.backlog.reason import texts
+from operations.backlog.reasons import explain
 
 TEST_WITHIN = timedelta(seconds=60)
 """A test event is dropped when no worker has begun to deliver it by then. One that failed waits at least that long for
@@ -77,7 +78,7 @@ def _look(record_id: int) -> Verdict:
         return Verdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
     if record.status in FINISHED:
         return Verdict(record_id, ended=True, why=record.last_error)
-    return Verdict(record_id, ended=False, why="; ".join(reasons(record, database_clock())))
+    return Verdict(record_id, ended=False, why="; ".join(texts(explain(record, database_clock()).reasons)))
 
 
 def describe(tested: Verdict) -> str:

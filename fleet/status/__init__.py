@@ -24,7 +24,7 @@ from fleet.status.conditions import conditions, enabled
 from jobs import states
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
-from operations.backlog.obstacles import Surroundings
+from operations.backlog.surroundings import Surroundings
 from schedules.models import Schedule
 from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
 from sources.models import Assignment, Source

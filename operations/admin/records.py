@@ -43,7 +43,7 @@ from operations.admin.filters import (
 )
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
-from operations.backlog.reasons import reasons
+from operations.backlog.reasons import explain
 from operations.backlog.searching import LATEST, searched
 from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.models import AttemptEntry
@@ -91,7 +91,7 @@ class AttemptInline(ReadOnlyRows, TabularInline):
 
 
 def _why(record: BacklogRecord) -> str:
-    return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, database_clock()))) or "-"
+    return format_html_join("", "<p>{}</p>", ((each,) for each in explain(record, database_clock()).reasons)) or "-"
 
 
 def _came_from(record: BacklogRecord) -> str:

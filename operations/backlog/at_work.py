@@ -16,10 +16,20 @@ def at_work(now: datetime) -> list[dict[str, Any]]:
     """The records that run, the longest first, SHOWN at most: `running_for` in seconds; `bytes_done`, `bytes_total` and
     `files_done` are None where nothing is known, and so is `share`, in percent."""
     records = list(BacklogRecord.objects.running().order_by("started_at", "pk")[:SHOWN])
+    known = _known(records)
+    return [_facts(record, known.get(record.pk, {}), now) for record in records]
+
+
+def facts_of(record: BacklogRecord, now: datetime) -> dict[str, Any]:
+    """The same of one that runs."""
+    return _facts(record, _known([record]).get(record.pk, {}), now)
+
+
+def _known(records: list[BacklogRecord]) -> dict[int, dict[str, int]]:
     known: dict[int, dict[str, int]] = {}
     for ask in PROGRESS if records else ():
         known |= ask([record.pk for record in records])
-    return [_facts(record, known.get(record.pk, {}), now) for record in records]
+    return known
 
 
 def in_words(facts: dict[str, Any]) -> str:

@@ -3,40 +3,57 @@
     waiting   everything is on hold, or its queue paused · what it waits for, and until when · its window · no worker
               serves its queue
     ready     likewise · its window has closed · no worker serves its queue · a throttle is paused, full or
-              without a token · the units have enough · its position
+              without a token · the units have enough, or none is free · its position, and who comes before it
+    running   where, since when, how far, and when it should end
     failed    how often, which rule gave it up, what to do
 
 A bounded number of rows is read, by indexes, however long the backlog is. `operations/backlog/obstacles.py` has what a
-record meets in its queue.
+record meets in its queue, `operations/backlog/line.py` who stands before it.
 """
 
 from datetime import UTC, datetime, timedelta
 
 from external.durations import span
 from external.formatting import first_line, moment, several
-from jobs import breakers
+from jobs import breakers, priorities
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord, Breaker, RetryPolicy
 from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
-from operations.backlog import obstacles
-from operations.backlog.obstacles import Surroundings
+from operations.backlog import at_work, obstacles
+from operations.backlog.line import Line, line_of
+from operations.backlog.reason import REFUSED_BY_CLAIM, Code, Explanation, Reason
+from operations.backlog.surroundings import Surroundings, expected_end, title_of
 
 
-def reasons(record: BacklogRecord, now: datetime) -> list[str]:
-    """Sentences for people, at `now` (aware); none for a record that runs, succeeded or was cancelled."""
+def explain(record: BacklogRecord, now: datetime) -> Explanation:
+    """Every reason for which it does not run at `now` (aware), the present."""
     around = Surroundings([record], now)
+    found = hindrances(record, around)
     match record.status:
-        case Status.WAITING | Status.READY:
-            found = hindrances(record, around)
-            return [*found, obstacles.position(record, now)] if record.status == Status.READY else found
+        case Status.READY:
+            line = line_of(record, now)
+            found += [*obstacles.behind(line, around), obstacles.position(line)]
+            return Explanation(now, is_runnable(record, around, line), tuple(found))
+        case Status.RUNNING:
+            found = [_runs(record, now)]
         case Status.FAILED:
-            return [_gave_up(record), _what_to_do(record)]
-    return []
+            found = _gave_up(record)
+        case Status.SUCCEEDED:
+            found = [Reason(Code.SUCCEEDED, f"it succeeded at {moment(record.finished_at)} UTC")]
+        case Status.CANCELLED:
+            found = [Reason(Code.CANCELLED, f"it was cancelled at {moment(record.finished_at)} UTC")]
+    return Explanation(now, runnable=False, reasons=tuple(found))
 
 
-def hindrances(record: BacklogRecord, around: Surroundings) -> list[str]:
+def is_runnable(record: BacklogRecord, around: Surroundings, line: Line) -> bool:
+    """Whether a claim of its queue at this instant could take a ready record: a property test holds it to the claim."""
+    refused = {each.code for each in obstacles.of_ready(record, around)} & REFUSED_BY_CLAIM
+    return not refused and line.let_through()
+
+
+def hindrances(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     """Why an unfinished record does not run, but for those before it; nothing is looked up for each record."""
     if record.status != Status.WAITING:
         return obstacles.of_ready(record, around) if record.status == Status.READY else []
@@ -44,79 +61,144 @@ def hindrances(record: BacklogRecord, around: Surroundings) -> list[str]:
     return list(filter(None, [*found, obstacles.unserved(record, around)]))
 
 
-def _waits(record: BacklogRecord, around: Surroundings) -> list[str]:
+def _waits(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     """What it waits for, and until when."""
-    now = around.now
     match record.waiting_for:
         case WaitingFor.BREAKER:
             return _for_breaker(record, around)
         case WaitingFor.SWEEP:
-            return [_after_failure(record), _for_sweep(record, now), *_left_behind(record, around)]
+            return [_after_failure(record, Code.SWEEP), _for_sweep(record, around.now), *_left_behind(record, around)]
         case WaitingFor.BACKOFF:
-            return [_after_failure(record), _until("its retry policy lets it wait", record, now)]
+            end = _until(Code.BACKOFF, "its retry policy lets it wait", record, around.now)
+            return [_after_failure(record, Code.BACKOFF), end]
         case WaitingFor.RECHECK:
-            when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
-            error = f": {first_line(record.last_error)}" if record.last_error else ""
-            return [
-                f"its source did not answer{when}{error}",
-                f"{_until('it is asked again', record, now)}, or at once when its source checks in",
-            ]
+            return _put_off(record, around.now) if record.pk in around.put_off else _for_answer(record, around.now)
         case WaitingFor.WINDOW:
-            return [_until("its window is closed", record, now)]
+            return [_until(Code.WINDOW, "its window is closed", record, around.now)]
         case WaitingFor.SNOOZE:
-            return [_until("its user wants no backup", record, now)]
+            return [_until(Code.SNOOZED, "its user wants no backup", record, around.now)]
         case WaitingFor.THROTTLE:
-            return [_until("another record under its exclusive key is ready or runs; it looks again", record, now)]
+            return [_behind_gate(record, around)]
         case WaitingFor.START:
-            return [_until("its start was put off", record, now)]
+            return [_until(Code.START, "its start was put off", record, around.now)]
     return []
 
 
-def _until(what: str, record: BacklogRecord, now: datetime) -> str:
+def _until(code: Code, what: str, record: BacklogRecord, now: datetime, **facts: object) -> Reason:
     """`what` with the instant at which a tick makes the record ready."""
     ahead = (record.run_after - now).total_seconds()
     if ahead > 0:
         word = "at" if what.endswith("again") else "until"
-        return f"{what} {word} {moment(record.run_after)} UTC, in {span(ahead)}"
-    return f"{what}, which was over at {moment(record.run_after)} UTC: the next tick makes it ready"
+        text = f"{what} {word} {moment(record.run_after)} UTC, in {span(ahead)}"
+    else:
+        text = f"{what}, which was over at {moment(record.run_after)} UTC: the next tick makes it ready"
+    return Reason(code, text, record.run_after, facts)
 
 
-def _after_failure(record: BacklogRecord) -> str:
+def _after_failure(record: BacklogRecord, code: Code) -> Reason:
     policy = record.retry_policy
-    most = f" of {policy.max_failures}" if policy and policy.max_failures else ""
+    most = policy.max_failures if policy else None
     by = f"retry policy {policy} ({policy.algorithm})" if policy else "the retry policy of records that name none"
     when = f" at {moment(record.last_failure_at)} UTC" if record.last_failure_at else ""
-    return f"failure {record.failures}{most}{when}, by {by}: {first_line(record.last_error)}"
+    error = first_line(record.last_error)
+    text = f"failure {record.failures}{f' of {most}' if most else ''}{when}, by {by}: {error}"
+    facts = {
+        "failures": record.failures, "most": most, "retry_policy": str(policy) if policy else None,
+        "last_failure_at": record.last_failure_at, "error": error,
+    }  # fmt: skip
+    return Reason(code, text, record.run_after, facts)
 
 
-def _for_sweep(record: BacklogRecord, now: datetime) -> str:
+def _for_answer(record: BacklogRecord, now: datetime) -> list[Reason]:
+    """Of a source that is silent, perhaps woken; or that is not to be asked for now."""
+    when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
+    error = f": {first_line(record.last_error)}" if record.last_error else ""
+    facts = {"last_tried_at": record.tried_at, "error": record.last_error}
+    again = _until(Code.ABSENT, "it is asked again", record, now)
+    again = Reason(Code.ABSENT, f"{again.text}, or at once when its source checks in", again.until, facts)
+    found = [Reason(Code.ABSENT, f"its source did not answer{when}{error}", record.run_after, facts), again]
+    if priorities.is_woken(record.priority):
+        text = "it was woken, and is asked again before all others, whether a unit is short of work or not"
+        found.append(Reason(Code.WOKEN, text, record.run_after))
+    return found
+
+
+def _put_off(record: BacklogRecord, now: datetime) -> list[Reason]:
+    """By its handler, for a reason that ends as `looked at again at`."""
+    ahead = span(max(0.0, (record.run_after - now).total_seconds()))
+    text = f"it was put off: {first_line(record.last_error)} {moment(record.run_after)} UTC, in {ahead}"
+    return [Reason(Code.PUT_OFF, text, record.run_after, {"error": record.last_error})]
+
+
+def _behind_gate(record: BacklogRecord, around: Surroundings) -> Reason:
+    """Who has its exclusive key."""
+    what, facts = "another record under its exclusive key is ready or runs", dict[str, object]()
+    if other := around.before_gate.get(record.exclusive_key or ""):
+        where = _worker(other) if other.status == Status.RUNNING else f", in queue {other.queue}"
+        of = f" of {other.origin}" if other.origin else ""
+        what = f"{what}, {other.kind} {title_of(other)}{of} (#{other.pk}){where}"
+        facts = {"id": other.pk, "kind": other.kind, "title": title_of(other)}
+    return _until(Code.EXCLUSIVE, f"{what}; it looks again", record, around.now, **facts)
+
+
+def _worker(record: BacklogRecord) -> str:
+    return f" on worker {record.leased_by}" if record.leased_by else ""
+
+
+def _runs(record: BacklogRecord, now: datetime) -> Reason:
+    """Where it runs, since when, how far it is, and when it should end."""
+    facts = at_work.facts_of(record, now)
+    end = expected_end(record, now)
+    text = f"it runs in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
+    text = f"{text}, for {span(facts['running_for'])}"
+    if so_far := at_work.in_words(facts):
+        text = f"{text}: {so_far}"
+    if end and end > now:
+        text = f"{text}; by its last duration it ends at {moment(end)} UTC"
+    elif end:
+        text = f"{text}; its last one took {span(record.expected_seconds)}"
+    if record.cancel_requested_at:
+        text = f"{text}; it was told to stop at {moment(record.cancel_requested_at)} UTC"
+    worker = str(record.leased_by) if record.leased_by else None
+    facts |= {"worker": worker, "since": record.started_at, "expected_end": end}
+    return Reason(Code.RUNNING, text, end, facts)
+
+
+def _for_sweep(record: BacklogRecord, now: datetime) -> Reason:
     age = span((now - record.inserted_at).total_seconds())
     instant = tiers.next_sweep(now.timestamp(), record.inserted_at.timestamp())
     if instant is None:
-        return (
-            f"it is {age} old and no sweep takes it any more; it is tried once again at {moment(record.run_after)} UTC"
-        )
+        once = f"it is tried once again at {moment(record.run_after)} UTC"
+        return Reason(Code.SWEEP, f"it is {age} old and no sweep takes it any more; {once}", record.run_after)
     coming = datetime.fromtimestamp(instant, UTC)
-    return f"it is {age} old: the next sweep of its age comes at {moment(coming)} UTC, in {_ahead(coming, now)}"
+    text = f"it is {age} old: the next sweep of its age comes at {moment(coming)} UTC, in {_ahead(coming, now)}"
+    return Reason(Code.SWEEP, text, coming)
 
 
-def _left_behind(record: BacklogRecord, around: Surroundings) -> list[str]:
+def _left_behind(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     """Sweeps that would have taken it, had they not reached their greatest number."""
     days, since = (around.now - record.inserted_at) / timedelta(days=1), record.last_failure_at or around.now
+    left = "took its greatest number, {:,}, and left older records"
     return [
-        f"the {sweep} at {moment(sweep.swept_at)} UTC took its greatest number, {sweep.swept:,}, and left older records"
+        Reason(Code.SWEEP, f"the {sweep} at {moment(sweep.swept_at)} UTC {left.format(sweep.swept)}")
         for sweep in around.full_sweeps
         if sweep.max_age_days >= days and sweep.swept_at > since
     ]
 
 
-def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[str]:
+def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     breaker, now = around.breakers.get(record.breaker_id or 0), around.now
     if breaker is None:
-        return [_until("what its breaker guarded is there no more; it is looked at again", record, now)]
+        what = "what its breaker guarded is there no more; it is looked at again"
+        return [_until(Code.BREAKER, what, record, now)]
+    facts = {"breaker": breaker.key, "since": breaker.opened_at, "error": first_line(breaker.last_error)}
     if not breaker.is_open:
-        return ["the breaker that it waited for is closed: the next tick makes it ready"]
-    return [breakers.describe(breaker), next_trial(breaker, around)]
+        text = "the breaker that it waited for is closed: the next tick makes it ready"
+        return [Reason(Code.BREAKER, text, now, facts)]
+    return [
+        Reason(Code.BREAKER, breakers.describe(breaker), breaker.probe_at, facts),
+        Reason(Code.BREAKER, next_trial(breaker, around), breaker.probe_at, facts),
+    ]
 
 
 def next_trial(breaker: Breaker, around: Surroundings) -> str:
@@ -131,9 +213,12 @@ def next_trial(breaker: Breaker, around: Surroundings) -> str:
     return f"{waiting}; the next one is let through as a trial{failed} {when}"
 
 
-def _gave_up(record: BacklogRecord) -> str:
+def _gave_up(record: BacklogRecord) -> list[Reason]:
     times = f"it gave up after {several(record.failures, 'failure')} in a row"
-    return f"{times}, {_rule_that_ended(record)}; the last one: {first_line(record.last_error)}"
+    error = first_line(record.last_error)
+    text = f"{times}, {_rule_that_ended(record)}; the last one: {error}"
+    facts = {"failures": record.failures, "finished_at": record.finished_at, "error": error}
+    return [Reason(Code.FAILED, text, facts=facts), Reason(Code.FAILED, _what_to_do(record))]
 
 
 def _what_to_do(record: BacklogRecord) -> str:

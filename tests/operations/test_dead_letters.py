@@ -4,6 +4,7 @@ import json
 import re
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from operations.backlog.dead_letters import (
     group_id,
     ids_like,
 )
+from operations.backlog.reason import Code, Reason
 from operations.management.commands import backlog as backlog_command
 from tests.commands import command
 from tests.factories import NOON, build_record, make_record, statuses
@@ -231,7 +233,8 @@ class TestRetryingAGroup:
 
 @pytest.mark.django_db
 def test_the_page_of_a_record_says_why_it_does_not_run(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_page, "reasons", lambda record, now: ["the <first> reason", "the second"])
+    found = SimpleNamespace(reasons=["the <first> reason", "the second"])
+    monkeypatch.setattr(records_page, "explain", lambda record, now: found)
     page = operator.get(f"{RECORDS}{make_record(Status.WAITING).pk}/change/").content.decode()
     assert "<p>the &lt;first&gt; reason</p><p>the second</p>" in page
 
@@ -291,6 +294,7 @@ class TestLike:
 @pytest.mark.usefixtures("kind_of_tests")
 def test_show_tells_why_a_record_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     record = make_record(Status.WAITING)
-    monkeypatch.setattr(backlog_command, "reasons", lambda record, now: ["the first reason", "the second"])
+    found = [Reason(Code.READY, "the first reason"), Reason(Code.READY, "the second")]
+    monkeypatch.setattr(backlog_command, "explain", lambda record, now: SimpleNamespace(reasons=found))
     assert "the first reason; the second" in run("show", record.pk)
     assert json.loads(run("show", record.pk, "--json"))["why"] == ["the first reason", "the second"]

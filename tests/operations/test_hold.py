@@ -9,7 +9,7 @@ from jobs import backlog
 from jobs.clock import database_clock
 from operations import conditions
 from operations.backlog.attention import attention
-from operations.backlog.reasons import reasons
+from operations.backlog.reasons import explain
 from operations.backlog.summary import summary
 from operations.finding import Severity
 from tests.api.asking import Program, fields_of
@@ -41,7 +41,7 @@ def test_the_command_holds_and_backlog_doctor_and_the_reasons_of_a_record_say_so
     record = make_record()
     assert "spring cleaning" in hold("--reason", "spring cleaning")
     assert any(line.startswith(HELD) and "spring cleaning" in line for line in attention(summary()))
-    assert reasons(record, database_clock())[0].startswith(HELD)
+    assert explain(record, database_clock()).reasons[0].text.startswith(HELD)
     [finding] = [each for each in conditions.examine() if each.name == "on_hold"]
     assert (finding.severity, len(finding.found)) == (Severity.WARNING, 1)
     assert json.loads(release("--json")) == {"changed": True}

@@ -1,14 +1,19 @@
 """Why a record does not run: each reason, with its numbers."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
 from jobs.models import BacklogRecord, PausedQueue, Sweep
+from jobs.order import REASONS, claim_key
 from jobs.outcomes import Failed
 from jobs.states import Status, WaitingFor
-from operations.backlog.reasons import reasons
+from operations.backlog import line
+from operations.backlog.reason import Code, texts
+from operations.backlog.reasons import explain
 from tests.factories import (
     NOON,
     claim_ready,
@@ -33,7 +38,7 @@ def _a_worker():
 
 
 def why(record: BacklogRecord | int, now=NOON) -> list[str]:
-    return reasons(BacklogRecord.objects.get(pk=getattr(record, "pk", record)), now)
+    return texts(explain(BacklogRecord.objects.get(pk=getattr(record, "pk", record)), now).reasons)
 
 
 def waiting(waiting_for: WaitingFor, **fields) -> BacklogRecord:
@@ -106,12 +111,67 @@ class TestReady:
         ]
         for record in records:
             expected = claimed.index(record.pk) + 1
-            assert why(record)[-1] == f"it is ready, number {expected} in the claim order of queue default"
+            last = why(record)[-1]
+            assert last.startswith(f"it is ready, number {expected} of 7 in the claim order of queue default")
+            names = [each.subject for each in sorted(records, key=claim_key)[: min(4, expected - 1)]]
+            assert all(f"{name} (a higher priority)" in last or f"{name} (the prior order)" in last for name in names)
+            assert f"and {expected - 5} more" in last or expected < 6
 
     def test_a_position_far_back_is_a_lower_bound(self, monkeypatch):
-        monkeypatch.setattr("operations.backlog.obstacles.COUNTED", 3)
+        monkeypatch.setattr(line, "LEAST_COUNTED", 3)
+        monkeypatch.setattr(line, "COUNTED", 3)
         *_, last = [make_record() for _ in range(5)]
-        assert why(last) == ["it is ready; more than 3 records of queue default come before it"]
+        [reason] = explain(last, NOON).reasons
+        assert reason.text.startswith("it is ready; more than 4 records of queue default come before it: first subject")
+        assert reason.facts["ahead_by_key"] == {"id": 4}
+        assert reason.facts["exact"] is False
+
+    def test_who_comes_before_is_named_with_the_key_that_put_him_there(self):
+        own = {"rank_day": NOON.date(), "tried_at": NOON, "expected_seconds": 60.0}
+        before = {
+            "priority": {"priority": 1},
+            "rank_day": own | {"rank_day": NOON.date() - DAY},
+            "tried_at": own | {"tried_at": None},
+            "expected_seconds": own | {"expected_seconds": 59.5},
+            "id": own,
+        }
+        for key, fields in before.items():
+            make_record(subject=key, **fields)
+        make_record(**own | {"rank_day": None}, subject="never")
+        reason = explain(record := make_record(**own), NOON).reasons[-1]
+        assert reason.facts["ahead_by_key"] == {key: 1 + (key == "rank_day") for key in before}
+        assert [(each["title"], each["key"]) for each in reason.facts["ahead"]] == [
+            ("priority", "priority"), ("never", "rank_day"), ("rank_day", "rank_day"), ("tried_at", "tried_at"),
+        ]  # fmt: skip
+        assert (reason.facts["position"], reason.facts["of"]) == (7, 7)
+        assert f"tried_at ({REASONS['tried_at']}), and 2 more" in reason.text
+        make_record(**own)
+        assert explain(record, NOON).reasons[-1].facts["position"] == 7
+
+    def test_what_its_own_throttle_holds_does_not_come_before(self):
+        full, roomy = make_throttle(1), make_throttle(2)
+        make_record(Status.RUNNING, lane=make_lane(full), payload={"title": "the holder"})
+        for _ in range(3):
+            make_record(lane=make_lane(full), priority=9)
+            make_record(lane=make_lane(roomy), priority=9)
+        facts = explain(make_record(), NOON).reasons[-1].facts
+        assert (facts["position"], facts["held_ahead"], facts["of"]) == (3, 4, 7)
+        last = make_record(lane=make_lane(roomy))
+        assert why(last)[0] == f"its throttle {roomy} has room for 2 more records, and 3 records of it come before"
+        assert explain(last, NOON).runnable is False
+        assert why(make_record(lane=make_lane(full)))[0].endswith("full: 1 of its records run (the holder)")
+
+    def test_no_free_unit_says_who_ends_first(self):
+        for seconds in (None, 600.0, 60.0, 7200.0):
+            make_record(Status.RUNNING, expected_seconds=seconds, subject=f"for {seconds}")
+        first, last = why(make_record(), NOON + MINUTE)
+        assert first == (
+            "no unit of queue default is free: all 4 units are busy; by its last duration for 60.0 ends first, "
+            "any moment, being late"
+        )
+        assert last.startswith("it is ready, number 1 of 1")
+        BacklogRecord.objects.filter(subject="for 60.0").update(expected_seconds=900)
+        assert "for 600.0 ends first, at 2026-03-02 12:10:00 UTC" in why(make_record(), NOON + MINUTE)[0]
 
     def test_no_worker_serves_its_queue_or_none_is_alive(self):
         record, fed = make_record(queue="default"), make_record(queue="availability")
@@ -128,23 +188,25 @@ class TestReady:
         assert len(why(record)) == 1
         for _ in range(2):
             make_record(Status.RUNNING, lane=lane)
-        assert why(record)[0] == f"its throttle {throttle} is full: 2 of its records run"
+        found = explain(record, NOON)
+        assert found.reasons[0].text.startswith(f"its throttle {throttle} is full: 2 of its records run (subject ")
+        assert (found.runnable, found.reasons[0].code) == (False, Code.THROTTLED)
 
     def test_a_paused_throttle_says_how_it_is_resumed(self):
         throttle = make_throttle(0)
         [first], name = ready(throttle), throttle.name
         assert why(first) == [
             f"its throttle {name} (paused): until `manage.py throttles resume '{name}' N` none begins",
-            "it is ready, number 1 in the claim order of queue default",
+            "it is ready, number 1 of 1 in the claim order of queue default",
         ]
         assert any("(paused)" in line for line in why(ready(throttle, queue="availability")[0]))
 
     def test_each_throttle_that_holds_it_is_named_and_no_other(self):
         full, empty, roomy = make_throttle(1), make_rated(0.1, tokens=0.5), make_throttle(9)
-        make_record(Status.RUNNING, lane=make_lane(full))
+        make_record(Status.RUNNING, lane=make_lane(full), subject="it")
         *held, position = why(make_record(lane=make_lane(full, empty, roomy)))
         assert held == sorted([
-            f"its throttle {full} is full: 1 of its records run",
+            f"its throttle {full} is full: 1 of its records run (it)",
             f"its throttle {empty} has no token: the next one comes in 5 s",
         ])  # fmt: skip
         assert position.startswith("it is ready")
@@ -169,7 +231,7 @@ class TestReady:
         assert len(why(record)) == 1
         for _ in range(3):
             make_record(queue="backups", lane=record.lane)
-        full = f"its throttle {throttle} is full: 0 of its records run, 3 more stand ready in backups"
+        full = f"its throttle {throttle} is full: 0 of its records run; 3 more stand ready in backups"
         assert full in why(record)
         for _ in range(3):
             make_record(queue="backups")
@@ -178,9 +240,20 @@ class TestReady:
 
 
 class TestEnded:
-    @pytest.mark.parametrize("status", [Status.RUNNING, Status.SUCCEEDED, Status.CANCELLED])
-    def test_what_runs_or_is_done_has_no_reason(self, status):
-        assert why(make_record(status)) == []
+    def test_what_runs_says_where_since_when_and_when_it_should_end(self):
+        worker = make_worker(name="host:77")
+        record = make_record(Status.RUNNING, worker=worker, expected_seconds=600.0)
+        [reason] = explain(record, NOON + MINUTE).reasons
+        assert reason.text == (
+            f"it runs in queue default on worker host:77 (#{worker.pk}) since 2026-03-02 12:00:00 UTC, for 1 min; "
+            "by its last duration it ends at 2026-03-02 12:10:00 UTC"
+        )
+        assert (reason.code, reason.until) == (Code.RUNNING, NOON + 10 * MINUTE)
+        assert "its last one took 10 min" in why(record, NOON + HOUR)[0]
+
+    def test_what_is_done_says_so(self):
+        assert why(make_record(Status.SUCCEEDED)) == ["it succeeded at 2026-03-02 12:00:00 UTC"]
+        assert why(make_record(Status.CANCELLED)) == ["it was cancelled at 2026-03-02 12:00:00 UTC"]
 
     def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do_or_what_replaces_it(self):
         record = make_record(retry_policy=make_retry_policy(name="short", max_failures=1))
@@ -195,5 +268,13 @@ class TestEnded:
 
 def test_a_long_backlog_costs_no_more_than_a_short_one(django_assert_max_num_queries):
     record = make_record(lane=make_lane(make_throttle(1)))
-    with django_assert_max_num_queries(10):
-        reasons(record, NOON)
+    with django_assert_max_num_queries(16):
+        explain(record, NOON)
+
+
+def test_the_page_of_reasons_has_each_code_in_order():
+    page = Path("docs/reasons.md").read_text(encoding="utf-8")
+    listed = [
+        code for line in page.splitlines() if line.startswith("| `") for code in re.findall(r"`(\w+)`", line[:40])
+    ]
+    assert listed == list(Code)

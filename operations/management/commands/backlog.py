@@ -27,7 +27,8 @@ from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no
 from operations.backlog.at_work import at_work
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts, summary_facts
-from operations.backlog.reasons import reasons
+from operations.backlog.reason import texts
+from operations.backlog.reasons import explain
 from operations.backlog.rendering import dead_letters_view, describe, record_view, records_view, summary_view
 from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
@@ -119,7 +120,7 @@ class Command(VerbCommand):
         if record is None:
             raise CommandError(f"there is no record {named}; `{PROGRAM} backlog list` shows some", returncode=1)
         [facts] = record_facts([record])
-        facts["why"] = reasons(record, database_clock())
+        facts["why"] = texts(explain(record, database_clock()).reasons)
         attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
         self.answer(facts | {"attempts": list(map(attempt_facts, attempts))}, lambda: record_view(facts, attempts))
 

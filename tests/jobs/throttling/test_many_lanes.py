@@ -83,3 +83,18 @@ def test_a_claim_waits_for_no_throttle_but_those_of_the_lanes_that_it_claims_fro
     with another_connection() as holder, impatience():
         holder.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [busy.pk])
         assert [record.id for record in claim_ready(limit=1)] == [first.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_lane_is_tried_once_where_what_is_claimed_takes_no_room_or_is_locked():
+    """Two of them were tried in turn until nothing was left, or for ever."""
+    shared, other = make_throttle(1), make_throttle(9)
+    lanes = [make_lane(shared), make_lane(shared, other)]
+    make_record(Status.RUNNING, lane=lanes[0], queue="backups")  # room for one question is left
+    rows = [make_record(lane=lane, queue="availability") for _ in range(3) for lane in lanes]
+    with another_connection() as holder:
+        holder.execute("SELECT FROM jobs_backlogrecord WHERE id = ANY(%s) FOR UPDATE", [[each.pk for each in rows]])
+        claimed = beside(lambda: claim_ready(queue="availability"))
+        assert claimed.result(PATIENCE) == []
+        holder.rollback()
+    assert [record.id for record in claim_ready(queue="availability")] == [each.pk for each in rows[:2]]

@@ -1,0 +1,248 @@
+"""The line in which a ready record stands: how many come before it, by which key, who they are, and whether its
+throttles let it through.
+
+The order is that of the claim (`jobs/order.py`), the room of a throttle that of the database's own function, which the
+claim asks too; `operations/backlog/throttling.py` ranks as it does. What stands before a record is a few ranges of the
+index `backlog_claim_order` in each lane: one a key that decides, so no more rows are read than are counted, however
+long the backlog is.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.db import connection
+
+from jobs import conf, order, priorities
+from jobs.models import BacklogRecord, Lane
+from jobs.order import claim_key
+from jobs.states import Status
+from operations.backlog.throttling import Head, Rooms, let_through
+
+COUNTED = 10_000
+"""No more of those before a record are counted, nor of a queue."""
+LEAST_COUNTED = 500
+"""Of a lane, however many lanes there are."""
+MOST_LANES = 200
+"""With more of them its own throttles' alone are looked at, up to so many."""
+SHOWN = 4
+"""Records that are named."""
+FOLLOWED = 100
+"""Records of a lane among which the claim beside throttles is followed."""
+
+OPEN = "(b.closes_at IS NULL OR b.closes_at > %(now)s::timestamptz)"
+ORDER = ", ".join(f"b.{key}" for key in order.IN_SQL.split(", "))
+IN_LANE = f"b.status = {Status.READY} AND b.queue = %(queue)s::text AND b.lane = l.id AND {OPEN}"
+
+BEFORE = """
+SELECT l.id, before.key, count(*)
+  FROM unnest(%(lanes)s::int[], %(most)s::int[]) AS l(id, most)
+ CROSS JOIN LATERAL (
+       SELECT key
+         FROM ({ranges}) AS ranges
+        LIMIT l.most) AS before
+ GROUP BY l.id, before.key
+"""
+
+# One contiguous range of `backlog_claim_order`. The order keeps the planner from making a bitmap of all of it.
+RANGE = f"""(
+SELECT '{{key}}' AS key
+  FROM jobs_backlogrecord b
+ WHERE {IN_LANE} AND {{range}}
+ ORDER BY {ORDER}
+ LIMIT {COUNTED + 1})"""
+
+HEADS = f"""
+SELECT b.lane, b.id, b.priority, b.rank_day, b.tried_at, b.expected_seconds,
+       COALESCE(NULLIF(b.payload ->> 'title', ''), b.subject)
+  FROM unnest(%(lanes)s::int[], %(shown)s::int[]) AS l(id, shown)
+ CROSS JOIN LATERAL (
+       SELECT *
+         FROM jobs_backlogrecord b
+        WHERE {IN_LANE}
+        ORDER BY {ORDER}
+        LIMIT l.shown) AS b
+"""
+
+IN_QUEUE = f"""
+SELECT count(*)
+  FROM unnest(%(lanes)s::int[], %(most)s::int[]) AS l(id, most)
+ CROSS JOIN LATERAL (
+       SELECT
+         FROM jobs_backlogrecord b
+        WHERE {IN_LANE}
+        ORDER BY {ORDER}
+        LIMIT l.most) AS first
+"""
+
+# Locked: as the claim counts once it holds the throttles.
+ROOM = """
+SELECT throttle_id, room
+  FROM jobs_room(%(feeding)s::text[], %(feeds)s::text, %(now)s::timestamptz, TRUE, %(ids)s::bigint[])
+"""
+
+
+def rooms_of(queue: str, throttles: Sequence[int], now: datetime) -> dict[int, int]:
+    """The room that each of these has for records of `queue`: of one that feeds another, for those that are asked."""
+    rule = conf.queue_rules().get(queue)
+    values = {"feeding": conf.feeding_queues(), "feeds": rule.feeds if rule else None, "now": now, "ids": [*throttles]}
+    with connection.cursor() as cursor:
+        cursor.execute(ROOM, values)
+        return dict(cursor.fetchall())
+
+
+@dataclass(frozen=True)
+class Line:
+    """What stands before a ready record. `before`: lane → key that decided → how many, up to what is counted;
+    `heads`: the first of each lane; `lanes`: lane → its throttles; `all_lanes`: whether those are all."""
+
+    record: BacklogRecord
+    lanes: Mapping[int, Sequence[int]]
+    rooms: Rooms
+    before: Mapping[int, "Counter[str]"]
+    heads: Sequence[Head]
+    in_queue: int
+    all_lanes: bool = True
+
+    def room(self, lane: int) -> int | None:
+        """How many records its throttles let through; None: any number."""
+        known = [self.rooms[each] for each in self.lanes[lane] if each in self.rooms]
+        return max(0, min(known)) if known else None
+
+    def taken(self, lane: int) -> int:
+        """Of those before the record in that lane, how many its throttles let through."""
+        count, room = self.before[lane].total(), self.room(lane)
+        return count if room is None else min(count, room)
+
+    @property
+    def ahead(self) -> int:
+        """How many come before it: those that are held back themselves do not."""
+        return sum(map(self.taken, self.lanes))
+
+    @property
+    def held_ahead(self) -> int:
+        """How many would, had their throttles room."""
+        return sum(each.total() for each in self.before.values()) - self.ahead
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all of them were counted."""
+        most = _most_a_lane(len(self.lanes))
+        return self.all_lanes and all(each.total() < most for each in self.before.values())
+
+    def by_key(self) -> "Counter[str]":
+        """Key → how many it put first, of those that are not held back by a full throttle."""
+        passing = (count for lane, count in self.before.items() if self.room(lane) != 0)
+        return sum(passing, Counter())
+
+    def first(self) -> list[tuple[Head, str]]:
+        """Who comes first, each with the key that puts it before the record."""
+        own = claim_key(self.record)
+        passing = [head for head in self.heads if self.room(head.lane) != 0 and claim_key(head) < own]
+        return [(head, order.deciding_key(head, self.record)) for head in sorted(passing, key=claim_key)[:SHOWN]]
+
+    def too_many(self) -> Iterator[int]:
+        """Its throttles of whose records as many come before it as there is room for, or more."""
+        for throttle in self.lanes[self.record.lane]:
+            room = self.rooms.get(throttle)
+            if room is not None and self.rank(throttle) > room:
+                yield throttle
+
+    def rank(self, throttle: int) -> int:
+        """The place of the record among those that name a throttle of its own."""
+        beside = (lane for lane, named in self.lanes.items() if throttle in named and lane != self.record.lane)
+        return 1 + self.before[self.record.lane].total() + sum(map(self.taken, beside))
+
+    def let_through(self) -> bool:
+        """Whether the claim takes it, as far as throttles are asked."""
+        own, room = self.record.lane, self.room(self.record.lane)
+        if room is None:
+            return True
+        if self.before[own].total() >= room:
+            return False
+        if any(head.id == self.record.pk for head in self.heads):
+            return self.record.pk in self._through
+        return not any(self.too_many())  # further back than the claim is followed
+
+    @cached_property
+    def _through(self) -> set[int]:
+        heads: dict[int, list[Head]] = {}
+        for head in self.heads:
+            heads.setdefault(head.lane, []).append(head)
+        rule = conf.queue_rules().get(self.record.queue)
+        return let_through(heads, self.lanes, self.rooms, spends=rule is None or rule.feeds is None)
+
+
+def line_of(record: BacklogRecord, now: datetime) -> Line:
+    """The line in which a ready record of a window that is open stands. Six statements."""
+    lanes, all_lanes = _lanes(record)
+    throttles = sorted({each for named in lanes.values() for each in named})
+    rooms = rooms_of(record.queue, throttles, now) if throttles else {}
+    if is_asked_at_once(record):
+        rooms |= dict.fromkeys(lanes.get(record.lane, ()), COUNTED)
+    values: dict[str, Any] = {"queue": record.queue, "now": now}
+    values |= {"lanes": [*lanes], "most": [_most_a_lane(len(lanes))] * len(lanes)}
+    values |= {name: getattr(record, name) for name in order.KEYS}
+    values["shown"] = [max(SHOWN, min((rooms.get(each, 0) for each in named), default=0)) for named in lanes.values()]
+    values["shown"] = [min(FOLLOWED, each) for each in values["shown"]]
+    found: dict[int, Counter[str]] = {lane: Counter() for lane in lanes}
+    with connection.cursor() as cursor:
+        cursor.execute(before(record), values)
+        for lane, key, count in cursor.fetchall():
+            found[lane][key] = count
+        cursor.execute(HEADS, values)
+        heads = [Head(*row) for row in cursor.fetchall()]
+        cursor.execute(IN_QUEUE, values)
+        [[in_queue]] = cursor.fetchall()
+    return Line(record, lanes, rooms, found, heads, in_queue, all_lanes)
+
+
+def before(record: BacklogRecord) -> str:
+    """The statement that counts what comes before it."""
+    return BEFORE.format(ranges="\nUNION ALL\n".join(_ranges(record)))
+
+
+def is_asked_at_once(record: BacklogRecord) -> bool:
+    """Whether it was woken, in a queue that feeds another: then it is asked whatever its throttles say."""
+    rule = conf.queue_rules().get(record.queue)
+    return rule is not None and rule.feeds is not None and priorities.is_woken(record.priority)
+
+
+def _most_a_lane(lanes: int) -> int:
+    return max(LEAST_COUNTED, COUNTED // lanes) + 1
+
+
+def _lanes(record: BacklogRecord) -> tuple[dict[int, Sequence[int]], bool]:
+    """Lane → its throttles: lane 0, those that share a throttle with its own, and the others if they are not many."""
+    rows = list(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[: MOST_LANES + 1])
+    all_lanes = len(rows) <= MOST_LANES
+    if not all_lanes:
+        own = Lane.objects.filter(pk=record.lane).values_list("throttle_ids", flat=True).first()
+        sharing = Lane.objects.filter(throttle_ids__overlap=own or [])
+        rows = list(sharing.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
+        rows += [(record.lane, own)] if own and record.lane not in dict(rows) else []
+    return {0: (), **dict(rows), record.lane: dict(rows).get(record.lane, ())}, all_lanes
+
+
+def _ranges(record: BacklogRecord) -> Iterator[str]:
+    """What comes before the record, a range a key and null: those that agree in all keys before it."""
+    same: list[str] = []
+    for key in order.KEYS:
+        own = getattr(record, key)
+        value = f"%({key})s::{CASTS[key]}"
+        if key == "priority":
+            found = [f"b.priority > {value}"]
+        elif key == "id":
+            found = [f"b.id < {value}"]
+        else:
+            found = [] if own is None else [f"b.{key} IS NULL", f"b.{key} < {value}"]
+        yield from (RANGE.format(key=key, range=" AND ".join([*same, each])) for each in found)
+        same.append(f"b.{key} IS NULL" if own is None else f"b.{key} = {value}")
+
+
+CASTS = {
+    "priority": "int", "rank_day": "date", "tried_at": "timestamptz", "expected_seconds": "float8", "id": "bigint",
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""A reason why something does not run now: a stable word, a sentence, until when it holds, and its numbers. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+
+class Code(StrEnum):
+    """Why something does not run, in a word that programs may rely on. In the order in which the reasons would have to
+    end; docs/reasons.md has them."""
+
+    REMOVED = "removed"
+    RETIRED = "retired"
+    PAUSED = "paused"
+    UNPROTECTED = "unprotected"
+    DISABLED = "disabled"
+    UNREADABLE = "unreadable"
+    ON_HOLD = "on_hold"
+    QUEUE_PAUSED = "queue_paused"
+    NOT_DUE = "not_due"
+    NOT_PLANNED = "not_planned"
+    WINDOW = "window"
+    START = "start"
+    SNOOZED = "snoozed"
+    BACKOFF = "backoff"
+    SWEEP = "sweep"
+    BREAKER = "breaker"
+    ABSENT = "absent"
+    PUT_OFF = "put_off"
+    WOKEN = "woken"
+    EXCLUSIVE = "exclusive"
+    UNSERVED = "unserved"
+    THROTTLED = "throttled"
+    ENOUGH = "enough"
+    NO_UNIT = "no_unit"
+    READY = "ready"
+    RUNNING = "running"
+    AWAY = "away"
+    NO_ROOM = "no_room"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+
+
+REFUSED_BY_CLAIM = frozenset({Code.ON_HOLD, Code.QUEUE_PAUSED, Code.WINDOW, Code.THROTTLED})
+"""What keeps a claim from taking a ready record. All other reasons of a ready one keep workers from claiming."""
+
+WHAT = {
+    Code.REMOVED: "being deleted", Code.RETIRED: "retired", Code.PAUSED: "paused", Code.UNPROTECTED: "in no policy",
+    Code.DISABLED: "policy disabled", Code.UNREADABLE: "policy cannot be read", Code.ON_HOLD: "everything on hold",
+    Code.QUEUE_PAUSED: "queue paused", Code.NOT_DUE: "not due", Code.NOT_PLANNED: "due, not planned yet",
+    Code.WINDOW: "window closed", Code.START: "start put off by the stagger", Code.SNOOZED: "snoozed",
+    Code.BACKOFF: "backing off after a failure", Code.SWEEP: "waiting for a sweep", Code.BREAKER: "breaker open",
+    Code.ABSENT: "absent", Code.PUT_OFF: "put off", Code.WOKEN: "woken, asked again soon",
+    Code.EXCLUSIVE: "another record of its source comes first", Code.UNSERVED: "no worker",
+    Code.THROTTLED: "throttled", Code.ENOUGH: "enough have answered", Code.NO_UNIT: "no free unit",
+    Code.READY: "ready, in line", Code.RUNNING: "running", Code.AWAY: "repository away",
+    Code.NO_ROOM: "repository full", Code.FAILED: "gave up", Code.SUCCEEDED: "succeeded", Code.CANCELLED: "cancelled",
+}  # fmt: skip
+"""The same for people, as headings."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`text`: a clause for people, without a full stop; `until`: when it ends by time alone, as far as is known;
+    `facts`: its numbers and names, as JSON has them."""
+
+    code: Code
+    text: str
+    until: datetime | None = None
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """By name."""
+        return {"code": str(self.code), "text": self.text, "until": self.until, "facts": dict(self.facts)}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Every reason of a record at an instant, in order. `runnable`: a claim at that instant could take it, if a worker
+    asked for as many records as stand before it."""
+
+    at: datetime
+    runnable: bool
+    reasons: tuple[Reason, ...]
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """By name."""
+        return {"at": self.at, "runnable": self.runnable, "reasons": [each.as_facts for each in self.reasons]}
+
+
+def texts(reasons: Iterable[Reason]) -> list[str]:
+    """The sentences alone."""
+    return [each.text for each in reasons]

@@ -1,0 +1,69 @@
+"""What the claim beside throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the same behind
+locks, and a property test holds them together.
+
+Each lane is tried once. Of the lanes that have room, a claim first tries as many of each throttle as that has room for,
+those with the first records first; takes of all their records those that rank within the room of each of their
+throttles; and goes on with the lanes that are left.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import NamedTuple
+
+from jobs.order import claim_key
+
+
+class Head(NamedTuple):
+    """One of the first of a lane, with the keys of its place."""
+
+    lane: int
+    id: int
+    priority: int
+    rank_day: date | None
+    tried_at: datetime | None
+    expected_seconds: float | None
+    title: str
+
+
+Rooms = Mapping[int, int]
+"""Throttle → how many more of its records a claim lets through now. One that is gone lets through all."""
+
+
+def let_through(
+    heads: Mapping[int, Sequence[Head]], lanes: Mapping[int, Sequence[int]], rooms: Rooms, *, spends: bool
+) -> set[int]:
+    """The ids of the records that a claim of any number takes. Pure.
+
+    `heads`: lane → its first records, as many as it has room for; `lanes`: lane → its throttles; `spends`: whether what
+    is claimed takes room, as it does but in a queue that feeds another.
+    """
+    left, rooms, tried = {lane: sorted(found, key=claim_key) for lane, found in heads.items()}, dict(rooms), set[int]()
+    through: set[int] = set()
+    while chosen := _lanes_to_try({lane: left[lane] for lane in left.keys() - tried}, lanes, rooms):
+        named = {lane: [each for each in lanes[lane] if each in rooms] for lane in chosen}
+        ranks, passing = Counter[int](), list[Head]()
+        most = {lane: min((rooms[each] for each in found), default=None) for lane, found in named.items()}
+        for head in sorted((head for lane in chosen for head in left[lane][: most[lane]]), key=claim_key):
+            ranks.update(named[head.lane])
+            if all(ranks[each] <= rooms[each] for each in named[head.lane]):
+                passing.append(head)
+        for head in passing:
+            left[head.lane].remove(head)
+            for each in named[head.lane] if spends else ():
+                rooms[each] -= 1
+        through |= {head.id for head in passing}
+        tried |= chosen
+    return through
+
+
+def _lanes_to_try(heads: Mapping[int, Sequence[Head]], lanes: Mapping[int, Sequence[int]], rooms: Rooms) -> set[int]:
+    """Of the lanes with room in all of their throttles, of each throttle no more than it has room for: those with the
+    first records."""
+    roomy = {lane for lane, found in heads.items() if found and all(rooms.get(each, 1) > 0 for each in lanes[lane])}
+    ranks, chosen = Counter[int](), set[int]()
+    for lane in sorted(roomy, key=lambda lane: claim_key(heads[lane][0])):
+        ranks.update(lanes[lane])
+        if all(ranks[each] <= rooms[each] for each in lanes[lane] if each in rooms):
+            chosen.add(lane)
+    return chosen
