@@ -1,13 +1,18 @@
 # Everything the project runs. `make help` lists it.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 ARGS ?=
+PYTHONS ?= 3.12 3.13
+SERVERS ?= 15
+# what happens without one of them: it is left out, or where all have to be there, as in CI, an error
+LEFT_OUT = [ -z "$$EVERY_TEST_RUNS" ] && continue || exit 1
 MINUTES ?= 2
 # of what the README shows; `demo` has `embedded` and `ssh` in it
 EXTRAS := --extra demo --extra pictures
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-rest test-all bench chaos simulate-protocol pictures lint format lock clean
+.PHONY: help install demo run test test-rest test-all test-pythons test-postgresql bench chaos simulate-protocol pictures lint format lock clean
 
 # The tests start many processes: without compiled modules each of them spends seconds on compiling.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,37 +22,47 @@ PYTEST := $(BIN)/python -m pytest --dist worksteal
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
-install: .venv/.dev ## create .venv with all dependencies, from the lock files
+install: $(VENV)/.dev ## create .venv with all dependencies, from the lock files
 
-demo: .venv/.runtime ## back up a real demo fleet on this machine; ARGS="--once --json" ends by itself
+demo: $(VENV)/.runtime ## back up a real demo fleet on this machine; ARGS="--once --json" ends by itself
 	@$(BIN)/python manage.py demo $(ARGS)
 
-run: .venv/.runtime ## web, worker and qcluster of an installation of your own; ARGS="--listen 127.0.0.1:8001" for the pages
+run: $(VENV)/.runtime ## web, worker and qcluster of an installation of your own; ARGS="--listen 127.0.0.1:8001" for the pages
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@$(BIN)/python manage.py install_schedules
 	@PATH="$(CURDIR)/$(BIN):$$PATH" WEB_ARGS='$(ARGS)' $(BIN)/honcho start
 
-test: .venv/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
+test: $(VENV)/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
 	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)
 
-test-rest: .venv/.dev ## what `make test` leaves out: more processes, browsers, peers, tools
+test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers, peers, tools
 	$(PYTEST) -n 6 -m "slow and not promise" $(ARGS)
 
 test-all: test test-rest ## all tests: at most 10 minutes
 
+test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in an environment of its own
+	@for version in $(PYTHONS); do \
+		found="$$(PYENV_VERSION=$$version python$$version -c 'import sys; print(sys.executable)' 2>/dev/null)" || \
+			{ echo "Python $$version is not on this machine" >&2; $(LEFT_OUT); }; \
+		$(MAKE) VENV=.venv-$$version PYTHON="$$found" test || exit 1; \
+	done
+
+test-postgresql: $(VENV)/.test ## `make test` on each PostgreSQL of SERVERS (15), whose programs this machine has
+	@for version in $(SERVERS); do $(BIN)/python -m tests.on_postgresql $$version $(MAKE) test || exit 1; done
+
 bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"
 	@.venv-bench/bin/python -m bench $(ARGS)
 
-chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt
+chaos: $(VENV)/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt
 	@$(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
-simulate-protocol: .venv/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
+simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
 	@$(BIN)/python -m chaos.protocol $(ARGS)
 
-pictures: .venv/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
+pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)
 
-lint: .venv/.dev ## ruff, mypy, import-linter, deptry, missing migrations
+lint: $(VENV)/.dev ## ruff, mypy, import-linter, deptry, missing migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check --target-version py38 agent/backupsched-agent
@@ -58,11 +73,11 @@ lint: .venv/.dev ## ruff, mypy, import-linter, deptry, missing migrations
 	@# no database is needed, so none is started
 	DATABASE_URL=postgresql://127.0.0.1:1/none $(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
-format: .venv/.dev ## let ruff format and fix
+format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: .venv/.dev ## pin the newest allowed versions, with hashes
+lock: $(VENV)/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements.lock
@@ -75,9 +90,9 @@ lock: .venv/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group bench --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-bench.lock
 
-clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/ with your data stays)
+clean: ## stop the embedded database; remove .venv, .venv-* and caches (var/ with your data stays)
 	-@test -x $(BIN)/python && $(BIN)/python manage.py database stop
-	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Of pip's many lines: how far it is, what is large, and each error. `$(call PIP,LOCK FILE[,FOLDER OF PYTHON])`
 PIP = { $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
@@ -89,14 +104,14 @@ PIP = { $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --pr
 	esac; done >&2
 
 # Installation talks on standard error: `make demo ARGS=--json` prints JSON and nothing else.
-.venv/bin/python:
+$(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	@$(PYTHON) -m venv .venv >&2 || \
-		{ rm -rf .venv; echo "cannot create .venv: install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) >&2 || \
+		{ rm -rf "./$(notdir $(VENV))"; echo "cannot create $(VENV): install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
 
-.venv/.runtime: requirements.lock | .venv/bin/python
-	@echo "installing what the scheduler needs into .venv" >&2
+$(VENV)/.runtime: requirements.lock | $(VENV)/bin/python
+	@echo "installing what the scheduler needs into $(VENV)" >&2
 	@$(call PIP,requirements.lock)
 	@touch $@
 
@@ -106,12 +121,12 @@ PIP = { $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --pr
 	@$(call PIP,requirements-bench.lock,.venv-bench/bin)
 	@touch $@
 
-.venv/.test: requirements-test.lock | .venv/bin/python
-	@echo "installing what the scheduler and \`make test\` need into .venv" >&2
+$(VENV)/.test: requirements-test.lock | $(VENV)/bin/python
+	@echo "installing what the scheduler and \`make test\` need into $(VENV)" >&2
 	@$(call PIP,requirements-test.lock)
-	@touch $@ .venv/.runtime
+	@touch $@ $(VENV)/.runtime
 
-.venv/.dev: requirements-dev.lock | .venv/bin/python
-	@echo "installing what the scheduler, all tests and \`make lint\` need into .venv" >&2
+$(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
+	@echo "installing what the scheduler, all tests and \`make lint\` need into $(VENV)" >&2
 	@$(call PIP,requirements-dev.lock)
-	@touch $@ .venv/.test .venv/.runtime
+	@touch $@ $(VENV)/.test $(VENV)/.runtime

@@ -64,7 +64,9 @@ class PostgresqlServer:
 
 
 @contextmanager
-def postgresql_server(version: int, *, initdb: tuple[str, ...] = ()) -> Iterator[PostgresqlServer]:
+def postgresql_server(
+    version: int, *, initdb: tuple[str, ...] = (), settings: tuple[str, ...] = ()
+) -> Iterator[PostgresqlServer]:
     """Skips the test where that version is not installed."""
     folder = Path(tempfile.mkdtemp(prefix=f"postgresql-{version}-"))
     layout = Layout(folder)
@@ -87,7 +89,7 @@ def postgresql_server(version: int, *, initdb: tuple[str, ...] = ()) -> Iterator
             "initdb", f"--pgdata={data}", f"--username={ADMIN}", f"--pwfile={password}", "--auth=scram-sha-256",
             "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", *initdb,
         )  # fmt: skip
-        options = " ".join(f"-c {each}" for each in (*SETTINGS, f"unix_socket_directories={folder}"))
+        options = " ".join(f"-c {each}" for each in (*SETTINGS, *settings, f"unix_socket_directories={folder}"))
         run("pg_ctl", f"--pgdata={data}", "--wait", f"--log={folder / 'log'}", f"--options={options}", "start")
         folder.chmod(0o711)
         try:

@@ -60,6 +60,7 @@ class TestAnEdit:
 
     def test_reaches_every_record_in_batches(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(rollouts, "BATCH", 3)
+        monkeypatch.setattr(rollouts, "SECONDS", 600.0)
         policy = make_retry_policy(parameters={"base": 7200})
         records = [failing(policy) for _ in range(7)]
         with CaptureQueriesContext(connection) as queries:
