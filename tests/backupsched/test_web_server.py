@@ -101,4 +101,4 @@ def test_who_listens_on_a_port_that_is_taken_is_named_with_a_way_to_another():
     assert done.returncode == 2
     listener = f"{psutil.Process().name()} (process {os.getpid()})"
     assert done.stderr.startswith(f"Error: cannot listen on {place}: {listener} listens there. End it, or name another")
-    assert re.search(r'`web (--listen 127\.0\.0\.1:\d+)`, `make run ARGS="\1"`\n$', done.stderr)
+    assert re.search(r"`manage.py web (--listen 127\.0\.0\.1:\d+)`, `manage.py run \1`\n$", done.stderr)

@@ -12,6 +12,7 @@ from django.db.backends.signals import connection_created
 from backupsched.embedded.binaries import installed_bin
 from declarations.surfaces.patience import PAGE_SECONDS
 from jobs import conf
+from jobs.conf import PROGRAM
 from operations.listening import free_port, listener_on
 
 CONNECTIONS = 1000
@@ -37,9 +38,7 @@ class Command(BaseCommand):
             raise CommandError("--threads: at least 1, or requests would be taken and none answered", returncode=2)
         from backupsched.wsgi import application
 
-        port = options["listen"].rpartition(":")[2]
-        if port.isdecimal() and int(port) > LAST_PORT:  # it would listen on another one: this number modulo 65,536
-            raise CommandError(f"cannot listen on {options['listen']}: a port is at most {LAST_PORT}", returncode=2)
+        check_port(options["listen"])
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
         limit_lock_waits()
@@ -62,6 +61,13 @@ class Command(BaseCommand):
         server.run()
 
 
+def check_port(listen: str) -> None:
+    """Raises: CommandError for a number that is not a port: this number modulo 65,536 would be listened on."""
+    port = listen.rpartition(":")[2]
+    if port.isdecimal() and int(port) > LAST_PORT:
+        raise CommandError(f"cannot listen on {listen}: a port is at most {LAST_PORT}", returncode=2)
+
+
 def cannot_listen(listen: str, error: OSError | ValueError) -> str:
     """The reason of the system; for a port that is taken its listener, and how to choose another port."""
     host, _, port = listen.rpartition(":")
@@ -70,7 +76,7 @@ def cannot_listen(listen: str, error: OSError | ValueError) -> str:
     other = f"--listen {host}:{free_port('127.0.0.1', 8001)}"
     return (
         f"cannot listen on {listen}: {listener_on(int(port))} listens there. End it, or name another port: "
-        f'`web {other}`, `make run ARGS="{other}"`'
+        f"`{PROGRAM} web {other}`, `{PROGRAM} run {other}`"
     )
 
 

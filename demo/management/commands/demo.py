@@ -13,7 +13,6 @@ from psycopg import Error as PsycopgError
 from rich.console import Console
 from rich.live import Live
 
-from delivery import extras
 from demo.display import live_table, picture, summary_table
 from demo.processes import DemoError
 from demo.session import Options, Session
@@ -58,8 +57,6 @@ class Command(BaseCommand):
             raise CommandError("--json prints a summary at the end, so it needs --once", returncode=2)
         if options["hosts"] < 5 or min(options["workers"], options["concurrency"]) < 1:
             raise CommandError("--hosts must be at least 5, --workers and --concurrency at least 1", returncode=2)
-        if lacking := extras.missing("honcho", "the demo"):
-            raise CommandError(lacking, returncode=2)
         self.quiet = options["json"]
         self.signals = 0
         logging.getLogger("jobs.doing").setLevel(logging.WARNING)  # the table shows it, and the services log it

@@ -1,6 +1,6 @@
 """django-q2's command, which ends with a traceback where the database is away: this one waits for it, as workers do.
 
-It also ends when its whole process group is asked to, as honcho, systemd and a terminal do.
+It also ends when its whole process group is asked to, as systemd and a terminal do.
 """
 
 import logging

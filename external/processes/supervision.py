@@ -1,0 +1,92 @@
+"""Several processes of this program, started, restarted and ended together by supervisord.
+
+What dies is started again, at once when it had run for a while, and else after a wait that grows by a second each time.
+SIGTERM and Ctrl-C end all of them, each in its own grace. There is no control socket. The configuration holds no
+secret: the processes inherit the environment.
+"""
+
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE_SECONDS = 15
+"""For a process that is asked to end, beyond the grace that it gives itself."""
+RUNS_AFTER_SECONDS = 3
+FOR_EVER = 1_000_000
+"""Starts that fail one after the other, before one that is given up."""
+
+CONFIGURATION = """\
+[supervisord]
+nodaemon = true
+silent = false
+logfile = /dev/null
+logfile_maxbytes = 0
+loglevel = {level}
+pidfile = {pidfile}
+{user}
+"""
+PROGRAM = """
+[program:{name}]
+command = {command}
+autorestart = true
+startsecs = {runs_after}
+startretries = {for_ever}
+stopwaitsecs = {patience}
+stopsignal = TERM
+stdout_logfile = /dev/stdout
+stdout_logfile_maxbytes = 0
+redirect_stderr = true
+"""
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """One process: its name in messages, the arguments of this program, and the seconds that it takes to end."""
+
+    name: str
+    arguments: Sequence[str]
+    grace: float = 0.0
+
+
+def configuration(processes: Sequence[Supervised], home: Path) -> str:
+    """The text of supervisord's configuration; `home` takes its pid file."""
+    as_user = "user = root" if os.geteuid() == 0 else ""  # else it warns at each start
+    text = CONFIGURATION.format(level="info", pidfile=_literal(str(home / "supervisord.pid")), user=as_user)
+    for each in processes:
+        command = shlex.join((sys.executable, "-m", "backupsched", *each.arguments))
+        patience = round(each.grace) + PATIENCE_SECONDS
+        text += PROGRAM.format(
+            name=each.name, command=_literal(command), runs_after=RUNS_AFTER_SECONDS, for_ever=FOR_EVER,
+            patience=patience,
+        )  # fmt: skip
+    return text
+
+
+def command(processes: Sequence[Supervised], home: Path) -> tuple[str, ...]:
+    """Write the configuration into the directory `home`, and return the command that supervises the processes.
+
+    Raises: OSError.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = home / "supervisord.conf"
+    path.write_text(configuration(processes, home), encoding="utf-8")
+    return sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(path)
+
+
+def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Turn this process into the supervisor. Never returns. Raises: OSError."""
+    if stat.S_ISSOCK(os.fstat(1).st_mode):  # the journal: a socket cannot be opened by its name
+        reading, writing = os.pipe()
+        subprocess.Popen(("/bin/cat",), stdin=reading)
+        os.dup2(writing, 1)
+    os.execve(argv[0], list(argv), {**environment, "PYTHONUNBUFFERED": "1"})  # noqa: S606 - our own
+
+
+def _literal(text: str) -> str:
+    """`%` begins a substitution there."""
+    return text.replace("%", "%%")

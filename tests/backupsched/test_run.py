@@ -1,0 +1,115 @@
+"""`run`: web, worker and qcluster together, started again when they die, and ended together."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from django.core.management import CommandError, call_command
+
+from external.processes import supervision
+from external.processes.supervision import Supervised
+from operations.listening import free_port
+from tests.documents import ROOT
+from tests.waiting import eventually
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"workers": 0}, "--workers: at least 1"),
+        ({"concurrency": 0}, "--concurrency: at least 1"),
+        ({"listen": "here"}, "--listen here: HOST:PORT"),
+        ({"listen": "127.0.0.1:70000"}, "cannot listen on 127.0.0.1:70000: a port is at most 65535"),
+        ({"listen": "192.0.2.1:80"}, "cannot listen on 192.0.2.1:80: "),
+    ],
+)
+def test_what_cannot_start_is_refused_before_anything_is_started(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        call_command("run", **options)
+    assert str(caught.value).startswith(error)
+    assert caught.value.returncode == 2
+
+
+def test_a_port_that_is_taken_is_named_with_who_has_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(CommandError, match=rf"{listen}: .* \(process {os.getpid()}\) listens there"):
+            call_command("run", listen=listen)
+
+
+def test_a_command_with_odd_characters_is_one_argument_each(tmp_path: Path) -> None:
+    text = supervision.configuration([Supervised("web", ("web", "--listen", "a b%d'c"))], tmp_path)
+    assert re.search(r"^command = .* -m backupsched web --listen 'a b%%d'\"'\"'c'$", text, re.MULTILINE)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the server's account can pass through."""
+    with tempfile.TemporaryDirectory(prefix="backupsched-tests-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.fixture
+def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """The scheduler with an embedded database of its own: its process, the pages' address and its log."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
+    environment |= {"BACKUPSCHED_VAR": str(home / "var"), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+    program = (sys.executable, "manage.py")
+    subprocess.run((*program, "migrate", "--verbosity", "0"), cwd=ROOT, env=environment, check=True)
+    listen, log = f"127.0.0.1:{free_port('127.0.0.1', 8100)}", home / "log"
+    with log.open("wb") as output:
+        command = (*program, "run", "--listen", listen, "--grace", "5s")
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+        try:
+            yield process, f"http://{listen}/admin/login/", log
+        finally:
+            left = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            process.kill()
+            for each in left:
+                each.kill()
+            process.wait()
+            subprocess.run((*program, "database", "stop"), cwd=ROOT, env=environment, check=True)
+
+
+@pytest.mark.slow
+def test_what_dies_is_started_again_and_all_end_together(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
+    process, page, log = running
+
+    def answers() -> bool:
+        try:
+            return httpx.get(page, timeout=30).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def served() -> dict[str, psutil.Process]:
+        found = {}
+        for each in psutil.Process(process.pid).children():
+            with suppress(psutil.Error):  # it ends at this moment
+                if (argv := each.cmdline())[2:3] == ["backupsched"]:
+                    found[argv[3]] = each
+        return found
+
+    eventually(answers)
+    before = served()
+    assert sorted(before) == ["qcluster", "web", "worker"]
+    for name in ("web", "worker"):
+        before[name].kill()
+    eventually(lambda: {"web", "worker"} <= served().keys() and served()["web"] != before["web"] and answers())
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 0, log.read_text()
+    _, left = psutil.wait_procs(family, 30)
+    assert left == []
+    assert "worker1" in log.read_text()
