@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from external.processes.orders import bound_memory
+from external.processes.serving import bound_memory
 
 LONGEST_SECONDS = 60
 """After which this process ends, should its worker be gone."""

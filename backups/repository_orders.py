@@ -1,35 +1,33 @@
-"""Orders to processes that work in repositories and can be killed (`engines.apart`), so that a dead share
+"""Orders to processes that work in repositories and can be killed (`engines.repository_process`), so that a dead share
 costs a bounded time: its silence ends them, and so does a stop, be it a cancel, the end of a lease or a shutdown.
 
 A process that sleeps in the kernel survives even that. It is left behind, holds the lock of its destination, and ends
 when the share is back; until then backups to that destination find it busy.
 """
 
-import json
 import logging
-import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 
 from backups import locations
-from engines import engine_for
+from engines import engine_for, repository_process
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.results import STOPPED, GuardedProgress, failure, without_secrets
-from external.processes import orders, runner
+from external.processes import orders
+from external.processes.orders import NoAnswer, Order
 from external.processes.programs import ProgramMissing, rclone_version
-from external.processes.rows import row_of
-from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.runner import StopSignal
+from external.processes.serving import Program
 from sources.models import Repository
-from storage.places import directories
+from storage.places import directory_process
 from storage.places.identity import Identity
 from storage.places.location import Location
-from storage.places.locks import Busy
-from storage.points.places import Refused, TargetFailed
 from storage.points.store import Stopped, StorageFailed
 
 log = logging.getLogger(__name__)
@@ -38,11 +36,6 @@ SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
 """The limit of a single question, which a user or an execution unit waits for."""
-
-FAILURES: Mapping[str, type[Exception]] = {
-    "failed": StorageFailed, "failed here": TargetFailed, "refused": Refused, "busy": Busy,
-}  # fmt: skip
-"""The answers of an order that was not done, each with a text, and the exceptions that they become here."""
 
 
 class Unanswered(Exception):
@@ -64,20 +57,21 @@ def back_up(
     that backup; `keep`: keeps the digest of the new point."""
     try:
         whole = asdict(replace(task, engine_version=_version_of_engine(task), newest=newest))
-        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
-        ended, answers = _engine(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress), keep)
+        facts = {"task": whole, "ours": ours and asdict(ours), "made": made, "newest": newest}
+        how: dict[str, Any] = {"silent_for": SILENT_SECONDS, "grace": task.grace, "keep": keep}
+        answer = give(repository_process.PROGRAM, "back_up", facts, stop, take=progress_to(on_progress), **how)
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
-    for answer in answers:
-        facts: dict[str, Any] = {"verdict": Verdict(answer["verdict"])}
-        facts |= {name: tuple(answer[name]) for name in ("warnings", "not_kept")}
-        facts |= {"room": tuple(room)} if (room := answer.get("room")) else {}
-        return EngineResult(**(answer | facts))
-    if ended.ending is Ending.STOPPED:
-        return failure(Verdict.STOPPED, STOPPED)
-    verdict = Verdict.REPOSITORY_FAILED if ended.ending is Ending.STALLED else Verdict.SOURCE_FAILED
-    result = failure(verdict, why_unanswered(ended, task.location.outside, SILENT_SECONDS))
-    return without_secrets(result, task)
+    except NoAnswer as error:
+        if error.is_stopped:
+            return failure(Verdict.STOPPED, STOPPED)
+        verdict = Verdict.REPOSITORY_FAILED if error.is_silent else Verdict.SOURCE_FAILED
+        result = failure(verdict, why_unanswered(error, task.location.outside, SILENT_SECONDS))
+        return without_secrets(result, task)
+    values: dict[str, Any] = {"verdict": Verdict(answer["verdict"])}
+    values |= {name: tuple(answer[name]) for name in ("warnings", "not_kept")}
+    values |= {"room": tuple(room)} if (room := answer.get("room")) else {}
+    return EngineResult(**(answer | values))
 
 
 def _version_of_engine(task: BackupTask) -> str:
@@ -97,18 +91,18 @@ def work(
     keep: Callable[[str, str], object] | None = None,
     **facts: object,
 ) -> dict[str, Any]:
-    """Let a process work in a repository: `do` is an order of `engines.apart`, such as *remove_points*. Blocks until
-    the process has ended, and returns its answer. `keep`: keeps digests of manifests that it writes. Raises:
-    StorageFailed, Stopped, Busy."""
+    """Let a process work in a repository: `do` is an order of `engines.repository_process`, such as *remove_points*.
+    Blocks until the process has ended, and returns its answer. `keep`: keeps digests of manifests that it writes.
+    Raises: StorageFailed, Stopped, Busy."""
     try:
         location = locations.location_of(repository)
-        order = {"do": do, "location": location.as_json()} | facts
-        answered = _engine(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress), keep)
+        program, whole = repository_process.PROGRAM, {"location": location.as_json()} | facts
+        how: dict[str, Any] = {"silent_for": SILENT_SECONDS, "grace": grace, "keep": keep}
+        return dict(give_at(location, program, do, whole, stop, take=progress_to(on_progress), **how))
     except ProgramMissing as error:
         raise StorageFailed(str(error)) from error
     except OSError as error:
         raise StorageFailed(f"no process can be started here: {error}") from error
-    return dict(answer_of(answered, location, SILENT_SECONDS))
 
 
 def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
@@ -117,8 +111,8 @@ def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dic
 
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
-    """Ask a question of `engines.apart` whose answer is a reason, such as *not_writable*. None if there is no reason,
-    or the question was stopped before that was known."""
+    """Ask a question whose answer is a reason, such as *not_writable*, as `ask` does. None if there is no reason, or
+    the question was stopped before that was known."""
     try:
         answer = ask(question, location, stop, **facts)
     except Unanswered as error:
@@ -127,104 +121,82 @@ def why(question: str, location: str | Location, stop: StopSignal | None = None,
 
 
 def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
-    """Ask a question of `engines.apart`. Returns its answer; None also if it was stopped before. Raises: Unanswered."""
-    place = location.as_json() if isinstance(location, Location) else location
-    order = {"do": question, "location": place} | facts
-    ended, answers = _engine(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
-    for answer in answers:
-        return answer
-    if ended.ending is Ending.STOPPED:
-        return None
-    where = (location.directory or location.outside) if isinstance(location, Location) else location
-    raise Unanswered(why_unanswered(ended, str(where), ANSWER_SECONDS))
+    """Ask a question about a repository, or a directory by its path. Returns the answer; None also if it was stopped
+    before. Raises: Unanswered; StorageFailed, as the question may."""
+    at = location if isinstance(location, Location) else None
+    program = directory_process.PROGRAM if question in directory_process.PROGRAM.orders else repository_process.PROGRAM
+    whole = {"location": at.as_json() if at else location} | facts
+    how: dict[str, Any] = {"silent_for": ANSWER_SECONDS, "secrets": at.secrets if at else ()}
+    try:
+        return give(program, question, whole, stop or threading.Event(), **how)
+    except NoAnswer as error:
+        if error.is_stopped:
+            return None
+        where = str(at.directory or at.outside) if at else str(location)
+        raise Unanswered(why_unanswered(error, where, ANSWER_SECONDS)) from error
 
 
-def give_order(
-    program: str,
-    order: dict[str, Any],
+def give(
+    program: Program,
+    do: str,
+    facts: Mapping[str, Any],
     stop: StopSignal,
+    *,
     silent_for: float,
-    grace: float,
-    take: Callable[[dict[str, Any]], object],
+    grace: float = 0.0,
+    take: Callable[[dict[str, Any]], object] = lambda line: None,
     keep: Callable[[str, str], object] | None = None,
-) -> tuple[Ended, list[Any]]:
-    """Give an order to a process that can be killed: the `main` of the module `program`. `take` gets each of its lines
-    but the answer, as JSON. `keep` keeps a point and its digest before the process continues, or raises. Returns the
-    answer in a list, which is empty if the process ended without one. Raises: OSError."""
-    answers = []
+    secrets: Sequence[str] = (),
+) -> Any:
+    """Give an order to a process that can be killed, which abides by the settings. `take` gets what it says on the way,
+    as JSON. `keep` keeps a point and its digest before the process continues, or raises. `secrets` stay out of the
+    texts of a failure. Returns the answer. Raises: what the process raised; NoAnswer; OSError."""
+    terms: dict[str, Any] = {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
+    terms |= {"reserve_percent": settings.RESERVE_PERCENT, "loopback": settings.LOOPBACK}
+    order = Order(program, do, facts, terms, take, secrets=secrets)
+    return orders.give(order, stop, silent_for=silent_for, grace=grace, kept=keep and partial(_is_kept, keep))
 
-    def on_line(line: str) -> None:
-        if (found := row_of(line)) is None:  # a warning, or the end of a traceback
-            return
-        if "answer" in found:
-            answers.append(found["answer"])
-        elif "keep" in found:
-            os.write(said, _kept(keep, found["keep"]))
-        else:
-            take(found)
 
-    heard, said = os.pipe()
-    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
-    order |= {"heard_at": heard, "reserve_percent": settings.RESERVE_PERCENT, "loopback": settings.LOOPBACK}
-    command = Command(
-        orders.argv_of(program),
-        stall_timeout=silent_for,
-        grace=grace,
-        given=json.dumps(order, default=str).encode(),
-        inherited=(heard,),
-        longest_line=orders.LONGEST_ANSWER,
-    )
+def give_at(location: Location, program: Program, do: str, facts: Mapping[str, Any], *how: Any, **more: Any) -> Any:
+    """Give an order at a repository; the arguments are those of `give`. Returns the answer. Raises: what the process
+    raised, or StorageFailed without an answer; Stopped; OSError."""
     try:
-        return runner.run(command, stop=stop, on_line=on_line), answers
-    finally:
-        os.close(heard)
-        os.close(said)
+        return give(program, do, facts, *how, **{"secrets": location.secrets} | more)
+    except NoAnswer as error:
+        if error.is_stopped:
+            raise Stopped from None
+        raise StorageFailed(why_unanswered(error, location.outside, more["silent_for"])) from error
 
 
-def _kept(keep: Callable[[str, str], object] | None, facts: dict[str, str]) -> bytes:
+def progress_to(listener: Callable[[EngineProgress], None]) -> Callable[[dict[str, Any]], None]:
+    """Takes what a process says on the way, and lets `listener` have its progress."""
+    guarded = GuardedProgress(listener)
+
+    def take(line: dict[str, Any]) -> None:
+        if "progress" in line:
+            guarded(EngineProgress(**line["progress"]))
+
+    return take
+
+
+def _is_kept(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
     try:
-        if keep:
-            keep(facts["point"], facts["digest"])
-            return orders.KEPT
+        keep(facts["point"], facts["digest"])
     except Exception:
         log.warning("the digest of point %s could not be kept; the work goes on", facts["point"], exc_info=True)
-    return orders.NOT_KEPT
+        return False
+    return True
 
 
-def answer_of(answered: tuple[Ended, list[Any]], location: Location, silent_for: float) -> Any:
-    """The answer of an order that was done. Raises: those of `FAILURES`; Stopped; StorageFailed without an answer."""
-    ended, answers = answered
-    for answer in answers:
-        for name in FAILURES.keys() & answer.keys():
-            raise FAILURES[name](answer[name])
-        if "stopped" not in answer:
-            return answer
-    if answers or ended.ending is Ending.STOPPED:
-        raise Stopped
-    raise StorageFailed(why_unanswered(ended, location.outside, silent_for))
-
-
-def why_unanswered(ended: Ended, location: str, silent_for: float) -> str:
+def why_unanswered(error: NoAnswer, location: str, silent_for: float) -> str:
     """The reason, in words, why a process that was not stopped gave no answer."""
-    if ended.ending is Ending.STALLED:
-        return f"{location} has not answered for {silent_for:g} s; is its share dead?"
-    last = " ".join(ended.last_lines[-1:])
-    if last.startswith("MemoryError"):
+    if error.is_silent:
+        return silent(location, silent_for)
+    if str(error).startswith("MemoryError"):
         return f"{location} lists more than fits in BACKUPSCHED_ENGINE_MEMORY"
-    return f"the process that works there ended with code {ended.exit_code}: {last}"
+    return f"the process that works there ended with code {error.ended.exit_code}: {error}"
 
 
-def _engine(
-    order: dict[str, Any],
-    stop: StopSignal,
-    silent_for: float,
-    grace: float,
-    on_progress: Callable[[EngineProgress], None],
-    keep: Callable[[str, str], object] | None = None,
-) -> tuple[Ended, list[Any]]:
-    def take(found: dict[str, Any]) -> None:
-        if "progress" in found:
-            on_progress(EngineProgress(**found["progress"]))
-
-    program = "storage.places.directories" if order["do"] in directories.ORDERS else "engines.apart"
-    return give_order(program, order, stop, silent_for, grace, take, keep)
+def silent(location: str, seconds: float) -> str:
+    """The sentence about a place that gave no answer for so long."""
+    return f"{location} has not answered for {seconds:g} s; is its share dead?"

@@ -13,12 +13,13 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from backups import locations, repository_orders
-from external.processes.runner import Ended, Ending, StopSignal
+from external.processes.orders import NoAnswer
+from external.processes.runner import StopSignal
 from jobs.clock import database_clock
 from jobs.outcomes import Postponed
 from jobs.states import WaitingFor
 from sources.models import Repository
-from storage.places import directories
+from storage.places import directory_process
 from storage.places.location import Location
 from storage.points.store import StorageFailed
 
@@ -83,19 +84,25 @@ def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[s
     if not asked:
         return {}
     seconds = repository_orders.ANSWER_SECONDS
-    order = {"do": "of_each", "question": question, "asked": dict(asked), "seconds": seconds}
-    known, stop = dict[str, str | None](), threading.Event()
+    facts = {"question": question, "asked": dict(asked), "seconds": seconds}
+    known, stop, failed = dict[str, str | None](), threading.Event(), None
 
     def take(line: dict[str, Any]) -> None:
         known.update(line["known"])
         stop.set()
 
-    ended, answers = repository_orders.give_order(directories.__name__, order, stop, seconds + START_SECONDS, 0.0, take)
-    for answer in answers:
-        known |= answer
-    silent = Ended(Ending.STALLED, 0) if known else ended
+    how: dict[str, Any] = {"silent_for": seconds + START_SECONDS, "take": take}
+    try:
+        known |= repository_orders.give(directory_process.PROGRAM, "of_each", facts, stop, **how)
+    except NoAnswer as error:
+        failed = error
     for name in asked.keys() - known.keys():
-        known[name] = repository_orders.why_unanswered(silent, asked[name]["location"], seconds)
+        place = asked[name]["location"]
+        known[name] = (
+            repository_orders.why_unanswered(failed, place, seconds)
+            if failed and not known
+            else repository_orders.silent(place, seconds)
+        )
     return {name: why for name in asked if (why := known[name])}
 
 

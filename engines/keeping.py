@@ -1,4 +1,6 @@
-"""What is done to the points of an assignment once they are made: removed, checked, copied."""
+"""Removes, checks and copies the points of an assignment, by orders of `repository_process.py`. Each of these raises
+what `work.at_work` does.
+"""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -10,10 +12,9 @@ from engines.base import RunEnded
 from engines.limits import Space, room_of
 from engines.rclone.options import option_arguments, option_environment
 from engines.restic.options import rate_arguments
-from engines.work import Stop, at_work, say_files
+from engines.work import Stop, at_work, check_there, say_files
 from storage import layout
 from storage.places import remotes
-from storage.places.directories import missing
 from storage.places.identity import Identity
 from storage.places.location import RESTIC, Location
 from storage.places.locks import locked
@@ -48,7 +49,7 @@ def remove_points(
     is_chained: bool = True,
 ) -> dict[str, Any]:
     """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns `removal.Removed` as
-    a dictionary, and the points that are in neither list (`runs.unrecorded`), or why it was not done. In a restic
+    a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic
     repository, `prune` removes what only they held."""
 
     def remove(store: Store) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def remove_points(
 
 
 def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Delete what no snapshot of a restic repository holds. Returns the bytes of it as `freed`, or why not."""
+    """Delete what no snapshot of a restic repository holds. Returns the bytes of it as `freed`."""
     return at_work(
         location, folder, lambda store: {"freed": upkeep.pruned(Restic(store.location, store.stop, grace=store.grace))}
     )
@@ -103,7 +104,7 @@ def check_files(
 ) -> dict[str, Any]:
     """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
     are `recorded` and not there as damaged, and foreign ones, the points that are not (`runs.unrecorded`), and which
-    recorded points of `others` in a restic repository are `lost` (both: folder → names); or why not."""
+    recorded points of `others` in a restic repository are `lost` (both: folder → names)."""
 
     damage = [Damage(**each) for each in known]
 
@@ -169,8 +170,7 @@ def copy_points(
     `copying.copy`, and `again`: `restic_copying.copy`; `there`: the newest of the copy that is recorded;
     the rest: policy."""
     place, whose = Location.of_json(target), Identity(**ours)
-    if place.directory and (reason := missing(str(place.directory))):
-        return {"failed": reason}
+    check_there(place)
     space = Space(place.directory, reserve)
 
     def on_progress(files: int, size: int) -> None:
@@ -214,8 +214,6 @@ def copy_points(
 
     try:
         answer = at_work(location, folder, bring, known)
-    except (RunEnded, ValueError) as error:
-        answer = {"failed": str(error)}
-    if "failed" in answer:
-        answer["problem"] = answer.pop("failed")  # it is raised once the room is noted
+    except (RunEnded, ValueError, StorageFailed) as error:
+        answer = {"problem": str(error)}  # it is raised once the room is noted
     return answer | {"room": room_of(place.directory)}

@@ -1,4 +1,4 @@
-"""What is asked of a repository or a source beside backups, by orders of `apart.py`."""
+"""Questions about a repository or a source, as orders of `repository_process.py`."""
 
 from datetime import UTC, datetime
 from pathlib import Path

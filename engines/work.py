@@ -3,15 +3,15 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engines.base import EngineProgress
-from external.processes.orders import say
 from external.processes.programs import ProgramMissing
+from external.processes.serving import say
 from storage.places.directories import missing
 from storage.places.location import Location
 from storage.places.locks import Busy, locked
@@ -21,6 +21,8 @@ from storage.points.store import Stopped, StorageFailed, Store
 from storage.stores import store_of
 
 ALIVE_EVERY_SECONDS = 1.0
+FAILURES: Mapping[str, type[Exception]] = {"stopped": Stopped, "busy": Busy, "failed": StorageFailed}
+"""The exceptions of an order at a repository, each with its word."""
 
 
 class Stop:
@@ -51,22 +53,24 @@ class Stop:
 def at_work(
     location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]], known: Known | None = None
 ) -> dict[str, Any]:
-    """Work in the folder of an assignment, whose `known` points are ours. Returns what `work` does, or `failed`, `busy`
-    or `stopped`."""
+    """Work in the folder of an assignment, whose `known` points are ours. Returns what `work` does. Raises: FAILURES;
+    what else `work` raises."""
     where = Location.of_json(location)
-    if where.directory and (reason := missing(str(where.directory))):
-        return {"failed": reason}
+    check_there(where)
     try:
         with locked(where, folder) as lock:
             return work(store_of(where, Stop(where.directory), lock, known))
-    except Stopped:
-        return {"stopped": True}
-    except Busy as error:
-        return {"busy": str(error)}
-    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
-        return {"failed": str(error)}
+    except (ManifestDamaged, ProgramMissing) as error:
+        raise StorageFailed(str(error)) from error
     except OSError as error:
-        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
+        text = f"{error.filename or where.outside} cannot be written: {error.strerror or error}"
+        raise StorageFailed(text) from error
+
+
+def check_there(location: Location) -> None:
+    """Raises: StorageFailed for a directory that is missing."""
+    if location.directory and (reason := missing(str(location.directory))):
+        raise StorageFailed(reason)
 
 
 def say_progress(progress: EngineProgress) -> None:

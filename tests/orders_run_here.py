@@ -5,23 +5,22 @@ tests of what surrounds a question have no use for it.
 """
 
 import json
-from importlib import import_module
 from typing import Any
 
 import pytest
 
-from backups import repository_orders
-from external.processes import orders
+from external.processes import orders, serving
+from external.processes.orders import Order
 from external.processes.runner import Ended, Ending
 
 
-def give_order(program: str, order: dict[str, Any], *how: Any) -> tuple[Ended, list[Any]]:
-    facts = json.loads(json.dumps(order, default=str))
-    do = facts.pop("do")
-    answer = getattr(import_module(import_module(program).ORDERS[do]), do)(**facts)
-    return Ended(Ending.EXITED, 0), [json.loads(json.dumps(answer, default=orders.plain))]
+def give(order: Order, *how: Any, **more: Any) -> Any:
+    facts = json.loads(json.dumps(order.facts, default=serving.plain))
+    done = serving.done(order.program, order.do, facts)
+    order.on_line(json.dumps(done, default=serving.plain))
+    return order.answer(Ended(Ending.EXITED, 0))
 
 
 @pytest.fixture
 def orders_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository_orders, "give_order", give_order)
+    monkeypatch.setattr(orders, "give", give)

@@ -23,7 +23,7 @@ from storage.points.places import Refused, Report, Step, Wish
 from storage.points.store import Stopped, StorageFailed
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
-"""Where to → the order of `engines.restores.apart`."""
+"""Where to → the order of `engines.restores.restore_process`."""
 KEPT = ("files", "size", "present", "not_set", "failed", "old", "missing")
 """Of a report, with its restore."""
 REFUSED = "nothing was written: "

@@ -1,9 +1,11 @@
-"""Looks into repositories, and restores, in processes that can be killed (`engines.restores.apart`). Who could not have
-a point from one repository is told where else it lies: a sentence, shown wherever the failure is.
+"""Looks into repositories, and restores, in processes that can be killed (`engines.restores.restore_process`).
+
+A failure to get a point from one repository names the others that have it, in a sentence that is shown wherever the
+failure is.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -19,6 +21,7 @@ from django.utils.module_loading import import_string
 from backups import holdings, known_points, locations, repository_orders
 from engines.base import SourceSpec
 from engines.limits import InTime
+from engines.restores import restore_process
 from engines.restores.drilling import Drilled
 from engines.restores.scratch import Scratch
 from external.network.bounded_threads import BoundedThreads
@@ -81,7 +84,7 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
     """The versions of a file in these points, the newest first (`trees.versions_of`). Raises: StorageFailed,
     Unfinished."""
     found: list[dict[str, Any]] = _looked_up(
-        "versions_of", repository, assignment=assignment, points=points, path=path, cache=cache()
+        "versions", repository, assignment=assignment, points=points, path=path, cache=cache()
     )
     return found
 
@@ -134,7 +137,8 @@ def restore(
     with _naming_others(repository, wish.assignment, wish.point):
         location = locations.location_of(repository)
         ours = None if foreign else known_points.of_folder(wish.assignment, repository)
-        report = Report(**_order(do, location, stop, repository_orders.SILENT_SECONDS, ours, on_step, grace, **facts))
+        how: dict[str, Any] = {"on_step": on_step, "grace": grace, "hidden": source.hidden if source else ()}
+        report = Report(**_order(do, location, stop, repository_orders.SILENT_SECONDS, ours, **how, **facts))
     if report.lost:
         report.elsewhere = way_out(repository, wish.assignment, wish.point)
     return report
@@ -154,7 +158,7 @@ def drill(
     """
     folder = assignment.directory
     newest = holdings.newest_in(repository, assignment)
-    facts = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
+    facts: dict[str, Any] = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
     facts |= {"source_kind": assignment.source.kind}
     with _naming_others(repository, folder, newest):
         location = locations.location_of(repository)
@@ -173,18 +177,20 @@ def _order(
     ours: Known | None,
     on_step: Callable[[Step], None] = lambda step: None,
     grace: float = 0.0,
+    hidden: Sequence[str] = (),
     **facts: Any,
 ) -> Any:
-    """Give an order. `ours`: the points that it may take; None: any. Raises: Refused, StorageFailed, Stopped;
-    ValueError, ProgramMissing for what cannot be reached."""
+    """Give an order. `ours`: the points that it may take; None: any. `hidden`: further secrets. Raises: Refused,
+    StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
 
     def take(found: dict[str, Any]) -> None:
         if "step" in found:
             on_step(Step(**found["step"]))
 
-    order = {"do": do, "location": location.as_json(), "known": ours, **facts}
-    answered = repository_orders.give_order("engines.restores.apart", order, stop, silent_for, grace, take)
-    return repository_orders.answer_of(answered, location, silent_for)["done"]
+    whole = {"location": location.as_json(), "known": ours, **facts}
+    secrets = [*location.secrets, *hidden]
+    how: dict[str, Any] = {"silent_for": silent_for, "grace": grace, "take": take, "secrets": secrets}
+    return repository_orders.give_at(location, restore_process.PROGRAM, do, whole, stop, **how)
 
 
 def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:

@@ -10,9 +10,11 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from backups.repository_orders import give_order
+from backups.repository_orders import give
 from chaos.storage.site import FIRST, FOLDERS, SECOND, Site
 from engines.base import BackupTask, SourceSpec
+from engines.repository_process import PROGRAM
+from external.processes.orders import NoAnswer
 from storage.places.location import RESTIC
 from storage.points import runs
 from storage.points.store import StorageFailed
@@ -69,9 +71,13 @@ class Orders:
         return self.remove(folder, which, sorted(gone), [each for each in points if each not in gone])
 
     def _give(self, do: str, **facts: Any) -> Answer:
-        order = {"do": do} | facts
-        ended, answers = give_order("engines.apart", order, Event(), SILENT_SECONDS, GRACE_SECONDS, lambda line: None)
-        return answers[0] if answers else {"none": " ".join(ended.last_lines[-2:])}
+        how: dict[str, Any] = {"silent_for": SILENT_SECONDS, "grace": GRACE_SECONDS}
+        try:
+            return dict(give(PROGRAM, do, facts, Event(), **how))
+        except tuple(PROGRAM.raises.values()) as error:
+            return {next(word for word, kind in PROGRAM.raises.items() if isinstance(error, kind)): str(error)}
+        except NoAnswer as error:
+            return {"none": " ".join(error.ended.last_lines[-2:])}
 
 
 def work(site: Site, name: str, seed: int) -> None:

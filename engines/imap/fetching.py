@@ -27,7 +27,7 @@ from engines.imap.session import Refused, Session, session_with
 from engines.results import WARNING_LENGTH, WARNINGS
 from external import guarded
 from external.formatting import several
-from external.processes.orders import say
+from external.processes.serving import say
 
 SAY_EVERY_SECONDS = 0.5
 LISTED_AT_ONCE = 1_000

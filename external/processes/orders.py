@@ -1,28 +1,42 @@
-"""A process of ours that does one thing and can be killed meanwhile; `backups.repository_orders` starts it. Its one
-order is a JSON object on standard input; a line of JSON with the answer comes out.
+"""Orders to child processes of ours: the one protocol of both sides (`serving.py` is the child's).
+
+A child is started for one order, can be killed at any moment, and inherits nothing but a small environment. What it
+reads and prints are JSON objects, a line each:
+
+    {"do": …, "facts": …, "terms": …}   the order, on its standard input: secrets are in there, and never in its argv
+    {}                                  it lives; an order that may take long prints one about once a second
+    {"keep": …}                         it waits until that was kept; a byte at a pipe that it inherits answers
+    {"answer": …}                       what it has done; the last line that counts
+    {"raised": word, "with": …}         the same for an exception that both sides have a word for: raised here again
+    {"unknown": …}                      it knows no such order: its code is of another version
+    anything else                       passed on, such as progress
+
+An exception without a word ends the child with a traceback, and its giver gets `NoAnswer`, as when it was killed, was
+stopped, or said nothing of this protocol for too long. Whatever else it prints is dropped, and no sign of life: a line
+that is no JSON object, one that is longer than LONGEST_LINE, and all that comes after its answer. So a child that
+prints without end is ended like one that is silent, and costs no more memory than its longest line.
 """
 
 import json
 import os
-import resource
-import select
 import sys
-import time
-from collections.abc import Mapping
-from enum import Enum
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from external import guarded
+from external.processes import runner
+from external.processes.rows import row_of
+from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.serving import ANSWER, ARGUMENTS, KEEP, KEPT, NOT_KEPT, RAISED, UNKNOWN, Program, plain
+from external.redaction import redacted
 
 ROOT = Path(__file__).parents[2]
 """The folder of the packages."""
-KEPT, NOT_KEPT = b"+", b"-"
-KEEP_SECONDS = 30.0
-"""For the answer whether it was kept. A database that is away does not end a backup."""
-LONGEST_ANSWER = 2**26
-"""Bytes of its line: the tables of a database, the points of years, a hundred damaged files by their whole names."""
+LONGEST_LINE = 2**26
+"""Bytes: the tables of a database, the points of years, a hundred damaged files by their whole names."""
+OTHER_CODE = "it knows the order {!r} otherwise than this process: the code has changed since that began; restart it"
 
 
 def argv_of(module: str) -> tuple[str, ...]:
@@ -31,56 +45,102 @@ def argv_of(module: str) -> tuple[str, ...]:
     return sys.executable, "-I", "-c", main, str(ROOT)
 
 
-def answer(orders: Mapping[str, str]) -> None:
-    """Do what the order says, and print what comes of it. `orders`: the name of a function → its module."""
-    order = received()
-    do = order.pop("do")
-    say({"answer": getattr(import_module(orders[do]), do)(**order)})
+class NoAnswer(Exception):
+    """A child has `ended` without an answer. The message is the last that it printed, in one line."""
+
+    def __init__(self, ended: Ended, text: str) -> None:
+        super().__init__(text)
+        self.ended = ended
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.ended.ending is Ending.STOPPED
+
+    @property
+    def is_silent(self) -> bool:
+        return self.ended.ending is Ending.STALLED
 
 
-def received() -> dict[str, Any]:
-    """The order, whose umask, bound of memory and rule of loopback are this process's from now on."""
-    order: dict[str, Any] = json.load(sys.stdin)
-    os.umask(order.pop("umask"))
-    if memory := order.pop("memory"):
-        bound_memory(memory)
-    guarded.loopback_is_open = order.pop("loopback", True)
-    global _heard_at, reserve_percent
-    _heard_at, reserve_percent = order.pop("heard_at", None), order.pop("reserve_percent", 0.0)
-    return order
+@dataclass
+class Order:
+    """An order, and what came of it so far: run `argv` with `given`, and give `on_line` each line that it prints.
+
+    `facts`: the arguments of what is done. `terms`: what the child abides by (`serving`). `take` gets what it says on
+    the way, and `keep` what is to be kept. `secrets` are struck out of all texts of a failure.
+    """
+
+    program: Program
+    do: str
+    facts: Mapping[str, Any]
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    take: Callable[[dict[str, Any]], object] = lambda line: None
+    keep: Callable[[Any], object] = lambda facts: None
+    secrets: Sequence[str] = ()
+    signs: int = 0
+    """How many lines it said, for a sign of life."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return argv_of(self.program.module)
+
+    @property
+    def given(self) -> bytes:
+        terms = {"loopback": guarded.loopback_is_open} | dict(self.terms)
+        return json.dumps({"do": self.do, "facts": self.facts, "terms": terms}, default=plain).encode()
+
+    def on_line(self, line: str) -> None:
+        if self.answers or (found := row_of(line)) is None:
+            return
+        self.signs += 1
+        if found.keys() & {ANSWER, RAISED, UNKNOWN}:
+            self.answers.append(found)
+        elif KEEP in found:
+            self.keep(found[KEEP])
+        elif found:
+            self.take(found)
+
+    def answer(self, ended: Ended) -> Any:
+        """The answer, once its process has ended. Raises: what that has raised; NoAnswer."""
+        for answer in self.answers:
+            if ANSWER in answer:
+                return answer[ANSWER]
+            if kind := self.program.raises.get(answer.get(RAISED, "")):
+                raise kind(*(self._shown(each) for each in answer[ARGUMENTS]))
+            raise NoAnswer(ended, OTHER_CODE.format(self.do))
+        raise NoAnswer(ended, self._shown(" ".join(ended.last_lines[-1:])))
+
+    def _shown(self, value: Any) -> Any:
+        return redacted(value, self.secrets) if isinstance(value, str) else value
 
 
-reserve_percent = 0.0
-"""Of the file systems that this process writes to; 0: nothing has to stay free, as in `recover`."""
-_heard_at: int | None = None
-"""The descriptor at which whoever gave the order says that something was kept."""
+def give(
+    order: Order,
+    stop: StopSignal,
+    *,
+    silent_for: float,
+    grace: float = 0.0,
+    kept: Callable[[Any], object] | None = None,
+) -> Any:
+    """Give an order, and block until its process has ended: by itself, by `stop`, or since it was silent for so many
+    seconds. `kept` keeps what the child asks for, and returns whether it did; None: nothing is kept.
 
-
-def keep(facts: dict[str, str]) -> bool:
-    """Have whoever gave the order keep something before this goes on. Returns whether it was kept; True where there is
-    no such process, as in a test."""
-    if _heard_at is None:
-        return True
-    say({"keep": facts})
-    until = time.monotonic() + KEEP_SECONDS
-    while time.monotonic() < until:
-        if select.select([_heard_at], [], [], 1.0)[0]:
-            return os.read(_heard_at, 1) == KEPT
-        say({})
-    return False
-
-
-def say(line: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line, default=plain) + "\n")
-    sys.stdout.flush()
-
-
-def plain(value: object) -> str:
-    return value.value if isinstance(value, Enum) else str(value)
-
-
-def bound_memory(size: int) -> None:
-    """Let no program started here have more than `size` bytes. What a source lists ends up in its engine's memory."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
-    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses
+    Returns the answer. Raises: what the child has raised; NoAnswer; OSError when no process can be started.
+    """
+    heard, said = os.pipe()
+    order.terms = {**order.terms, "heard_at": heard}
+    order.keep = lambda facts: os.write(said, KEPT if kept and kept(facts) else NOT_KEPT)
+    command = Command(
+        order.argv,
+        stall_timeout=silent_for,
+        grace=grace,
+        given=order.given,
+        inherited=(heard,),
+        longest_line=LONGEST_LINE,
+    )
+    try:
+        ended = runner.run(command, stop=stop, on_line=order.on_line, sign_of_life=lambda: order.signs)
+    finally:
+        os.close(heard)
+        os.close(said)
+    return order.answer(ended)

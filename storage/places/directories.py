@@ -1,18 +1,10 @@
-"""Questions about a directory, in a process that can be killed, since a dead share never answers. It starts in a third
-of the time of `engines.apart`, for what it does not import.
-"""
+"""Questions about a directory. A dead share never answers, so `directory_process` asks them where that may be one."""
 
 import os
 import re
 import tempfile
-import time
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
-from typing import Any
-
-from external.processes.orders import answer, say
 
 OF_A_SOURCE = re.compile(r"-\d+$")
 
@@ -64,32 +56,3 @@ def not_made(location: str) -> str | None:
     except OSError as error:
         return f"{error.filename}: {error.strerror}; see that its disk is mounted, and make it for this account"
     return None
-
-
-def of_each(question: str, asked: dict[str, dict[str, Any]], seconds: float) -> dict[str, str | None]:
-    """Ask a question of each of these directories, in a thread for each: a dead share holds up its own alone. Returns
-    the reasons by their names in `asked`, without those that did not answer in so many seconds."""
-    ask, found = getattr(import_module(ORDERS[question]), question), dict[str, str | None]()
-
-    def answered(name: str, facts: dict[str, Any]) -> None:
-        found[name] = ask(**facts)
-
-    threads = [Thread(target=answered, args=each, daemon=True) for each in asked.items()]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    if len(known := dict(found)) < len(asked):
-        say({"known": known})  # this process does not end while a thread of it sleeps in the kernel
-    return known
-
-
-ORDERS = {
-    **dict.fromkeys(("not_usable", "not_made", "open_to_others", "of_each"), __name__),
-    "not_written": "storage.folders.writing",
-}
-
-
-def main() -> None:
-    answer(ORDERS)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from external.processes import orders
+from external.processes import serving
 from storage import layout
 from storage.points.manifests import ManifestDamaged
 
@@ -61,4 +61,4 @@ def taken(names: Iterable[str], known: Known | None, started_at: datetime) -> li
 
 def keep(known: Known | None, point: str, digest: str) -> bool:
     """Have the database keep a digest, before the manifest that has it is written. Returns whether it does."""
-    return known is None or orders.keep({"point": point, "digest": digest})
+    return known is None or serving.keep({"point": point, "digest": digest})

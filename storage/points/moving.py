@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from external.processes import orders
+from external.processes import serving
 from external.processes.rows import number, row_of
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
@@ -73,7 +73,7 @@ class Moved:
         self._since, self._before = now, worth
 
     def _check_room(self) -> None:
-        if self._into is None or not orders.reserve_percent or time.monotonic() < self._look_at:
+        if self._into is None or not serving.reserve_percent or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         check_room(self._into, self.size)
@@ -82,7 +82,7 @@ class Moved:
 def check_room(folder: Path, written: float) -> None:
     """Raises: TargetFailed, when so much was `written` to a folder of this host that too little is left there. A LITTLE
     is not what fills a disk: where another one has, backups and restores go on with theirs."""
-    if written > LITTLE and orders.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
+    if written > LITTLE and serving.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
         raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")
 
 

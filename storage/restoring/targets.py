@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from external.processes import orders
+from external.processes import serving
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
 from storage.folders.staging import STAGING
@@ -65,7 +65,7 @@ def check_room(target: Path, size: int, way_out: str = "name another folder") ->
     """Raises: Refused when `size` bytes do not fit. `way_out`: what to do then, beside restoring less."""
     existing = _existing(target)
     found = shutil.disk_usage(existing)
-    free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if orders.reserve_percent else 0)))
+    free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if serving.reserve_percent else 0)))
     if size > free:
         raise Refused(
             f"{size:,} bytes are to be restored, and {existing} has {free:,} free; {way_out}, or restore some paths at "

@@ -88,7 +88,7 @@ def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
     second = copy_of(played, policy)
     next_point(waiting, played, big=BIG, **{"only/later": "x"})
     Policy.objects.update(copy_bandwidth="512K")
-    for name in ("--partial-suffix", "engines.apart"):
+    for name in ("--partial-suffix", "engines.repository_process"):
         called = in_mid_copy(monkeypatch, lambda name=name: [each.kill() for each in below_us(name)])
         outcome = copied_again()
         assert isinstance(outcome, Failed)

@@ -13,6 +13,7 @@ import pytest
 from backups import repository_orders
 from backups.copying.handler import copy_source
 from external.processes import runner
+from external.processes.orders import NoAnswer
 from external.processes.runner import Command
 from fleet import repository_edits
 from jobs.backlog.cancelling import cancel
@@ -168,5 +169,5 @@ class TestASilence:
 
 def test_a_repository_that_lists_more_than_fits_in_the_memory_is_named() -> None:
     ended = runner.run(Command((sys.executable, "-c", "bytes(2**62)")), stop=Event())
-    text = repository_orders.why_unanswered(ended, "/srv/attic", 60)
+    text = repository_orders.why_unanswered(NoAnswer(ended, ended.last_lines[-1]), "/srv/attic", 60)
     assert text == "/srv/attic lists more than fits in BACKUPSCHED_ENGINE_MEMORY"

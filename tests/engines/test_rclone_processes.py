@@ -120,7 +120,7 @@ def test_an_order_leaves_the_signals_of_a_process_that_is_not_its_own_alone(tmp_
 def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
     """asyncio alone costs 60 ms of a processor, and only what speaks HTTP needs it; other orders 30 ms."""
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import engines.apart, engines.rclone.engine;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import engines.repository_process, engines.rclone.engine;"
         "print([each for each in sys.argv[2:] if each in sys.modules])"
     )
     others = ("engines.keeping", "engines.questions", "storage.restic", "engines.imap")

@@ -18,13 +18,15 @@ import pytest
 
 from engines import keeping, probing
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from engines.restores import apart
+from engines.restores import restore_process
 from external.processes.programs import find_restic
 from storage import layout
 from storage.places import remotes
 from storage.places.location import RESTIC, Location
+from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.places import Wish
+from storage.points.store import StorageFailed
 from storage.recover import showing
 from storage.restic import program
 from storage.restic.program import TRIES, Patience, Restic
@@ -147,21 +149,21 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
 
     def look(progress: EngineProgress) -> None:
         if not busy:
-            busy.append(keeping.prune(**order))
+            with pytest.raises(Busy) as found:
+                keeping.prune(**order)
+            busy.append(str(found.value))
             stop.set()
 
     task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22))
     slowly = dataclasses.replace(task, options={"bwlimit": "10M"})
     result = run(slowly, look, stop)
     assert result.verdict is Verdict.STOPPED
-    assert "another restic works in" in busy[0]["busy"], busy
+    assert "another restic works in" in busy[0]
     assert list((tmp_path / "repository/restic/locks").iterdir()) == []
     with frozen_prune(location, tmp_path / "repository/restic/locks"):
         assert back_up(task).verdict is Verdict.BUSY
-        found = apart.answer(
-            {"do": "points", "location": location.as_json(), "folder": FOLDER, "made": True, "known": None}
-        )
-        assert "another restic works in" in found["failed"]
+        with pytest.raises(StorageFailed, match="another restic works in"):
+            restore_process.points(location=location.as_json(), folder=FOLDER, made=True, known=None)
         (tmp_path / "key").write_text(KEY)
         said = recover(tmp_path / "repository", "--key-file", tmp_path / "key", "--list", code=1)
         assert "Repeat it when that has ended" in said
@@ -182,8 +184,9 @@ def test_a_prune_that_is_killed_at_each_step_loses_no_point(tmp_path: Path) -> N
     for at in ("locks", "index", "data"):
         before = set((data / at).rglob("*"))
         with killing("prune", lambda at=at, before=before: set((data / at).rglob("*")) != before):  # type: ignore[misc]
-            answer = keeping.prune(**order)
-        assert "failed" in answer or at != "locks"
+            how = pytest.raises(StorageFailed) if at == "locks" else suppress(StorageFailed)
+            with how:
+                keeping.prune(**order)
         assert [each.point for each in snapshots(restic, FOLDER)] == stay
     assert list(keeping.prune(**order)) == ["freed"]
     restic.run("check", "--read-data")

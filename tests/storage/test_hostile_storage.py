@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from external.processes import orders
+from external.processes import serving
 from storage.folders import room
 from storage.places import identity, remotes
 from storage.places.rclone import ANY, command_line, expected
@@ -81,7 +81,7 @@ def test_what_comes_without_end_is_ended_at_what_may_come(tmp_path: Path) -> Non
 def test_what_fills_the_disk_is_ended_while_its_reserve_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    monkeypatch.setattr(serving, "reserve_percent", 5.0)
     with small_disk(tmp_path / "disk", 200 * 2**20) as disk, hostile_share(HUGE, bytes(2**18), pause=0.02) as share:
         with pytest.raises(StorageFailed, match="fills the disk"):
             share_of(share.address).copy_out("", str(disk), [FILE], lambda files, size: None)
@@ -204,7 +204,7 @@ def test_an_index_grows_with_the_names_in_a_manifest_and_not_with_the_square_of_
 
 def test_an_index_is_ended_before_it_fills_the_disk(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     built.point("20261121T065755Z", [Entry("a")])
-    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    monkeypatch.setattr(serving, "reserve_percent", 5.0)
     monkeypatch.setattr(room, "GIB", 2**60)
     monkeypatch.setattr(room, "reserve_of", lambda total, percent: 2 * total)
     monkeypatch.setattr(moving, "LITTLE", 0)
@@ -221,7 +221,7 @@ def test_what_another_one_has_filled_ends_no_small_work(
 ) -> None:
     built.write("a", "x")
     point = built.back_up()
-    monkeypatch.setattr(orders, "reserve_percent", 5.0)
+    monkeypatch.setattr(serving, "reserve_percent", 5.0)
     with small_disk(tmp_path / "disk", 100 * 2**20) as disk:
         (disk / "of another one").write_bytes(bytes(97 * 2**20))
         monkeypatch.setattr(tempfile, "tempdir", str(disk))

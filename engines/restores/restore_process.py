@@ -1,12 +1,10 @@
-"""Looks into a repository, and restores, in a process of its own, which `backups.restores.process` starts and can end:
-a dead share holds it for ever.
-
-Its one order is a JSON object on standard input. It prints a line of JSON for each step, one about once a second while
-it lives, and at its end one with the answer. Without Django.
+"""The process in which a worker looks into a repository, and restores (`external.processes.orders`): it can be ended,
+since a dead share holds it for ever. Without Django.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,16 @@ from engines.restores import back, drilling
 from engines.restores.drilling import DATABASES, Drilled
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
-from engines.work import Stop
-from external.processes.orders import received, say
+from engines.work import Stop, check_there
 from external.processes.programs import ProgramMissing
-from external.redaction import redacted
+from external.processes.serving import Program, say, serve
 from storage.places import identity
-from storage.places.directories import missing
 from storage.places.location import Location
 from storage.places.locks import Busy
 from storage.points import runs
+from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
-from storage.points.places import Report, Step, TargetFailed, Wish
+from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.recover.instructions import LOST
@@ -33,6 +30,35 @@ from storage.restoring import restoring
 from storage.stores import store_of
 
 
+def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an order have the store of a repository, whose `known` points it may take (None: any), in place of its
+    location, and its other facts as the objects that they are."""
+
+    @wraps(do)
+    def work(location: dict[str, Any], known: Known | None, **facts: Any) -> Any:
+        where = Location.of_json(location)
+        check_there(where)
+        facts |= {"cache": Path(facts["cache"])} if "cache" in facts else {}
+        facts |= {"source": SourceSpec(**facts["source"])} if facts.get("source") else {}
+        if wish := facts.get("wish"):
+            facts["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
+        store = store_of(where, Stop(where.directory), known=known)
+        try:
+            found = do(store, **facts)
+        except (ProgramMissing, RunEnded) as error:
+            raise TargetFailed(str(error)) from error
+        except (ManifestDamaged, Busy) as error:
+            raise StorageFailed(str(error)) from error
+        except OSError as error:
+            raise TargetFailed(f"{error.filename or 'the target'}: {error.strerror or error}") from error
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
+
+    return work
+
+
+@at_store
 def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
     """The points of an assignment that are ours, and foreign ones. `made`: the repository has said whose it is before.
     Raises: StorageFailed, also for a place that has nothing and says so no longer, as a mount point without its
@@ -46,27 +72,32 @@ def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
     return found
 
 
+@at_store
 def index(store: Store, assignment: str, point: str, cache: Path) -> None:
     """Put the tree of a point into the cache."""
     with opened(store, assignment, point, cache):
         pass
 
 
+@at_store
 def restore(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into a folder of this host."""
     return restoring.restore_to_stay(wish, store, cache, _say_step)
 
 
+@at_store
 def fetch(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into scratch space."""
     return restoring.restore(wish, store, cache, _say_step)
 
 
+@at_store
 def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
     """Restore to where it came from."""
     return back.put_back(wish, store, source, cache, _say_step)
 
 
+@at_store
 def create_database(
     store: Store,
     wish: Wish,
@@ -82,51 +113,27 @@ def create_database(
     return report
 
 
+@at_store
 def drill(store: Store, assignment: str, scratch: dict[str, Any], newest: str, source_kind: str) -> Drilled:
     """Restore the newest point into scratch space, and compare."""
     return drilling.drill(store, assignment, Scratch(**scratch), _say_step, newest, source_kind)
 
 
-FOUND: tuple[Callable[..., Any], ...] = (
-    points, index, versions_of, restore, fetch, put_back, create_database, drill,
-)  # fmt: skip
-ORDERS = {each.__name__: each for each in FOUND}
-
-
-def answer(order: dict[str, Any]) -> dict[str, Any]:
-    """What comes of an order: *done*, or why it was not: *refused*, *failed*, *failed here* (not by the repository),
-    *stopped*."""
-    location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
-    if location.directory and (reason := missing(str(location.directory))):
-        return {"failed": reason}
-    store = store_of(location, Stop(location.directory), known=order.pop("known"))
-    order |= {"cache": Path(order["cache"])} if "cache" in order else {}
-    if wish := order.get("wish"):
-        order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
-    secrets = [*location.secrets]
-    if source := order.get("source"):
-        order["source"] = SourceSpec(**source)
-        secrets += order["source"].hidden
-    try:
-        done = do(store, **order)
-        return {"done": asdict(done) if isinstance(done, Report | Drilled) else done}
-    except Stopped:
-        return {"stopped": True}
-    except (TargetFailed, ProgramMissing, RunEnded) as error:
-        text, kind = str(error), "failed here"
-    except (StorageFailed, ManifestDamaged, Busy) as error:
-        text, kind = str(error), "failed"
-    except ValueError as error:
-        text, kind = str(error), "refused"
-    except OSError as error:
-        text, kind = f"{error.filename or 'the target'}: {error.strerror or error}", "failed here"
-    return {kind: redacted(text, secrets)}
+versions = at_store(versions_of)
 
 
 def _say_step(step: Step) -> None:
     say({"step": asdict(step)})
 
 
+_NAMES = ("points", "index", "versions", "restore", "fetch", "put_back", "create_database", "drill")
+PROGRAM = Program(
+    __name__,
+    dict.fromkeys(_NAMES, __name__),
+    {"failed here": TargetFailed, "refused": Refused, "stopped": Stopped, "failed": StorageFailed},
+)
+
+
 def main() -> None:
     Stop.listen()
-    say({"answer": answer(received())})
+    serve(PROGRAM)

@@ -1,9 +1,8 @@
-"""Orders that touch a repository, in a process of their own: `backups.repository_orders` starts it and can end it.
+"""The process in which a worker touches a repository (`external.processes.orders`): it can be ended.
 
-An operation on a file of a dead share never returns, and only the end of its process ends the wait. Beside its answer
-(`external.processes.orders`) it prints a line of JSON for each progress, and one about once a second while it lives,
-which it does between any two operations and after a look at the repository. Without Django, and without what other
-orders need: each backup starts one of these, and loading all of it takes a quarter of its start.
+An operation on a file of a dead share never returns, and only the end of its process ends the wait. It says that it
+lives between any two operations, after a look at the repository. Without Django, and without what other orders need:
+each backup starts one of these, and loading all of it takes a quarter of its start.
 """
 
 from dataclasses import asdict
@@ -14,8 +13,8 @@ from engines import engine_for
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
 from engines.limits import room_of
 from engines.results import failure, result_of
-from engines.work import Stop, say_progress
-from external.processes.orders import answer
+from engines.work import FAILURES, Stop, say_progress
+from external.processes.serving import Program, serve
 from storage.places.directories import missing
 from storage.places.identity import Identity
 from storage.places.location import Location
@@ -43,17 +42,20 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
 
 
 _KEEPING, _QUESTIONS = "engines.keeping", "engines.questions"
-ORDERS = {
-    "back_up": __name__,
-    **dict.fromkeys(
-        ("remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points"), _KEEPING
-    ),
-    **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
-    "look_for": "engines.sightings",
-}
-"""What can be ordered → the module that has it, as a function of that name."""
+PROGRAM = Program(
+    __name__,
+    {
+        "back_up": __name__,
+        **dict.fromkeys(
+            ("remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points"), _KEEPING
+        ),
+        **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
+        "look_for": "engines.sightings",
+    },
+    FAILURES,
+)
 
 
 def main() -> None:
     Stop.listen()
-    answer(ORDERS)
+    serve(PROGRAM)

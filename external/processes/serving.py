@@ -1,0 +1,100 @@
+"""The child's side of an order (`orders.py` has the protocol): it does the one that standard input has, and answers."""
+
+import json
+import os
+import resource
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+from external import guarded
+
+ANSWER, RAISED, ARGUMENTS, UNKNOWN, KEEP = "answer", "raised", "with", "unknown", "keep"
+KEPT, NOT_KEPT = b"+", b"-"
+KEEP_SECONDS = 30.0
+"""The limit of the answer whether something was kept. A database that is away does not end a backup."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A child of ours: the `module` with its `main`; its `orders`, the name of a function → the module that has it; and
+    the exceptions that its giver raises again, each by a word. A subclass comes before its base there."""
+
+    module: str
+    orders: Mapping[str, str]
+    raises: Mapping[str, type[Exception]] = field(default_factory=dict)
+
+
+def serve(program: Program) -> None:
+    """Do the order on standard input, and answer. Raises: what `program` has no word for."""
+    order = json.load(sys.stdin)
+    _abide_by(**order["terms"])
+    say(done(program, order["do"], order["facts"]))
+
+
+def done(program: Program, do: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Do an order. Returns the line with what came of it. Raises: what `program` has no word for."""
+    if do not in program.orders:
+        return {UNKNOWN: do}
+    work: Callable[..., Any] = getattr(import_module(program.orders[do]), do)
+    try:
+        return {ANSWER: work(**facts)}
+    except tuple(program.raises.values()) as error:
+        word = next(word for word, kind in program.raises.items() if isinstance(error, kind))
+        return {RAISED: word, ARGUMENTS: error.args if type(error) is program.raises[word] else [str(error)]}
+
+
+def _abide_by(
+    loopback: bool,
+    umask: int | None = None,
+    memory: int = 0,
+    reserve_percent: float = 0.0,
+    heard_at: int | None = None,
+) -> None:
+    if umask is not None:
+        os.umask(umask)
+    if memory:
+        bound_memory(memory)
+    guarded.loopback_is_open = loopback
+    globals().update(reserve_percent=reserve_percent, _heard_at=heard_at)
+
+
+reserve_percent = 0.0
+"""The share of the file systems that this process writes to which stays free; 0: none, as in `recover`."""
+_heard_at: int | None = None
+"""The descriptor at which the giver of the order says that something was kept."""
+
+
+def keep(facts: dict[str, str]) -> bool:
+    """Have the giver of the order keep something before this continues. Returns whether it was kept; True where there
+    is no such process, such as in a test."""
+    if _heard_at is None:
+        return True
+    say({KEEP: facts})
+    until = time.monotonic() + KEEP_SECONDS
+    while time.monotonic() < until:
+        if select.select([_heard_at], [], [], 1.0)[0]:
+            return os.read(_heard_at, 1) == KEPT
+        say({})
+    return False
+
+
+def say(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line, default=plain) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: object) -> str:
+    return value.value if isinstance(value, Enum) else str(value)
+
+
+def bound_memory(size: int) -> None:
+    """Let no program started here have more than `size` bytes. What a source lists ends up in its engine's memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses
