@@ -11,14 +11,10 @@ a process dies between sending and writing that down. The URL is fetched at each
 to, and stands in no row, no log and no message.
 """
 
-import json
 import logging
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -27,10 +23,11 @@ from django.db.utils import Error
 
 from alerting import urls
 from alerting.models import Alert, AlertMessage, AlertRoute, MessageType
+from alerting.sending_process import LARGEST_MEMORY, PROGRAM
 from external.durations import span
 from external.formatting import first_line, moment, several
-from external.processes import runner
-from external.processes.runner import Command
+from external.processes import orders
+from external.processes.orders import NoAnswer, Order
 from external.redaction import redacted
 from jobs.clock import database_clock
 from jobs.set_aside import name_once
@@ -39,8 +36,6 @@ from sources.domain.windows import Window
 
 log = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[1]
-PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from alerting.apart import main; main()"
 ANSWER_SECONDS = 45.0
 TEST_SECONDS = 20.0
 """For which a page waits for a test. A web server has few threads."""
@@ -65,7 +60,7 @@ def put(
     raises: Sequence[int] = (),
 ) -> AlertMessage:
     """Write a message down; the round sends it. `raises`: the ids of the alerts that it is the first to tell of."""
-    facts = {"title": title[:300], "body": body, "type": type, "raises": raises}
+    facts: dict[str, object] = {"title": title[:300], "body": body, "type": type, "raises": raises}
     return AlertMessage.objects.create(route=route, made_at=now, next_at=now, **facts)
 
 
@@ -176,15 +171,17 @@ def send(message: AlertMessage, seconds: float | None = None) -> str:
         return f"its URL is not known here: {error}"
     if problem := urls.problem_with(url):
         return f"its URL {problem}"
-    about = {"title": message.title, "body": message.body, "type": message.type}
-    order = about | {"url": url, "allowed": list(settings.CALLBACKS_ALLOWED)}
+    facts: dict[str, object] = {"title": message.title, "body": message.body, "type": message.type}
+    facts |= {"url": url, "allowed": list(settings.CALLBACKS_ALLOWED)}
+    order = Order(PROGRAM, "send", facts, {"memory": LARGEST_MEMORY})
     try:
-        answer = _ask(order, patience)
+        reason = orders.give(order, threading.Event(), silent_for=patience)
     except OSError as error:
         return f"no process can be started here: {error}"
-    if answer.get("ok"):
-        return ""
-    return f"{urls.shown(url)}: {redacted(answer['reason'], urls.secrets_of(url))}"[:LONGEST_REASON]
+    except NoAnswer as error:
+        reason = f"the process that sends it ended with {error.ended.exit_code}: {error}"
+        reason = f"it did not answer within {patience:g} s" if error.is_silent else reason
+    return f"{urls.shown(url)}: {redacted(reason, urls.secrets_of(url))}"[:LONGEST_REASON] if reason else ""
 
 
 def send_test(route: AlertRoute) -> str:
@@ -200,22 +197,3 @@ def state_of(message: AlertMessage) -> str:
     if message.next_at is None:
         return "given up"
     return "tried again" if message.error else "on its way"
-
-
-def _ask(order: dict[str, Any], patience: float) -> dict[str, Any]:
-    answers: list[dict[str, Any]] = []
-
-    def take(line: str) -> None:
-        try:
-            answers.append(dict(json.loads(line)))
-        except (TypeError, ValueError):  # a warning, or a line of a traceback
-            return
-
-    argv = (sys.executable, "-I", "-c", PROGRAM, str(ROOT))
-    command = Command(argv, stall_timeout=patience, grace=0.0, given=json.dumps(order).encode())
-    ended = runner.run(command, stop=threading.Event(), on_line=take)
-    if answers:
-        return answers[-1]
-    if ended.ending is runner.Ending.STALLED:
-        return {"reason": f"it did not answer within {patience:g} s"}
-    return {"reason": f"the process that sends it ended with {ended.exit_code}: {' '.join(ended.last_lines[-1:])}"}

@@ -2,7 +2,7 @@
 
 Apprise knows 200 services. Some run programs, write files, or speak to what this host has on its desktop or its log:
 so those are listed that send to people over the network. Where they connect to is checked at each connection, by the
-rules of callbacks (`apart.py`).
+rules of callbacks (`sending_process.py`).
 """
 
 import re

@@ -148,9 +148,12 @@ class EngineResult:
 class RunEnded(Exception):
     """What an engine sees between two looks at its program ends the run. The message is for people."""
 
-    def __init__(self, verdict: Verdict, text: str) -> None:
-        super().__init__(text)
-        self.verdict = verdict
+    def __init__(self, verdict: Verdict | str, text: str) -> None:
+        super().__init__(verdict, text)
+        self.verdict, self.text = Verdict(verdict), text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Stalled(RunEnded):

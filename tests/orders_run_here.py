@@ -5,11 +5,13 @@ tests of what surrounds a question have no use for it.
 """
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from external.processes import orders, serving
+from backups import repository_orders
+from external.processes import serving
 from external.processes.orders import Order
 from external.processes.runner import Ended, Ending
 
@@ -23,4 +25,4 @@ def give(order: Order, *how: Any, **more: Any) -> Any:
 
 @pytest.fixture
 def orders_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "give", give)
+    monkeypatch.setattr(repository_orders, "orders", SimpleNamespace(give=give))

@@ -1,28 +1,26 @@
 """Engine imap: brings a Maildir copy of a mailbox up to date (`fetching.py`), and copies that with rclone.
 
-What speaks with the server is a program of its own: it can be killed, and has no more memory than an engine may. The
-copy lies in a directory of this assignment, kept between runs, so that a run fetches what is new only.
+The copy is kept in a directory of this assignment between runs, so that a run fetches only what is new.
 """
 
-import json
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from engines.engine import OnProgress, Run
+from engines.imap.mail_process import PROGRAM
 from engines.limits import Space
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.options import IDLE_SECONDS
 from engines.staging import staged
-from external import guarded
 from external.formatting import several
-from external.processes import orders
+from external.processes.orders import NoAnswer, Order
 from external.processes.runner import StopSignal
 
-PROGRAM = "engines.imap.fetching"
 LEAST_LOST = 10
+TOO_LARGE = "more comes at once than fits in BACKUPSCHED_ENGINE_MEMORY: raise that"
+MORE_WARNINGS = "{:,} messages or folders were not fetched as they are; the first:"
 DOUBT = "its server no longer lists folders that had {}"
 
 
@@ -32,7 +30,7 @@ class ImapEngine(RcloneEngine):
     name = "imap"
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        number = _ask(Run(task, stop), "")["folders"]
+        number, _ = _ask(Run(task, stop), "count_folders")
         return f"{several(number, 'folder')} of its mailbox may be read"
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
@@ -55,46 +53,38 @@ class ImapEngine(RcloneEngine):
         """Bring the copy of the mailbox up to date."""
         run = Run(task, stop, on_progress)
         run.space = Space(directory, task.reserve)
-        found = _ask(run, str(directory))
-        lost, warnings = found.get("lost", 0), tuple(found["warnings"])
+        found, warnings = _ask(run, "fetch", directory=str(directory))
+        if found["warned"] > len(warnings):
+            warnings.insert(0, MORE_WARNINGS.format(found["warned"]))
+        lost = found["lost"]
         doubt = DOUBT.format(several(lost, "message")) if lost >= LEAST_LOST else ""
         verdict = Verdict.WARNINGS if warnings else Verdict.SUCCEEDED
-        return EngineResult(verdict, read=found["size"], doubt=doubt, warnings=warnings)
+        return EngineResult(verdict, read=found["size"], doubt=doubt, warnings=tuple(warnings))
 
 
-def _ask(run: Run, directory: str) -> dict[str, Any]:
-    """Let a process of its own speak with the server: bring `directory` up to date, or, where that is empty, see
-    whether there are folders. Returns what it found. Raises: RunEnded, OSError."""
-    task, done, answers, warnings = run.task, EngineProgress(0, 0, 0), list[dict[str, Any]](), list[str]()
-    idle = min(IDLE_SECONDS, task.stall_timeout)
-    order = {"source": asdict(task.source), "directory": directory, "connect": task.connect_timeout, "idle": idle}
-    order |= {"loopback": guarded.loopback_is_open}
+def _ask(run: Run, do: str, **facts: Any) -> tuple[Any, list[str]]:
+    """Let a process speak with the server. Returns its answer and its warnings. Raises: RunEnded, OSError."""
+    task, done, warnings = run.task, EngineProgress(0, 0, 0), list[str]()
 
-    def on_line(line: str) -> None:
+    def take(line: dict[str, Any]) -> None:
         nonlocal done
-        with suppress(ValueError):  # of a traceback
-            found = json.loads(line)
-            if "received" in found:
-                done = EngineProgress(found["received"], 0, found["messages"])
-                run.on_progress(done)
-            elif "warning" in found:
-                warnings.append(found["warning"])
-            else:
-                answers.append(found)
+        if "warning" in line:
+            warnings.append(line["warning"])
+        elif "received" in line:
+            done = EngineProgress(line["received"], 0, line["messages"])
+            run.on_progress(done)
 
     def sign_of_life() -> EngineProgress:
         run.check(done.bytes_done, f"the mail of {task.source.name}")
         return done
 
-    argv, given = orders.argv_of(PROGRAM), json.dumps(order).encode()
-    ended = run.start(argv, given=given, on_line=on_line, sign_of_life=sign_of_life)
-    if not answers:
-        text = " ".join(ended.last_lines[-1:])
-        if "MemoryError" in text:
-            text = "more comes at once than fits in BACKUPSCHED_ENGINE_MEMORY: raise that"
-        raise RunEnded(Verdict.SOURCE_FAILED, f"what speaks with the server ended with code {ended.exit_code}: {text}")
-    if "error" in answers[-1]:
-        raise RunEnded(Verdict(answers[-1]["verdict"]), answers[-1]["error"])
-    if answers[-1].get("warned", 0) > len(warnings):
-        warnings.insert(0, f"{answers[-1]['warned']:,} messages or folders were not fetched as they are; the first:")
-    return answers[-1] | {"warnings": warnings}
+    facts |= {"source": asdict(task.source), "connect": task.connect_timeout}
+    facts |= {"idle": min(IDLE_SECONDS, task.stall_timeout)}
+    order = Order(PROGRAM, do, facts, take=take, secrets=task.source.hidden)
+    ended = run.start(order.argv, given=order.given, on_line=order.on_line, sign_of_life=sign_of_life)
+    try:
+        return order.answer(ended), warnings
+    except NoAnswer as error:
+        why = TOO_LARGE if "MemoryError" in str(error) else error
+        text = f"what speaks with the server ended with code {ended.exit_code}: {why}"
+        raise RunEnded(Verdict.SOURCE_FAILED, text) from error

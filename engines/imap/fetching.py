@@ -2,16 +2,13 @@
 
 Of each folder its server lists UIDs and flags, which is all that a run without new messages asks for. What is new comes
 in batches, by its size as its server announces it; a message that is larger than a chunk, or than it was announced,
-comes in chunks. One that cannot be had is a warning, and so is a folder; what the copy has of it stays.
+comes in chunks. One that cannot be fetched is a warning, and so is a folder; what the copy has of it stays.
 
-A process of its own does it, which `engine.py` starts. Its order is a JSON object on standard input, with the password.
-It prints lines of JSON: how far it is, and at its end what came of it.
+A process of its own does it (`mail_process.py`).
 """
 
 import imaplib
-import json
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +22,6 @@ from engines.imap.folders import Folder
 from engines.imap.maildir import Key, Maildir, letters_of, messages_by_directory, remove_others
 from engines.imap.session import Refused, Session, session_with
 from engines.results import WARNING_LENGTH, WARNINGS
-from external import guarded
 from external.formatting import several
 from external.processes.serving import say
 
@@ -82,19 +78,20 @@ class Fetched:
             say({"warning": self.warnings[-1]})
 
 
-def main() -> None:
-    order, found = json.load(sys.stdin), Fetched()
-    guarded.loopback_is_open = order["loopback"]
-    source = SourceSpec(**order["source"])
-    try:
-        with session_with(source, order["connect"], order["idle"], found.receive) as session:
-            if directory := order["directory"]:
-                bring_up_to_date(session, source, Path(directory), found)
-                say({"size": found.size, "warned": found.warned, "lost": found.lost})
-            else:
-                say({"folders": len(wanted_of(listed_folders(session), source))})
-    except RunEnded as error:
-        say({"verdict": error.verdict, "error": str(error)})
+def fetch(source: dict[str, Any], directory: str, connect: float, idle: float) -> dict[str, int]:
+    """Bring a directory up to date. `connect`, `idle`: seconds, for a connection and for each answer. Says how far it
+    is, and its warnings. Raises: RunEnded."""
+    mailbox, found = SourceSpec(**source), Fetched()
+    with session_with(mailbox, connect, idle, found.receive) as session:
+        bring_up_to_date(session, mailbox, Path(directory), found)
+    return {"size": found.size, "warned": found.warned, "lost": found.lost}
+
+
+def count_folders(source: dict[str, Any], connect: float, idle: float) -> int:
+    """The number of folders that would be fetched. Raises: RunEnded."""
+    mailbox = SourceSpec(**source)
+    with session_with(mailbox, connect, idle, Fetched().receive) as session:
+        return len(wanted_of(listed_folders(session), mailbox))
 
 
 def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:

@@ -3,7 +3,6 @@ reading, checks it whole, and counts it table by table, as an account without ri
 come from outside. Without Django.
 """
 
-import json
 import os
 import secrets
 import stat
@@ -17,7 +16,7 @@ from engines.limits import Space
 from engines.restores import loading
 from engines.restores.scratch import Database, Scratch, ran
 from engines.restores.terms import USUAL, Terms
-from engines.sqlite.engine import DATABASE, PROGRAM, judge
+from engines.sqlite.engine import DATABASE, PROGRAM, answer_of, new_order
 from storage.folders.beneath import PASS, Beneath, empty
 from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Store
@@ -111,15 +110,10 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     argv = (*PROGRAM, "check", str(alone / DATABASE), *map(str, scratch.account or ()))
     readable = loading.apart_from(PROGRAM[0], None, str(alone), str(program))
     tables = dict[str, int]()
-
-    def take(line: str) -> None:
-        with suppress(ValueError):
-            if "table" in (said := json.loads(line)):
-                tables[said["table"]] = said["rows"]
-
-    ended = ran(store, argv, on_line=take, **readable)
+    order = new_order(tables)
+    ended = ran(store, argv, on_line=order.on_line, **readable)
     try:
-        found = judge(ended, DATABASE, in_its_words=False)
+        found = answer_of(order, ended, DATABASE, in_its_words=False)
     except RunEnded as error:
         return Database(wrong=[str(error)])
     return Database(tables, notes=found["unread"])

@@ -5,17 +5,17 @@
 The file is the backup: a restore is a copy of it. There are no roles or other globals that would belong to it.
 """
 
-import json
 import sqlite3
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, RunEnded, Verdict
 from engines.dumps import Dump, DumpEngine
 from engines.engine import Run
+from external.processes.orders import NoAnswer, Order
 from external.processes.runner import Ended, StopSignal
+from external.processes.serving import Program
 
 DATABASE = "database.sqlite"
 PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("program.py")))
@@ -37,6 +37,14 @@ WHY = {
 """Why `program.py` failed → what it means."""
 
 
+class DatabaseFailed(Exception):
+    """A failure of `program.py`: why, as a key of WHY, a text, and the name of SQLite's error."""
+
+    def __init__(self, why: str, text: str, name: str) -> None:
+        super().__init__(text)
+        self.why, self.text, self.name = why, text, name
+
+
 class SqliteEngine(DumpEngine):
     """Copies a source of kind sqlite."""
 
@@ -47,46 +55,44 @@ class SqliteEngine(DumpEngine):
 
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
         file, task = dump.new_file(DATABASE, is_named=True), dump.task
-        steps: list[object] = [None]
-
-        def alive() -> tuple[int, object]:
-            return dump.grows(), steps[-1]
-
-        def keep(line: str) -> None:
-            steps[-1] = line
-
+        copying = new_order()
         copy = (*PROGRAM, "copy", task.source.path, str(file), f"{task.connect_timeout:g}")
-        judge(dump.start(copy, sign_of_life=alive, on_line=keep), task.source.path)
-        rows = list[int]()
-        check = (*PROGRAM, "check", str(file))
-        found = judge(dump.start(check, on_line=lambda line: rows.extend(rows_in(line))), task.source.path)
-        dump.tables, dump.rows = len(rows) + len(found["unread"]), sum(rows)
+        ended = dump.start(copy, sign_of_life=lambda: (dump.grows(), copying.signs), on_line=copying.on_line)
+        answer_of(copying, ended, task.source.path)
+        tables = dict[str, int]()
+        checking = new_order(tables)
+        ended = dump.start((*PROGRAM, "check", str(file)), on_line=checking.on_line)
+        found = answer_of(checking, ended, task.source.path)
+        dump.tables, dump.rows = len(tables) + len(found["unread"]), sum(tables.values())
         return f"SQLite {sqlite3.sqlite_version}", ()
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
+        looking = new_order()
         argv = (*PROGRAM, "look", task.source.path, f"{task.connect_timeout:g}")
-        tables = judge(Run(task, stop).start(argv), task.source.path)["tables"]
+        ended = Run(task, stop).start(argv, on_line=looking.on_line)
+        tables = answer_of(looking, ended, task.source.path)["tables"]
         return f"the database may be read: it has {tables:,} tables"
 
 
-def rows_in(line: str) -> list[int]:
-    """The rows of a table, of which a line of the program's speaks; empty: it speaks of something else."""
-    with suppress(ValueError, KeyError, TypeError):
-        return [int(json.loads(line)["rows"])]
-    return []
+def new_order(tables: dict[str, int] | None = None) -> Order:
+    """An order that the argv of `program.py` has. `tables`: takes the rows of each table that it counts."""
+
+    def take(line: dict[str, Any]) -> None:
+        if tables is not None and "table" in line:
+            tables[line["table"]] = line["rows"]
+
+    return Order(Program(__name__, {}, {"failed": DatabaseFailed}), "", {}, take=take)
 
 
-def judge(ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
+def answer_of(order: Order, ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
     """What the program found in the file at `path`. `in_its_words`: what SQLite says of it may be shown, and not only
     the name of its error. Raises: RunEnded."""
-    found: dict[str, Any] = {}
-    with suppress(IndexError, ValueError):
-        found = dict(json.loads(ended.last_lines[-1]))
-    if "done" in found:
-        return dict(found["done"])
-    if "failed" not in found:
+    try:
+        return dict(order.answer(ended))
+    except DatabaseFailed as error:
+        verdict, text = WHY[error.why]
+        words = error.text if in_its_words else error.name
+        raise RunEnded(verdict, f"{text} ({path}: {words})" if words else f"{text} ({path})") from None
+    except NoAnswer:
         how = f"signal {-ended.exit_code}" if ended.exit_code < 0 else f"code {ended.exit_code}"
-        raise RunEnded(Verdict.SOURCE_FAILED, f"the program that copies the database ended with {how}")
-    verdict, text = WHY[found["failed"]]
-    words = found["text"] if in_its_words else found.get("error", "")
-    raise RunEnded(verdict, f"{text} ({path}: {words})" if words else f"{text} ({path})")
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the program that copies the database ended with {how}") from None

@@ -5,7 +5,9 @@
     python -I -S program.py check FILE [UID GID]            PRAGMA integrity_check, and the rows of each table, as that
                                                             account, which need not reach this program
 
-It prints a line of JSON for each progress and each table, and at its end one with `done` or `failed`. A database is
+It prints what `external.processes.orders` reads: a line for each progress and each table, and its answer. It takes its
+order from its argv and imports nothing of ours, since it runs, for a drill, as an account that may open two files only:
+this one and the database. A database is
 opened for reading only, without extensions, and nothing that its schema says is run with the rights of this program.
 
 In WAL mode the copy is one read transaction, and writers go on. Else writers have the file between two steps; a change
@@ -34,11 +36,10 @@ NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '
 
 
 class Failed(Exception):
-    """`why`: away, locked, journal, damaged, full or source; `text`: as SQLite says it."""
+    """`why`: away, locked, journal, damaged, full or source; a text; and the name of SQLite's error, if it is one."""
 
-    def __init__(self, why: str, text: str) -> None:
-        super().__init__(text)
-        self.why, self.text = why, text
+    def __init__(self, why: str, text: str, name: str = "") -> None:
+        super().__init__(why, text, name)
 
 
 class BegunAnew(Exception):
@@ -158,15 +159,19 @@ WHY = (
 def main() -> None:
     do, *arguments = sys.argv[1:]
     try:
-        say({"done": ORDERS[do](*arguments)})
-    except Failed as error:
-        say({"failed": error.why, "text": error.text})
-    except sqlite3.Error as error:
+        say({"answer": ORDERS[do](*arguments)})
+    except (Failed, sqlite3.Error, OSError) as error:
+        say({"raised": "failed", "with": failed(error).args})
+
+
+def failed(error: Exception) -> Failed:
+    if isinstance(error, sqlite3.Error):
         name = getattr(error, "sqlite_errorname", "")
-        why = next((why for start, why in WHY if name.startswith(start)), "source")
-        say({"failed": why, "text": str(error), "error": name})
-    except OSError as error:
-        say({"failed": "source", "text": error.strerror or str(error)})
+        return Failed(next((why for start, why in WHY if name.startswith(start)), "source"), str(error), name)
+    if isinstance(error, OSError):
+        return Failed("source", error.strerror or str(error))
+    assert isinstance(error, Failed)  # noqa: S101
+    return error
 
 
 if __name__ == "__main__":

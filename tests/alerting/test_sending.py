@@ -11,6 +11,7 @@ import pytest
 
 from alerting import rounds, sending
 from alerting.models import Alert, AlertMessage, AlertRoute
+from external.processes.serving import Program
 from jobs import periodic
 from jobs.clock import database_clock
 from operations.backlog.summary import summary
@@ -20,6 +21,8 @@ from tests.alerting.receiving import mail_server
 from tests.delivery.receiver import answering, receiving, speaking
 from tests.threads import another_connection
 from tests.waiting import eventually
+
+NO_ROOM = Program("tests.alerting.no_room", {})
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +35,7 @@ def _loopback_allowed(settings) -> None:
 @pytest.fixture
 def cannot_send(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that sends ends at once: Apprise takes a second to start, for those that are about something else."""
-    monkeypatch.setattr(sending, "PROGRAM", "raise SystemExit('no room')")
+    monkeypatch.setattr(sending, "PROGRAM", NO_ROOM)
 
 
 def deliver_all() -> list[str]:
@@ -72,7 +75,7 @@ def test_what_comes_late_says_when_it_was_written(monkeypatch):
     with receiving() as receiver:
         sending.put(make_route(f"json://127.0.0.1:{receiver.port}/hook"), "title", "body", now=AT)
         with monkeypatch.context() as patched:
-            patched.setattr(sending, "PROGRAM", "raise SystemExit('no room')")
+            patched.setattr(sending, "PROGRAM", NO_ROOM)
             deliver_all()
         sending.deliver_due(AT + 2 * MINUTE)
         [request] = receiver.requests
@@ -241,7 +244,7 @@ def test_the_minute_of_any_process_sends_what_failed_before_in_a_thread(monkeypa
         make_route(mailbox.url)
         failing()
         with monkeypatch.context() as patched:
-            patched.setattr(sending, "PROGRAM", "raise SystemExit('no room')")
+            patched.setattr(sending, "PROGRAM", NO_ROOM)
             periodic.run_minutely()
             eventually(lambda: sending.undelivered().exists())
             ended()

@@ -17,7 +17,7 @@ from backups import known_points
 from backups.restores import drills, handler, process, requests
 from backups.upkeep import checks, copies
 from external.formatting import moment
-from external.processes import orders
+from external.processes import serving
 from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -279,7 +279,7 @@ def test_a_check_that_is_killed_before_it_writes_a_manifest_again_leaves_its_poi
 ) -> None:
     before, _ = digests_of(unread)
     keep = known_points.keeping(unread, unread.policy.repository)
-    monkeypatch.setattr(orders, "keep", lambda facts: keep(**facts) is None)
+    monkeypatch.setattr(serving, "keep", lambda facts: keep(**facts) is None)
     with monkeypatch.context() as killed:
         killed.setattr(Store, "put_last", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -1,19 +1,17 @@
-"""Sends one message by Apprise, in a process of its own: Apprise may hang, and knows no rules of where it may connect.
+"""The process that sends one message by Apprise (`external.processes.orders`): Apprise may hang, and knows no rules of
+where it may connect.
 
-The order is a JSON object on standard input; a line of JSON with the answer comes out. Each connection that is made
-here, after redirects and for whichever name, is to an address that is public or allowed: what is checked is the very
-address that the system connects to, so no name can mean another one in between.
+Each connection that is made here, after redirects and for whichever name, is to an address that is public or allowed:
+what is checked is the very address that the system connects to, so no name can mean another one in between.
 """
 
-import json
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from external.processes.serving import bound_memory
+from external.processes.serving import Program, serve
 
 LONGEST_SECONDS = 60
 """After which this process ends, should its worker be gone."""
@@ -25,17 +23,16 @@ TITLE = 300
 """Characters: some services take the title as a part of the text."""
 
 
-class Refused(OSError):
-    """Nothing is sent there. The message is for people."""
+PROGRAM = Program(__name__, {"send": __name__})
+
+
+class NotSentThere(OSError):
+    """An address that nothing is sent to. The message is written for users."""
 
 
 def main() -> None:
     signal.alarm(LONGEST_SECONDS)
-    order = json.loads(sys.stdin.read())
-    bound_memory(LARGEST_MEMORY)
-    guard(order["allowed"])
-    answer = {"ok": True, "reason": ""} if (reason := send(order)) is None else {"ok": False, "reason": reason}
-    sys.stdout.write(f"{json.dumps(answer)}\n")
+    serve(PROGRAM)
 
 
 def guard(allowed: list[str]) -> None:
@@ -56,17 +53,17 @@ def guard(allowed: list[str]) -> None:
 
     def checked_connect(self: socket.socket, address: Any) -> None:
         if self.family not in (socket.AF_INET, socket.AF_INET6):
-            raise Refused("nothing is sent to a socket of this host")
+            raise NotSentThere("nothing is sent to a socket of this host")
         try:
             name = of_allowed_names.get(address[0], address[0])
             addresses.refuse_addresses(name, [address[0].partition("%")[0]])
         except (addresses.Refused, ValueError) as refused:
             refusals.append(str(refused))
-            raise Refused(str(refused)) from None
+            raise NotSentThere(str(refused)) from None
         connect(self, address)
 
     def no_connect(self: socket.socket, address: Any) -> int:
-        raise Refused("not used here")
+        raise NotSentThere("not used here")
 
     socket.getaddrinfo = checked_look_up
     socket.socket.connect = checked_connect  # type: ignore[method-assign,assignment]
@@ -76,9 +73,10 @@ def guard(allowed: list[str]) -> None:
 refusals: list[str] = []
 
 
-def send(order: dict[str, Any]) -> str | None:
-    """Send `title` and `body` to `url`, as `type`: in parts, where a service takes less at once. Returns why it was not
-    sent, perhaps with the URL; None: it was."""
+def send(url: str, title: str, body: str, type: str, allowed: list[str]) -> str:
+    """Send a message, in parts where a service takes less at once. `allowed`: as `guard` takes it. Returns the reason
+    why it was not sent, perhaps with the URL; empty if it was."""
+    guard(allowed)
     import apprise
 
     complaints = Complaints()
@@ -87,15 +85,15 @@ def send(order: dict[str, Any]) -> str | None:
         app_id="Backup scheduler", app_desc="Backup scheduler", app_url="", secure_logging=True
     )
     # one URL: `Apprise.add` would take several in one text, of which the first alone was looked at
-    service = apprise.Apprise.instantiate(order["url"], asset=asset)
+    service = apprise.Apprise.instantiate(url, asset=asset)
     if service is None:
         return "Apprise cannot read the URL: is a part of it missing?"
     if service.overflow_mode == apprise.OverflowMode.UPSTREAM:
         service.overflow_mode = apprise.OverflowMode.SPLIT
     service.send = bounded(service.send)  # type: ignore[method-assign]
-    sender, body = apprise.Apprise(service, asset=asset), cut(order["body"], MOST_PARTS * (service.body_maxlen - TITLE))
-    if sender.notify(title=order["title"], body=body, notify_type=order["type"], body_format="text"):
-        return None
+    sender, shorter = apprise.Apprise(service, asset=asset), cut(body, MOST_PARTS * (service.body_maxlen - TITLE))
+    if sender.notify(title=title, body=shorter, notify_type=type, body_format="text"):
+        return ""
     return "; ".join(dict.fromkeys([*refusals, *complaints.lines])) or "Apprise gave no reason"
 
 
