@@ -1,6 +1,6 @@
 """Programs and connections: started, watched, bounded, led to their servers only; no secret stays in what they print.
 
-processes    programs: where they are, how they run and end, and how their output is read without trust
+processes    programs: where they are, how they run and end, what orders ours take, and how output is read without trust
 network      hosts: names, addresses, and the one way out for a program that speaks HTTP
 public       which addresses are public
 redaction    texts from outside, without the secrets that were given
