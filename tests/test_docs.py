@@ -146,9 +146,18 @@ def test_no_relative_link_is_broken() -> None:
 
 
 def test_every_path_named_in_code_marks_exists() -> None:
-    pattern = re.compile(r"`((?:backupsched|demo|sources|jobs|tests|fixtures|docs)/[\w./-]*)`")
+    rooms = "|".join(sorted(each.parent.name for each in ROOT.glob("*/__init__.py")))
+    pattern = re.compile(rf"`((?:{rooms}|agent|fixtures|docs)/[\w./-]*)`")
     named = [(document.name, path) for document in DOCUMENTS for path in pattern.findall(document.read_text("utf-8"))]
     assert [each for each in named if not (ROOT / each[1]).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["ways", "architecture"])
+def test_every_module_on_the_pages_for_newcomers_exists_also_in_their_pictures(page: str) -> None:
+    rooms = "|".join(sorted(each.parent.name for each in ROOT.glob("*/__init__.py")))
+    named = set(re.findall(rf"(?<![\w/.])(?:{rooms})/[\w/]*", (ROOT / f"docs/{page}.md").read_text("utf-8")))
+    assert named
+    assert [each for each in sorted(named) if not (ROOT / each).exists() and not (ROOT / f"{each}.py").exists()] == []
 
 
 def test_a_decision_says_context_choice_and_cost_in_that_order() -> None:
