@@ -68,7 +68,7 @@ class _Backup:
         self.task, self.store = run.task, run.store
         self.listing = Listing(opened.enter_context(Sorted()))
         self.likeness = Likeness(run.task, run.stop)
-        self.wanted = Wanted(begun.name, Lists(opened))
+        self.wanted = Wanted(begun.name, Lists(opened), run.task.source.kind == "local")
         self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
         self.warnings: list[str] = []
         self.comparison: Comparison

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
-from engines.rclone.collisions import Folders, name_for, needs_another_name
+from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
 from engines.rclone.comparing import Item, State
 from engines.rclone.log import PIECE
 from engines.rclone.options import copy_arguments
@@ -58,10 +58,11 @@ class Lists:
 
 @dataclass
 class Wanted:
-    """What is to be brought, as the items pass by."""
+    """What is to be brought, as the items pass by. `is_local`: from a folder of this host."""
 
     run: str
     lists: Lists
+    is_local: bool = False
     renamed: list[tuple[str, str]] = field(default_factory=list)
     files: int = 0
     size: int = 0
@@ -76,7 +77,7 @@ class Wanted:
                 yield item
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
-            if needs_another_name(item.path):
+            if needs_another_name(item.path) or (self.is_local and is_quoted(item.path)):
                 entry = item.entry._replace(
                     folder=layout.folder_of(self.run, layout.RENAMED), stored=name_for(item.path)
                 )

@@ -18,6 +18,7 @@ LONGEST_NAME = 143
 ODD = re.compile(rf"(?:^|/)\.{{0,2}}(?:/|$)|[. ](?:/|$)|{re.escape(PARTIAL_SUFFIX)}$")
 """Names that some servers do not keep: none at all, `.`, and what ends with a dot or space; and what ends like a file
 that is being fetched."""
+QUOTED = re.compile("\u201b[\u201b89A-F]")
 Key = int
 
 
@@ -32,6 +33,12 @@ def needs_another_name(path: str) -> bool:
         len(path) > LONGEST_NAME // 4
         and any(len(each.encode("utf-8", "replace")) > LONGEST_NAME for each in path.split("/"))
     )
+
+
+def is_quoted(path: str) -> bool:
+    """Whether rclone does not find a file of this host under the name that it shows: there is \u201b in it, or what is
+    not UTF-8."""
+    return QUOTED.search(path) is not None
 
 
 def name_for(path: str) -> str:

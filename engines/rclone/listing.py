@@ -12,7 +12,7 @@ from typing import Any
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.not_kept import UNTOLD
 from engines.rclone import exclude
-from engines.rclone.local import NOT_UTF_8, Listed, LocalFolder
+from engines.rclone.local import Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import Judgement
@@ -29,6 +29,7 @@ DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "what is said of it has more than 64 KiB"
+NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
 """The path of what concerns the whole source."""

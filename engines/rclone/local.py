@@ -19,7 +19,6 @@ SPECIAL = (
     ("named pipes", stat.S_ISFIFO),
     ("devices", lambda mode: stat.S_ISBLK(mode) or stat.S_ISCHR(mode)),
 )
-NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 UNSTABLE = ("fuse", "cifs", "smb", "9p", "vfat", "exfat", "msdos")
 """File systems that give inodes as they please, after each mount."""
 OnText = Callable[[str, str], None]
@@ -81,9 +80,6 @@ class LocalFolder:
         if fields is None:
             self._on_special(path, next((kind for kind, is_one in SPECIAL if is_one(facts.st_mode)), "special files"))
             return
-        if "\ufffd" in name and not _is_utf_8(each.name):
-            self._on_exception(path, NOT_UTF_8)
-            return
         if fields[1] == "folder":
             self._waiting.append((each.path, path))
         is_linked = fields[1] == "file" and facts.st_nlink > 1
@@ -125,12 +121,6 @@ def is_as_listed(folder: Path, entry: Entry) -> bool:
         facts = os.lstat(path_in(folder, entry.path))
         is_same = (facts.st_size, written(facts.st_mtime_ns)) == (entry.size, entry.modified)
         return is_same and entry.changed in (None, facts.st_ctime_ns)
-    return False
-
-
-def _is_utf_8(name: bytes) -> bool:
-    with suppress(UnicodeDecodeError):
-        return bool(name.decode())
     return False
 
 

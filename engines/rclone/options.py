@@ -7,6 +7,7 @@ from typing import Any
 from engines.base import BackupTask
 from engines.rclone import exclude
 from engines.rclone.remotes import remote_path
+from storage import layout
 from storage.points.store import PARTIAL_SUFFIX
 
 IDLE_SECONDS = 300.0
@@ -107,6 +108,13 @@ def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
         *option_arguments(options),
         *how,
     )
+
+
+def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
+    """The arguments that copy what the links in a folder of this host lead to into `files`. Raises: ValueError on a bad
+    option."""
+    verb, _, *how = copy_arguments(task, task.location.at(layout.files_path(task.folder)))
+    return (verb, folder, *how, "--copy-links")
 
 
 def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:

@@ -1,26 +1,36 @@
-"""Copies files that get another name in the repository: one rclone does it for all of them, told through a socket,
-since to start one takes as long as to copy a hundred small files.
+"""Copies files that get another name in the repository. One rclone does it for many of them, since to start one takes
+as long as to copy a hundred small files.
+
+Of a remote source it is told through a socket. Files of this host are opened here, and are links to descriptors in a
+folder for rclone: so it needs no name of theirs, which may hold what it does not find again (\u201b, and what is not
+UTF-8), and no link that is put in a file's place leads it elsewhere.
 """
 
 import http.client
 import json
+import os
 import socket
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from engines.base import BackupTask
-from engines.rclone.bringing import Problems
+from engines.rclone.bringing import Problems, check
+from engines.rclone.options import links_arguments
 from engines.rclone.remotes import remote_path
 from engines.rclone.run import RcloneRun
 from storage import layout
+from storage.folders.beneath import BY_DESCRIPTOR, Beneath
+from storage.points.batches import batches
+from storage.points.files import relative
 from storage.points.store import PARTIAL_SUFFIX
 
 LOOK_EVERY_SECONDS = 0.02
 """For rclone's socket."""
+OPEN_AT_A_TIME = 200
 ANSWER_SECONDS = 86_400.0
 """A file may be large. A run that is ended ends rclone, and so the wait."""
 
@@ -28,6 +38,8 @@ ANSWER_SECONDS = 86_400.0
 def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
     """Copy each of these paths of the source to a place below `files`. Returns why some were not copied. Raises:
     RunEnded."""
+    if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
+        return _bring_opened(run, pairs)
     problems, ended = Problems(), Event()
     with tempfile.TemporaryDirectory() as scratch:
         socket_file = Path(scratch) / "rclone"
@@ -38,6 +50,30 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
         finally:
             ended.set()
             teller.join()
+    return problems
+
+
+def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
+    problems, top = Problems(), Path(os.path.realpath(run.task.source.path))
+    for batch in batches(pairs, OPEN_AT_A_TIME):
+        with tempfile.TemporaryDirectory() as scratch, Beneath.opened(top) as source, ExitStack() as opened:
+            names, inherited = dict[str, str](), list[int]()
+            for path, place in batch:
+                link = Path(scratch, place)
+                try:
+                    descriptor = opened.enter_context(source.read(relative(path)))
+                    link.parent.mkdir(exist_ok=True)
+                    link.symlink_to(BY_DESCRIPTOR / str(descriptor))
+                except OSError as error:
+                    problems.by_path[path] = (error.strerror or str(error)).lower()
+                    continue
+                inherited.append(descriptor)
+                names[place] = path
+            if names:
+                judgement = run.transfer(links_arguments(run.task, scratch), inherited=tuple(inherited))
+                check(judgement)
+                problems.by_path |= {names.get(each.path, each.path): each.message for each in judgement.problems}
+                problems.unnamed += judgement.unnamed
     return problems
 
 

@@ -35,10 +35,11 @@ class RcloneRun(Run):
 
         return self._run(arguments, take)
 
-    def transfer(self, arguments: tuple[str, ...]) -> Judgement:
-        """Let rclone copy something of the source. Raises: RunEnded, when it was ended."""
+    def transfer(self, arguments: tuple[str, ...], inherited: tuple[int, ...] = ()) -> Judgement:
+        """Let rclone copy something of the source. `inherited`: descriptors that it gets. Raises: RunEnded, when it was
+        ended."""
         self.progress.begin()
-        return self._run(arguments, self._take)
+        return self._run(arguments, self._take, inherited)
 
     def serve(self, arguments: tuple[str, ...]) -> None:
         """Let rclone do what it is told meanwhile, until it is told to end. Raises: RunEnded, when it was ended."""
@@ -77,13 +78,17 @@ class RcloneRun(Run):
         if self.task.location.directory is None and error.verdict is not Verdict.STOPPED:
             self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
-    def _run(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
+    def _run(
+        self, arguments: tuple[str, ...], on_line: Callable[[str], None], inherited: tuple[int, ...] = ()
+    ) -> Judgement:
         """What an rclone comes to that talks to the source. Raises: RunEnded, when it was ended."""
         self.log = self._new_log()
         verb, *rest = arguments
         argv = command_line(verb, *common_arguments(self.task), *rest)
         on_each = line_by_line(on_line)
-        ended = self.start(argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life)
+        ended = self.start(
+            argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life, inherited=inherited
+        )
         return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 
     def _new_log(self) -> RcloneLog:

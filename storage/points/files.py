@@ -24,9 +24,12 @@ PERMISSIONS = 0o777
 """What is restored of a mode where owners are not: a program that runs as another account would run as ours."""
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
-SHOWN = re.compile("\u201b([\u2400-\u241f\u2421])|([\u2401-\u241f])|(\u2421)")
-"""Control characters in the names that rclone shows (https://rclone.org/overview/#restricted-filenames)."""
-RAW = re.compile("([\u201b\u2401-\u241f\u2421])|([\x01-\x1f])|(\x7f)")
+SHOWN = re.compile("\u201b(?:([89A-F][0-9A-F])|([\u201b\u2400-\u241f\u2421]))|([\u2401-\u241f])|(\u2421)")
+"""Bytes that are not UTF-8, quoted characters, and control characters, in the names that rclone shows
+(https://rclone.org/overview/#restricted-filenames)."""
+RAW = re.compile("([\u201b\u2401-\u241f\u2421])|([\x01-\x1f])|(\x7f)|([\udc80-\udcff])")
+BYTES = 0xDC00
+"""Where Python has the bytes of names that are not UTF-8."""
 
 
 class Kept(Enum):
@@ -121,8 +124,10 @@ def target_of(entry: Entry) -> bytes:
 
 
 def _raw(found: re.Match[str]) -> str:
-    quoted, control, delete = found.groups()
-    return quoted or (chr(ord(control) - 0x2400) if control else "\x7f" if delete else "")
+    byte, quoted, control, _ = found.groups()
+    if byte:
+        return chr(BYTES + int(byte, 16))
+    return quoted or (chr(ord(control) - 0x2400) if control else "\x7f")
 
 
 def rows_below(top: Path, called: str = "", *, files_only: bool = False) -> Iterator[dict[str, Any]]:
@@ -152,10 +157,11 @@ def rows_below(top: Path, called: str = "", *, files_only: bool = False) -> Iter
 
 
 def shown(name: str) -> str:
-    """How rclone shows a name of this host: the way back of `path_in`. What is not UTF-8 has U+FFFD in it."""
+    """How rclone shows a name of this host: the way back of `path_in`. It shows bytes that are not UTF-8 as U+FFFD in
+    its lists, and here they are quoted as in its other names, `caf\u201bE9`: no two names become one."""
     if name.isascii() and name.isprintable():
         return name
-    return RAW.sub(_shown, os.fsencode(name).decode("utf-8", "replace"))
+    return RAW.sub(_shown, os.fsencode(name).decode("utf-8", "surrogateescape"))
 
 
 def written(time_ns: int) -> str:
@@ -176,5 +182,7 @@ def _written(minutes: int) -> str:
 
 
 def _shown(found: re.Match[str]) -> str:
-    quoted, control, _ = found.groups()
+    quoted, control, _, byte = found.groups()
+    if byte:
+        return f"\u201b{ord(byte) - BYTES:02X}"
     return f"\u201b{quoted}" if quoted else chr(ord(control) + 0x2400) if control else "\u2421"

@@ -198,12 +198,15 @@ and a shell. Nothing below changes anything here.
     python3 -c 'if True:
         import calendar, gzip, json, os, re, shutil, sys, time
         manifest, parts, to = sys.argv[1:]
-        def shown(match):  # rclone shows control characters as pictures of them
-            return match[1] or ("\\x7f" if match[2] == "\\u2421" else chr(ord(match[2]) - 0x2400))
+        def shown(match):  # rclone shows control characters as pictures of them, and bytes that are not UTF-8 as hex
+            if match[1]:
+                return chr(0xdc00 + int(match[1], 16))
+            return match[2] or ("\\x7f" if match[3] == "\\u2421" else chr(ord(match[3]) - 0x2400))
+        names = "\\u201b(?:([89A-F][0-9A-F])|([\\u201b\\u2400-\\u2421]))|([\\u2401-\\u241f\\u2421])"
         def below(folder, path):
             if ".." in path.split("/") or path.startswith("/"):
                 sys.exit("not a path: " + path)
-            return os.path.join(folder, re.sub("\\u201b([\\u2400-\\u2421])|([\\u2401-\\u241f\\u2421])", shown, path))
+            return os.path.join(folder, re.sub(names, shown, path))
         def finish(entry, path):
             if entry.get("mode") is not None and not os.path.islink(path):
                 os.chmod(path, entry["mode"] & 0o777)

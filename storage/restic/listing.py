@@ -25,7 +25,7 @@ from storage.restic.snapshots import Snapshot
 from storage.restic.verdicts import Trouble
 
 KINDS = {"file": "file", "dir": "folder", "symlink": "link"}
-CONTROL = re.compile("[\x01-\x1f\x7f]|[\u2400-\u241f\u2421]")
+CONTROL = re.compile("[\x01-\x1f\x7f]|[\u201b\u2400-\u241f\u2421]")
 LINK = re.compile(r"L[rwxstST-]{9} +\d+ +\d+ +\d+ \S+ \S+ /(.*)", re.DOTALL)
 ARROW = " -> "
 LOCAL = "local"
@@ -84,7 +84,7 @@ def shown(path: str) -> str:
 
 def _shown(found: re.Match[str]) -> str:
     character = found[0]
-    if character >= "\u2400":
+    if character >= "\u201b":
         return f"\u201b{character}"
     return "\u2421" if character == "\x7f" else chr(ord(character) + 0x2400)
 

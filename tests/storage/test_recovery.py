@@ -38,6 +38,8 @@ FIRST = {
     "dot.": "ends with a dot",
     f"{'long ' * 35}name": "too long where it is encrypted",
     "old \u2421 sign": "picture of a control character",
+    "tick\u201b": "how rclone quotes",
+    "caf\udce9/\udcff\u201b": "not UTF-8",
 }
 
 
