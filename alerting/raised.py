@@ -1,70 +1,21 @@
-"""What needs a person, as rows of (kind, subject, policy, name, since, text): one statement looks at all of it.
+"""Alerts as rows of (kind, subject, policy, name, since, text): one statement looks at all that it can.
 
-Paused and retired sources raise nothing, nor does a disabled policy: a person chose that.
-
-* overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
-  is one missed chance and has a hysteresis of its own (`sources/domain/overdue.py`); where a policy names
-  `alert_after`, that is when.
-* failing: two failures in a row, until a success.
-* copy: a point has not been in its copy for longer than `copy_within`, or what was copied is damaged.
-* drill, check, held back: the last drill failed, the last check found damage, a backup looked wrong; until the
-  opposite, or until a person accepts.
-* worker: it has not stopped, no heartbeat came for a lease, and none that lives has begun on its host since.
+A worker is silent if it has not stopped, no heartbeat came for a lease, and none that lives has begun on its host
+since. `backlog` names it for an hour; this alert lasts until another worker begins.
 """
 
 from typing import Final
 
 from alerting.models import AlertKind
-from jobs.states import UNFINISHED
+from fleet.assignment_findings import RAISED
 
-FAILING_AFTER: Final = 2
-"""Failures in a row. One alone is tried again, and is nothing to get up for."""
-
-MISSED: Final = """
-a.overdue_since IS NOT NULL
-   AND (p.alert_after IS NOT NULL OR p.chance_over_at > a.overdue_since)
-"""
-
-COPY_LATE: Final = """
-(p.copy_to_id IS NOT NULL AND a.to_copy_since < %(now)s::timestamptz - make_interval(secs => p.copy_within))
-"""
-COPY_DAMAGED: Final = "(a.to_copy_since IS NULL AND k.error <> '')"
-
-LAST_ERROR: Final = f"""
-CASE WHEN a.failures >= {FAILING_AFTER}
-     THEN COALESCE((SELECT ': ' || split_part(r.last_error, E'\\n', 1)
-                      FROM jobs_backlogrecord r
-                     WHERE r.kind = 'backup' AND r.subject = 'assignment:' || a.id AND r.last_error <> ''
-                       AND r.status IN ({", ".join(str(int(status)) for status in UNFINISHED)})), '') END
-"""
-"""Of its unfinished record; empty when it has given up, until the next period."""
+NAMES: Final = {"drills": AlertKind.DRILL, "copies": AlertKind.COPY, "damage": AlertKind.CHECK}
+"""Kinds of findings that are called otherwise than their alerts."""
 
 OF_ASSIGNMENTS: Final = f"""
-SELECT v.kind, 'assignment:' || a.id, a.policy_id, s.name || ' (' || o.name || ')', v.since, v.text
-  FROM sources_assignment a
-  JOIN sources_source s ON s.id = a.source_id
-  JOIN sources_policy p ON p.id = a.policy_id
-  JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
-  JOIN jobs_origin o ON o.id = p.schedule_id
-  LEFT JOIN sources_checkround c ON c.assignment_id = a.id
-  LEFT JOIN sources_copy k ON k.assignment_id = a.id AND k.repository_id = p.copy_to_id
- CROSS JOIN LATERAL (VALUES
-       ('{AlertKind.OVERDUE}', a.last_backup_at IS NOT NULL AND {MISSED}, a.last_backup_at,
-        'no backup since ' || to_char(a.last_backup_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'),
-       ('{AlertKind.NEVER}', a.last_backup_at IS NULL AND {MISSED}, a.inserted_at,
-        'here since ' || to_char(a.inserted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'),
-       ('{AlertKind.FAILING}', a.failures >= {FAILING_AFTER}, a.first_failure_at,
-        a.failures || ' failures in a row' || {LAST_ERROR}),
-       ('{AlertKind.HELD_BACK}', a.held_back_since IS NOT NULL, a.held_back_since, a.held_back_why),
-       ('{AlertKind.DRILL}', a.drill_error <> '', NULL, a.drill_error),
-       ('{AlertKind.COPY}', {COPY_LATE} OR {COPY_DAMAGED}, COALESCE(a.to_copy_since, k.copied_at),
-        COALESCE(NULLIF(k.error, ''), 'a point has not come there')),
-       ('{AlertKind.CHECK}', COALESCE(jsonb_array_length(c.damage), 0) > 0, c.checked_at,
-        jsonb_array_length(c.damage) || ' damaged files')
-       ) AS v(kind, holds, since, text)
- WHERE s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled AND v.holds
-   AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR a.held_back_since IS NOT NULL
-        OR {COPY_LATE} OR {COPY_DAMAGED} OR a.drill_error <> '' OR c.damage <> '[]'::jsonb)
+SELECT CASE kind {" ".join(f"WHEN '{kind}' THEN '{alert}'" for kind, alert in NAMES.items())} ELSE kind END,
+       'assignment:' || id, policy_id, source || ' (' || policy || ')', since, text
+  FROM ({RAISED}) AS found
 """
 
 OF_WORKERS: Final = f"""

@@ -20,7 +20,7 @@ from alerting.models import Alert, AlertKind
 from alerting.sending import undelivered
 from declarations.surfaces.patience import at_most
 from engines import ENGINES, engine_for
-from fleet import status
+from fleet import assignment_findings, status
 from jobs.backlog.pausing import held
 from jobs.clock import database_clock
 from jobs.states import AttemptOutcome
@@ -30,7 +30,6 @@ from operations.models import AttemptTotal
 from operations.totals import STEPS
 from sources.models import Assignment, Repository, Source
 from sources.planning import BACKUPS
-from sources.protection import copy_status
 
 STATEMENT_SECONDS = 5.0
 
@@ -175,7 +174,7 @@ def _repositories() -> Iterator[Metric]:
 
 
 def _copies(now: datetime) -> Iterator[Metric]:
-    found = dict(copy_status.overdue(now).order_by().values_list("policy__copy_to__name").annotate(Count("pk")))
+    found = assignment_findings.copies_late(now)
     names = Repository.objects.filter(copied_policies__isnull=False).distinct().values_list("name", flat=True)
     rows = ((name, found.get(name, 0)) for name in names.order_by("name"))
     yield _gauge("copies_overdue", "Sources with a point that came into no copy in time.", ("repository",), rows)

@@ -6,6 +6,7 @@ from typing import Any
 
 from external.durations import span
 from external.formatting import first_line, moment, several, some_of
+from fleet.assignment_findings import AssignmentFinding
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from jobs.states import Status as RecordStatus
@@ -16,13 +17,16 @@ from operations.backlog.surroundings import Surroundings
 from sources.domain.status import PRECEDENCE, Status
 from sources.models import Source
 from sources.planning.names import BACKUPS, subject_of
-from sources.protection import copy_status
 
 
 def sentence(
-    source: Source, assignments: Sequence[Any], records: Mapping[str, BacklogRecord], around: Surroundings
+    source: Source,
+    assignments: Sequence[Any],
+    records: Mapping[str, BacklogRecord],
+    around: Surroundings,
+    wrong: Mapping[int, Sequence[AssignmentFinding]],
 ) -> str:
-    """`assignments`: of this source, with their status. `records`: by subject."""
+    """`assignments`: of this source, with their status. `records`: by subject; `wrong`: by assignment."""
     if removal := records.get(f"source:{source.pk}"):
         return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` says how that goes"
     if source.retired_at:
@@ -37,7 +41,7 @@ def sentence(
         return f"disabled: {names}, and it is in no other policy" if names else "it is in no policy"
     worst = min(active, key=lambda each: PRECEDENCE.index(each.status))
     text = _of_assignment(worst, records.get(subject_of(worst.pk)), around)
-    doubts = [_doubt(each, around.now) for each in active]
+    doubts = [_doubt(each, wrong.get(each.pk, ())) for each in active]
     broken_off = [f"its backup {words}" for each in active if (words := each.loss.in_words)]
     text = f"under {worst.policy}: {text}" if text and len(active) > 1 else text
     found = [*doubts, text] if worst.status == Status.DOUBTFUL else [text, *doubts]
@@ -115,22 +119,24 @@ def _when(instant: datetime, now: datetime) -> str:
     return f"at {moment(instant)} UTC, in {span(ahead)}" if ahead > 0 else "at the next tick"
 
 
-def _doubt(assignment: Any, now: datetime) -> str:
-    """What is known to be wrong with the backups that it has."""
-    found = []
-    if assignment.held_back_since:
-        found.append(f"its last backup looked wrong ({assignment.held_back_why}), so nothing old is removed")
-    if assignment.drill_error:
-        found.append(f"its last drill failed: {assignment.drill_error}")
+IN_WORDS = {
+    "held_back": "its last backup looked wrong ({}), so nothing old is removed",
+    "drills": "its last drill failed: {}",
+    "copies": "{}",
+}
+
+
+def _doubt(assignment: Any, wrong: Sequence[AssignmentFinding]) -> str:
+    """Findings about the backups that it has."""
+    texts = {each.kind: IN_WORDS[each.kind].format(each.text) for each in wrong if each.kind in IN_WORDS}
+    found = [texts[kind] for kind in ("held_back", "drills") if kind in texts]
     if why := assignment.policy.repository.away_why:
         away_since = assignment.policy.repository.away_since
         since = f" since {moment(away_since)} UTC" if away_since else ""
         found.append(f"repository {assignment.policy.repository} is not where it was{since}: {why}")
-    if (check := getattr(assignment, "check_round", None)) and check.damage:
-        found += _of_damage(assignment, check)
-    if text := copy_status.doubt(assignment, now):
-        found.append(text)
-    return "; ".join(found)
+    if any(each.kind == "damage" for each in wrong):
+        found += _of_damage(assignment, assignment.check_round)
+    return "; ".join([*found, *filter(None, [texts.get("copies")])])
 
 
 def _of_damage(assignment: Any, check: Any) -> Iterator[str]:

@@ -21,6 +21,7 @@ from declarations.surfaces.admin.tables import table
 from engines import ENGINES, engine_for
 from external.durations import span
 from external.formatting import several
+from fleet import assignment_findings
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
 from fleet.status import with_assignment_status
@@ -29,7 +30,6 @@ from operations.admin.filters import OneOf
 from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
-from sources.protection.copy_status import doubt
 
 ACCEPT = "Looked at it: it is meant so"
 ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
@@ -56,8 +56,9 @@ def doubts(rows: QuerySet[Assignment], name: str) -> dict[int, str]:
     reasons: dict[str, Callable[[Assignment], str]] = {
         ACCEPT: lambda each: each.held_back_why,
         DRILL: lambda each: each.drill_error,
-        COPY: lambda each: doubt(each, timezone.now()),
+        COPY: lambda each: next((found.text for found in wrong.get(each.pk, ()) if found.kind == "copies"), ""),
     }
+    wrong = assignment_findings.of([each.pk for each in rows], timezone.now()) if name == COPY else {}
     return {each.pk: reasons[name](each) for each in rows} if name in reasons else {}
 
 

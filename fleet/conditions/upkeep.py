@@ -12,12 +12,11 @@ from backups.hooks import debts
 from backups.repository_state import not_writable_of, of_directories
 from backups.upkeep.checks import in_words
 from external.formatting import moment
-from fleet import status
+from fleet import assignment_findings, status
 from jobs.conf import PROGRAM
 from operations.finding import COUNT_TO, Case, Finding, Look, Severity, condition, ok, warning
 from sources.declarations.hook_file import HookUnusable, hook_of
-from sources.models import Assignment, CheckRound, Policy, RecoveryKey, Repository, SelfBackup, Source
-from sources.protection import copy_status
+from sources.models import Assignment, Policy, RecoveryKey, Repository, SelfBackup, Source
 from storage.points.checking import Damage
 
 
@@ -31,6 +30,11 @@ def protection(look: Look) -> Finding:
     return ok(
         summary.sentence if summary.total else "there is nothing to back up: schedules deliver events alone", **numbers
     )
+
+
+def _cases(kind: str, look: Look) -> Iterator[Case]:
+    for each in assignment_findings.of_kind(kind, look.now):
+        yield Case(f"assignment:{each.pk}", f"{each.source}, {each.text}", each.since, each.source)
 
 
 @condition(
@@ -53,9 +57,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
 )
 def held_back(look: Look) -> Iterator[Case]:
     """Assignments whose backups an operator has to look at."""
-    held = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
-    for pk, source, why, since in held.values_list("pk", "source__name", "held_back_why", "held_back_since")[:COUNT_TO]:
-        yield Case(f"assignment:{pk}", f"{source}, {why}", since)
+    return _cases("held_back", look)
 
 
 @condition(
@@ -79,9 +81,9 @@ def broken_off(look: Look) -> Iterator[Case]:
 )
 def damage(look: Look) -> Iterator[Case]:
     """What checks found that is not as its manifest says."""
-    rows = CheckRound.objects.exclude(damage=[]).order_by("pk")
-    for pk, source, damage in rows.values_list("assignment", "assignment__source__name", "damage")[:COUNT_TO]:
-        yield Case(f"assignment:{pk}", f"{source}, {in_words([Damage(**each) for each in damage])}")
+    for each in assignment_findings.of_kind("damage", look.now):
+        words = in_words([Damage(**damage) for damage in each.damage])
+        yield Case(f"assignment:{each.pk}", f"{each.source}, {words}", each.since, each.source)
 
 
 @condition(
@@ -147,14 +149,12 @@ def owed_hooks(look: Look) -> Iterator[Case]:
 
 @condition(
     "all copies have their points in time",
-    "points have not come into their copies in time: {}",
+    "copies are late or damaged: {}",
     f"`{PROGRAM} copy` shows the last error of each; look at its window (copy_window), its rate, the second repository",
 )
 def copies(look: Look) -> Iterator[Case]:
-    """Assignments with a point that has not been in their copy for longer than `copy_within`."""
-    late = copy_status.overdue(look.now).order_by("to_copy_since")
-    for pk, source, since in late.values_list("pk", "source__name", "to_copy_since")[:COUNT_TO]:
-        yield Case(f"assignment:{pk}", f"{source} since {moment(since)} UTC", since)
+    """Assignments with a point that has not been in their copy for longer than `copy_within`, or whose copy failed."""
+    return _cases("copies", look)
 
 
 @condition(
@@ -165,9 +165,7 @@ def copies(look: Look) -> Iterator[Case]:
 )
 def drills(look: Look) -> Iterator[Case]:
     """Assignments whose last drill proved nothing."""
-    failed = Assignment.objects.active().exclude(drill_error="").order_by("pk")
-    for pk, source, why in failed.values_list("pk", "source__name", "drill_error")[:COUNT_TO]:
-        yield Case(f"assignment:{pk}", f"{source}, {why}")
+    return _cases("drills", look)
 
 
 MISSED_AFTER = timedelta(days=2)

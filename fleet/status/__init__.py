@@ -18,7 +18,7 @@ from typing import Any
 
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
 
-from fleet import reasons
+from fleet import assignment_findings, reasons
 from fleet.status import of_all
 from fleet.status.conditions import conditions, enabled
 from jobs import states
@@ -186,14 +186,15 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
     """
     related = Assignment.objects.select_related(
         "source", "policy__schedule", "policy__repository", "policy__copy_to", "check_round"
-    ).prefetch_related("copies")
+    )
     found = list(with_assignment_status(related.filter(source__in=sources), now).order_by("policy__schedule__name"))
     records = _records_of(found) | _removals_of(sources)
     around = Surroundings(list(records.values()), now)
+    wrong = assignment_findings.of([each.pk for each in found], now)
     of_source: dict[int, list[Any]] = {source.pk: [] for source in sources}
     for assignment in found:
         of_source[assignment.source_id].append(assignment)
-    return {source.pk: reasons.sentence(source, of_source[source.pk], records, around) for source in sources}
+    return {source.pk: reasons.sentence(source, of_source[source.pk], records, around, wrong) for source in sources}
 
 
 def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:

@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
+from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED
 from fleet.status.conditions import enabled
 from jobs import states
 from jobs.states import WaitingFor
@@ -37,16 +38,16 @@ SELECT source_id, policy_id,
        CASE WHEN failures > 0 THEN {PLACES[Status.FAILING]}
             WHEN last_backup_at IS NULL THEN {PLACES[Status.NEVER]}
             WHEN overdue_since IS NOT NULL THEN {PLACES[Status.OVERDUE]}
-            WHEN held_back_since IS NOT NULL OR drill_error <> '' THEN {PLACES[Status.DOUBTFUL]}
+            WHEN {HELD_BACK} OR {NOT_PROVED} THEN {PLACES[Status.DOUBTFUL]}
             ELSE {PLACES[Status.DUE]} END AS place
-  FROM sources_assignment
- WHERE failures > 0 OR last_backup_at IS NULL OR overdue_since IS NOT NULL OR held_back_since IS NOT NULL
-    OR drill_error <> '' OR next_backup_at <= %(now)s
+  FROM sources_assignment a
+ WHERE failures > 0 OR last_backup_at IS NULL OR overdue_since IS NOT NULL OR {HELD_BACK} OR {NOT_PROVED}
+    OR next_backup_at <= %(now)s
  UNION ALL
 SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
-  FROM sources_checkround d
-  JOIN sources_assignment a ON a.id = d.assignment_id
- WHERE d.damage <> '[]'
+  FROM sources_checkround c
+  JOIN sources_assignment a ON a.id = c.assignment_id
+ WHERE {DAMAGED}
  UNION ALL
 SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
   FROM sources_repository r

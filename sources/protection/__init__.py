@@ -1,1 +1,1 @@
-"""How well assignments are protected: their days, what is overdue, and how their copies stand."""
+"""How well assignments are protected: their days, and what is overdue."""

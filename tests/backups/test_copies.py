@@ -20,6 +20,7 @@ from backups import locations
 from backups.restores import drills
 from backups.upkeep import checks, copies, removals, retention, retention_decisions
 from dashboard import metrics
+from fleet import assignment_findings
 from fleet.edits import Policies
 from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
@@ -32,7 +33,6 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS
-from sources.protection import copy_status as copied_status
 from storage import layout
 from storage.recover import program
 from tests.backups.test_retention import add_backup, belongs_to
@@ -300,10 +300,10 @@ def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assign
     [why] = reasons_of([waiting.source], now).values()
     assert "has not been in its copy since" in why
     assert "(the disk is full)" in why
-    assert [each.pk for each in copied_status.overdue(now)] == [waiting.pk]
+    assert assignment_findings.copies_late(now) == {"offsite": 1}
     raising.look(now)
     assert AlertKind.COPY in Alert.objects.values_list("kind", flat=True)
-    assert "anna since" in finding("copies", now).what
+    assert "anna, a point of it has not been in its copy since" in finding("copies", now).what
     assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
     assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
     run, refused = command("copy")

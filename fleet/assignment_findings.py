@@ -1,0 +1,143 @@
+"""Findings of assignments, by one statement in which each condition is written once.
+
+Alerts embed it, so that a hundred thousand do not pass through Python (`alerting/raised.py`); the doctor reads those of
+one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` asks by the same
+predicates which status a source has.
+
+* overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
+  is one missed chance and has a hysteresis of its own (`sources/domain/overdue.py`); where a policy names
+  `alert_after`, that is when.
+* failing: two failures in a row, until a success. One alone is tried again, and wakes nobody up.
+* copies: a point has not been in its copy for longer than `copy_within`, or what was copied is damaged.
+* drills, damage, held_back: the last drill failed, the last check found damage, a backup looked wrong; until the
+  opposite, or until an operator accepts it.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from jobs.states import UNFINISHED
+from operations.finding import COUNT_TO
+
+FAILING_AFTER: Final = 2
+
+MISSED: Final = "a.overdue_since IS NOT NULL AND (p.alert_after IS NOT NULL OR p.chance_over_at > a.overdue_since)"
+HELD_BACK: Final = "a.held_back_since IS NOT NULL"
+NOT_PROVED: Final = "a.drill_error <> ''"
+DAMAGED: Final = "c.damage <> '[]'"
+COPY_LATE: Final = """
+(p.copy_to_id IS NOT NULL AND a.to_copy_since < %(now)s::timestamptz - make_interval(secs => p.copy_within))
+"""
+COPY_FAILED: Final = "COALESCE(k.error, '') <> ''"
+
+ACTIVE: Final = "s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled"
+"""What is paused, retired or disabled is wrong by the choice of an operator, and no alert."""
+
+# Of its unfinished record; empty when it has given up, until the next period.
+LAST_ERROR: Final = f"""
+COALESCE((SELECT ': ' || split_part(r.last_error, E'\\n', 1)
+            FROM jobs_backlogrecord r
+           WHERE r.kind = 'backup' AND r.subject = 'assignment:' || a.id AND r.last_error <> ''
+             AND r.status IN {tuple(map(int, UNFINISHED))}), '')
+"""
+
+
+def _utc(column: str) -> str:
+    return f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'"
+
+
+JOINED: Final = """
+  FROM sources_assignment a
+  JOIN sources_source s ON s.id = a.source_id
+  JOIN sources_policy p ON p.id = a.policy_id
+  JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
+"""
+
+FINDINGS: Final = f"""
+SELECT v.kind, a.id, a.policy_id, s.name AS source, o.name AS policy, v.since, v.text, c.damage
+{JOINED}
+  JOIN jobs_origin o ON o.id = p.schedule_id
+  LEFT JOIN sources_checkround c ON c.assignment_id = a.id
+  LEFT JOIN sources_copy k ON k.assignment_id = a.id AND k.repository_id = p.copy_to_id
+ CROSS JOIN LATERAL (VALUES
+       ('overdue', a.last_backup_at IS NOT NULL AND {MISSED}, true, a.last_backup_at,
+        'no backup since ' || {_utc("a.last_backup_at")}),
+       ('never', a.last_backup_at IS NULL AND {MISSED}, true, a.inserted_at, 'here since ' || {_utc("a.inserted_at")}),
+       ('failing', a.failures >= {FAILING_AFTER}, true, a.first_failure_at,
+        a.failures || ' failures in a row' || CASE WHEN a.failures >= {FAILING_AFTER} THEN {LAST_ERROR} END),
+       ('held_back', {HELD_BACK}, true, a.held_back_since, a.held_back_why),
+       ('drills', {NOT_PROVED} AND {ACTIVE}, true, NULL, a.drill_error),
+       ('copies', ({COPY_LATE} OR {COPY_FAILED}) AND {ACTIVE}, {COPY_LATE} OR a.to_copy_since IS NULL,
+        COALESCE(a.to_copy_since, k.copied_at),
+        CASE WHEN {COPY_LATE} THEN 'a point of it has not been in its copy since ' || {_utc("a.to_copy_since")}
+                                   || CASE WHEN {COPY_FAILED} THEN ' (' || k.error || ')' ELSE '' END
+             ELSE 'its copy: ' || k.error END),
+       ('damage', {DAMAGED}, true, c.checked_at, jsonb_array_length(c.damage) || ' damaged files')
+       ) AS v(kind, holds, raises, since, text)
+ WHERE v.holds AND {{chosen}}
+"""
+
+RAISED: Final = FINDINGS.format(
+    chosen=f"""v.raises AND {ACTIVE}
+   AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR {HELD_BACK} OR {COPY_LATE} OR {COPY_FAILED}
+        OR {NOT_PROVED} OR {DAMAGED})"""
+)
+"""Those of which there is an alert."""
+
+OF_A_KIND: Final = {
+    "held_back": HELD_BACK,
+    "drills": NOT_PROVED,
+    "copies": f"({COPY_LATE} OR {COPY_FAILED})",
+    "damage": DAMAGED,
+}
+
+
+class AssignmentFinding(NamedTuple):
+    """What is wrong with an assignment (`pk`), since when, and in words. `damage`: what the last check found."""
+
+    kind: str
+    pk: int
+    source: str
+    since: datetime | None
+    text: str
+    damage: list[dict[str, Any]]
+
+
+def of_kind(kind: str, now: datetime) -> Iterator[AssignmentFinding]:
+    """All of one kind of OF_A_KIND, the longest first."""
+    yield from _found(f"v.kind = '{kind}' AND {OF_A_KIND[kind]} ORDER BY v.since, a.id LIMIT {COUNT_TO}", now)
+
+
+def of(assignments: Collection[int], now: datetime) -> dict[int, list[AssignmentFinding]]:
+    """Those of these assignments, by their ids; none of one that is in order."""
+    found: dict[int, list[AssignmentFinding]] = {}
+    for each in _found("a.id = ANY(%(assignments)s)", now, assignments=list(assignments)) if assignments else ():
+        found.setdefault(each.pk, []).append(each)
+    return found
+
+
+def _found(chosen: str, now: datetime, **values: Any) -> Iterator[AssignmentFinding]:
+    with connection.cursor() as cursor:
+        cursor.execute(FINDINGS.format(chosen=chosen), {"now": now, **values})
+        for kind, pk, _, source, _, since, text, damage in cursor.fetchall():
+            yield AssignmentFinding(kind, pk, source, since, text, json.loads(damage or "[]"))
+
+
+COPIES_LATE: Final = f"""
+SELECT r.name, count(*)
+{JOINED}
+  JOIN sources_repository r ON r.id = p.copy_to_id
+ WHERE {COPY_LATE} AND {ACTIVE}
+ GROUP BY r.name
+"""
+
+
+def copies_late(now: datetime) -> dict[str, int]:
+    """The repository of copies → how many assignments have a point that has not come there in time."""
+    with connection.cursor() as cursor:
+        cursor.execute(COPIES_LATE, {"now": now})
+        return dict(cursor.fetchall())
