@@ -1,9 +1,8 @@
-"""The backlog records, and what is written of each while it lives: its attempts, and what was decided about it."""
+"""The backlog records: their fields, the sets that are asked for, the constraints that hold, and the indexes."""
 
 from datetime import datetime
 from typing import Any, Self
 
-from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -12,7 +11,7 @@ from jobs import priorities
 from jobs.instants import readable
 from jobs.models.policies import Breaker, Origin, RetryPolicy
 from jobs.models.worker import Worker
-from jobs.states import FINISHED, UNFINISHED, AttemptOutcome, Status, WaitingFor
+from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 
 CLAIM_ORDER = (
     F("priority").desc(),
@@ -43,11 +42,11 @@ class BacklogRecordQuerySet(models.QuerySet["BacklogRecord"]):
         return self.filter(status__in=FINISHED)
 
     def open_at(self, now: datetime) -> Self:
-        """Those whose window has not closed by `now`."""
+        """Records whose window has not closed by `now`."""
         return self.filter(Q(closes_at=None) | Q(closes_at__gt=now))
 
     def end(self, status: Status, now: datetime, **also: Any) -> int:
-        """Finish these, which are locked and do not run. Returns how many."""
+        """Finish these records, which are locked and do not run. Returns how many."""
         return self.update(status=status, finished_at=now, waiting_for=None, exclusive_key=None, breaker=None, **also)
 
     def in_claim_order(self) -> Self:
@@ -56,7 +55,7 @@ class BacklogRecordQuerySet(models.QuerySet["BacklogRecord"]):
 
 
 class BacklogRecord(models.Model):
-    """One unit of work on the backlog. docs/lifecycle.md tells its life.
+    """One unit of work on the backlog. docs/lifecycle.md has its states.
 
     Another program may insert a row of kind, queue, subject and payload alone: it is ready.
     """
@@ -226,76 +225,3 @@ class BacklogRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.payload.get('title') or self.subject} (#{self.pk})"
-
-
-class Attempt(models.Model):
-    """One run of a record. Written once, when it ends, in the statement that settles the record.
-
-    The key is (record, number): an id of its own beside an index on the record costs 13 % of throughput. The
-    foreign keys have no database constraint for the same reason (15 %).
-    """
-
-    pk = models.CompositePrimaryKey("record_id", "number")
-    record = models.ForeignKey(
-        BacklogRecord, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="attempts"
-    )
-    number = models.IntegerField(help_text="The record's fencing token at that claim; gaps are possible.")
-    queue = models.CharField(max_length=50)
-    worker = models.ForeignKey(
-        Worker, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
-    )
-    started_at = models.DateTimeField()
-    ended_at = models.DateTimeField()
-    outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
-    error = models.TextField(blank=True, default="")
-    facts = models.JSONField(null=True, help_text="What its handler found, as the status of the answer.")
-
-    class Meta:
-        indexes = [
-            # a day of all records; of rows that are written in this order, so it costs a settle next to nothing
-            BrinIndex("ended_at", name="attempt_ended", autosummarize=True),
-        ]
-
-    def __str__(self) -> str:
-        return f"attempt {self.number} of record {self.record_id}"
-
-
-class Level(models.IntegerChoices):
-    """The two levels of the log."""
-
-    DOING = 1, "doing"
-    """What was done: asked, answered, handed on, began, succeeded, put off."""
-    CONSIDERING = 2, "considering"
-    """What a claim looked at, and which key of the claim order decided. Off unless it is asked for."""
-
-
-class Decision(models.Model):
-    """One line of the log: what was done or considered, when, about whom, with the facts it rests on.
-
-    Kept for a while and in bounded number (`jobs/decisions.py`), so that yesterday can be explained.
-    """
-
-    at = models.DateTimeField(db_default=Now())
-    level = models.SmallIntegerField(choices=Level.choices, default=Level.DOING)
-    what = models.CharField(max_length=30, help_text="As `answered` or `silent`.")
-    text = models.TextField(help_text="One sentence for people.")
-    facts = models.JSONField(default=dict)
-    kind = models.CharField(max_length=50, blank=True, default="")
-    queue = models.CharField(max_length=50, blank=True, default="")
-    subject = models.CharField(max_length=200, blank=True, default="")
-    record_id = models.BigIntegerField(null=True)
-    worker = models.ForeignKey(
-        Worker, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
-    )
-
-    class Meta:
-        ordering = ["-id"]
-        indexes = [
-            # a day of one subject
-            models.Index("kind", "subject", "at", name="decision_of_subject"),
-            # pruning, and a day of everything
-            models.Index("level", "at", name="decision_level_at"),
-        ]
-
-    def __str__(self) -> str:
-        return self.text
