@@ -48,7 +48,9 @@ def source_known_by(token: str) -> str | None:
 
 def not_accepted() -> ApiError:
     """Status 401, in the same words for every reason."""
-    return ApiError(401, hint=f"send a token as `Authorization: Bearer TOKEN`; `{PROGRAM} enrol SOURCE` makes one")
+    return ApiError(
+        401, hint=f"send a token as `Authorization: Bearer TOKEN`; `{PROGRAM} sources enrol SOURCE` makes one"
+    )
 
 
 class AgentAuth(HttpBearer):

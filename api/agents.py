@@ -42,7 +42,7 @@ from sources.models import Source
 router = Router(tags=["agent"], auth=AgentAuth())
 
 CODE_REFUSED = "the code is not accepted"
-CODE_HINT = f"codes work once and expire: `{PROGRAM} enrol SOURCE` on the server makes another"
+CODE_HINT = f"codes work once and expire: `{PROGRAM} sources enrol SOURCE` on the server makes another"
 
 
 @router.post(

@@ -34,7 +34,8 @@ from api.fields import partial
 from api.idempotency import once
 from api.operations import saved_schema
 from api.resources import Resource, Row, etag_of
-from declarations.service import Service, article
+from declarations.service import Service
+from declarations.unknown import article
 
 
 class Declared(Resource[Row]):

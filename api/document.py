@@ -68,12 +68,12 @@ SECURITY: dict[str, dict[str, Any]] = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": f"`bst_…`, of a user, with scopes: `{PROGRAM} api_tokens issue`, or Admin › API tokens.",
+        "description": f"`bst_…`, of a user, with scopes: `{PROGRAM} secrets issue`, or Admin › API tokens.",
     },
     "agent": {
         "type": "http",
         "scheme": "bearer",
-        "description": f"`bsa_…`, of the agent of a source: `{PROGRAM} enrol`.",
+        "description": f"`bsa_…`, of the agent of a source: `{PROGRAM} sources enrol`.",
     },
 }
 

@@ -23,8 +23,6 @@ def main() -> int:
 def _start() -> int:
     if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
         return _recover(sys.argv[2:])
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = sys.argv[1].replace("-", "_")  # `backup-now`: a module has no hyphen in its name
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     gc.disable()  # modules are loaded, nothing is garbage, and a seventh of a start went by on looking for it
     from declarations.surfaces.printable import PrintableStream
@@ -52,14 +50,19 @@ def _run() -> int:
 
     from audit import actors
     from backupsched import places
+    from backupsched.overview import overview
 
     class Error(CommandError):
         """Django reports an error of a command under the name of its class: this is that of all others here."""
 
     class Started(ManagementUtility):
+        def main_help_text(self, commands_only: bool = False) -> str:
+            return super().main_help_text(commands_only) if commands_only else overview(self.prog_name)
+
         def fetch_command(self, subcommand: str) -> BaseCommand:
             command = super().fetch_command(subcommand)
-            actors.of_process(subcommand)
+            verb = self.argv[2:3] if hasattr(command, "noun") else []
+            actors.of_process(" ".join([subcommand, *(each for each in verb if not each.startswith("-"))]))
             execute = command.execute
 
             def execute_or_say_why(*arguments: Any, **options: Any) -> str | None:

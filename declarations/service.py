@@ -22,7 +22,7 @@ from pydantic import BaseModel
 import declarations
 from declarations import InUse as InUse
 from declarations.problems import validated
-from declarations.unknown import named, nothing_named
+from declarations.unknown import article, named, nothing_named
 from external.formatting import some_of
 
 AT_ONCE = 1_000
@@ -254,11 +254,6 @@ class Service(Generic[Row]):
         """The model that a field refers to; None: it is no reference."""
         fields = (each for each in model._meta.concrete_fields if each.name == name and isinstance(each, ForeignKey))
         return next((each.related_model for each in fields), None)
-
-
-def article(title: str) -> str:
-    """As `an endpoint`."""
-    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
 
 
 def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:

@@ -44,3 +44,8 @@ def there_are(names: Sequence[str]) -> str:
     """In words, the first SHOWN_NAMES."""
     some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
     return f"there {'is' if len(names) < 2 else 'are'} {some or 'none yet'}"
+
+
+def article(title: str) -> str:
+    """As `an endpoint`."""
+    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"

@@ -73,7 +73,7 @@ class Session:
         self._take_lock()
         self._make_home()
         call_command("migrate", verbosity=0)
-        call_command("install_schedules", stdout=StringIO())
+        call_command("qcluster", "install", stdout=StringIO())
         self._make_admin()
         self.say("preparing the demo fleet")
         count = self.options.hosts

@@ -213,7 +213,7 @@ class Sources(Service[Source]):
 
     def uses(self, row: Source) -> list[str]:
         backups, copies = Backup.objects.filter(assignment__source=row), Copy.objects.filter(assignment__source=row)
-        return points_of(backups, copies, REMOVES.format(f"source {quote(row.name)}"))
+        return points_of(backups, copies, REMOVES.format("sources", quote(row.name)))
 
 
 def _placed(edits: Sequence[tuple[Source, set[str] | None]]) -> list[Source]:
@@ -231,7 +231,7 @@ def _left_copies(policy: Policy) -> list[str]:
     rows = Copy.objects.filter(assignment__policy=policy).exclude(points=[]).exclude(repository=policy.copy_to_id)
     names = rows.order_by("repository__name").values_list("repository__name", flat=True).distinct()
     return [
-        f"the copies in {name} stay there, and can be restored: `{PROGRAM} remove repository {quote(name)}` "
+        f"the copies in {name} stay there, and can be restored: `{PROGRAM} repositories remove {quote(name)}` "
         "deletes them with their files, once no policy names it"
         for name in names
     ]

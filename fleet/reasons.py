@@ -34,7 +34,9 @@ def sentence(
     if source.paused_at:
         why = f" ({source.paused_why})" if source.paused_why else ""
         end = f", until {moment(source.paused_until)} UTC" if source.paused_until else ""
-        return f"paused since {moment(source.paused_at)} UTC{end}{why}: `{PROGRAM} resume {source.name}` ends it"
+        return (
+            f"paused since {moment(source.paused_at)} UTC{end}{why}: `{PROGRAM} sources resume {source.name}` ends it"
+        )
     active = [each for each in assignments if each.status != Status.UNPROTECTED]
     if not active:
         names = ", ".join(map(_with_pause, assignments))
@@ -94,7 +96,7 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
             return "it is due, and is put on the backlog within a minute"
         return f"its next backup is due {_when(at, around.now)}"
     if around.on_hold and record.status in (RecordStatus.WAITING, RecordStatus.READY):
-        return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} release` ends it"
+        return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} backlog release` ends it"
     match record.status:
         case RecordStatus.FAILED:
             return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"
@@ -152,7 +154,8 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
         # of anything: the repository that this is of may have been away
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
         if assignment.policy.check_within is None:
-            last += f"; no check comes by itself: once that is mended, `{PROGRAM} checks {assignment.source}` clears it"
+            clears = f"`{PROGRAM} sources check {assignment.source}` clears it"
+            last += f"; no check comes by itself: once that is mended, {clears}"
         yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
 
 

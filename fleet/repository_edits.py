@@ -42,10 +42,10 @@ LEAST_KEY = 32
 
 KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
-    f"`{PROGRAM} repositories key export NAME` prints it with what to do"
+    f"`{PROGRAM} repositories key NAME` prints it with what to do"
 )
 
-REMOVES = f"`{PROGRAM} remove {{}}` deletes it with or without their files"
+REMOVES = f"`{PROGRAM} {{}} remove {{}}` deletes it with or without their files"
 
 UNLIKE = (
     "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
@@ -204,7 +204,7 @@ class Repositories(Service[Repository]):
     def uses(self, row: Repository) -> list[str]:
         return [
             *self.users(row),
-            *points_of(row.backups.all(), row.copies.all(), REMOVES.format(f"repository {quote(row.name)}")),
+            *points_of(row.backups.all(), row.copies.all(), REMOVES.format("repositories", quote(row.name))),
         ]
 
     def delete(self, row: Repository) -> None:

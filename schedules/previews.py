@@ -1,4 +1,4 @@
-"""The coming batches of a schedule: when each triggers and its events start. For `manage.py preview` and the API."""
+"""The coming batches of a schedule: when each triggers and its events start. For `schedules preview` and the API."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta

@@ -8,11 +8,13 @@ from django.core.management import CommandError, call_command
 
 
 def command(name: str, *, with_errors: bool = False) -> tuple[Callable[..., str], Callable[..., str]]:
-    """What the command writes for arguments; and how it refuses them, with exit code `code` or any."""
+    """What the command, such as `status` or `sources pause`, writes for arguments; and how it refuses them, with exit
+    code `code` or any."""
+    noun, *verb = name.split()
 
     def run(*arguments: object) -> str:
         out = io.StringIO()
-        call_command(name, *map(str, arguments), stdout=out, stderr=out if with_errors else io.StringIO())
+        call_command(noun, *verb, *map(str, arguments), stdout=out, stderr=out if with_errors else io.StringIO())
         return out.getvalue()
 
     def refused(*arguments: object, code: int | None = 2) -> str:

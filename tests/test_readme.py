@@ -1,18 +1,23 @@
 """What the documents tell a person to type exists, and the policy in the README can be imported."""
 
+import re
 import shlex
 import shutil
 import subprocess
+from argparse import _SubParsersAction
 from pathlib import Path
 
 import pytest
 from django.core.management import get_commands, load_command_class
+from django.core.management.base import BaseCommand
 
+from backupsched.overview import GROUPS, overview
 from fleet.files import formats
 from fleet.files.apply import import_fleet
 from sources.models import Assignment
 from storage.recover import program as recovering
-from tests.documents import ROOT, Command, blocks, commands, table_rows
+from tests.documents import DOCUMENTS, ROOT, Command, blocks, commands, table_rows
+from tests.product import PACKAGES, modules
 
 README = ROOT / "README.md"
 MANAGE = [".venv/bin/python", "manage.py"]
@@ -56,6 +61,40 @@ def test_every_management_command_takes_its_arguments() -> None:
         loaded = load_command_class(app, name) if isinstance(app, str) else app
         # raises for an unknown option or a missing argument, and says which
         loaded.create_parser("manage.py", name).parse_args(arguments)
+
+
+NAMED = re.compile(r"`(?:manage\.py |backupsched |\{(?:conf\.)?PROGRAM\} )([a-z][\w-]*)(?: ([a-z][\w-]*))?")
+WITHOUT_PROGRAM = re.compile(r"`([a-z]+) ([a-z][\w-]*)")
+
+
+def test_no_document_and_no_message_names_a_command_or_a_verb_that_is_not_there() -> None:
+    """In backticks, with the program or beginning with a noun of ours."""
+    commands = get_commands()
+    ours = {name for name, app in commands.items() if app in PACKAGES}
+    verbs = {name: verbs_of(load_command_class(commands[name], name)) for name in sorted(ours)}
+    texts = [*DOCUMENTS, *(ROOT / path for path, _ in modules()), ROOT / "agent/backupsched-agent", ROOT / "Makefile"]
+    wrong = []
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        named = [*NAMED.findall(text), *(pair for pair in WITHOUT_PROGRAM.findall(text) if verbs.get(pair[0]))]
+        for name, verb in named:
+            is_there = name in commands or name == "recover"
+            if not is_there or (verb and verbs.get(name) and verb not in verbs[name]):
+                wrong.append(f"{path.relative_to(ROOT)}: `{name} {verb}`")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_help_has_each_command_once_and_at_most_20_of_ours() -> None:
+    named = [name for group in GROUPS.values() for name in group]
+    assert sorted(named) == sorted(name for name, app in get_commands().items() if app in PACKAGES)
+    assert len(set(named) - {"qcluster"}) <= 20, "qcluster is django-q2's"
+    assert all(f"  {name} " in overview("manage.py") for name in named)
+
+
+def verbs_of(command: BaseCommand) -> set[str]:
+    """The verbs that a command takes; empty if it takes none."""
+    actions = command.create_parser("manage.py", "it")._actions
+    return {verb for each in actions if isinstance(each, _SubParsersAction) for verb in each.choices}
 
 
 def test_recover_takes_its_arguments() -> None:

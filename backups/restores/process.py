@@ -255,7 +255,9 @@ def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> s
     is_alone = source.assignments.exclude(directory="").count() == 1
     which = "" if is_alone else f" --policy {quote(policy)}"
     names = " and ".join(each.name for each in others)
-    command = f"{PROGRAM} restore {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
+    command = (
+        f"{PROGRAM} restores run {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
+    )
     return (
         f"Point {point} is in repository {names}, where no check has found damage: restore it from there, by "
         f"`{command}`, or choose {others[0].name} at From on the page of its backups"

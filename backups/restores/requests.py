@@ -54,7 +54,7 @@ class Restores(Service[Restore]):
 
     model, declaration = Restore, resources.Restore
     place = ""
-    """Where on this host the row that was checked last is restored to, as `_check_target` has it."""
+    """Where on this host the row that was checked last is restored to, as `place_of` has it."""
 
     def values(self, row: Restore) -> dict[str, Any]:
         return {
@@ -75,7 +75,7 @@ class Restores(Service[Restore]):
             raise ValidationError({"source": str(error)}) from None
         for name in ("paths", "to", "target", *ACCOUNT, *ALLOWED):
             setattr(row, name, wish[name])
-        self.place = self._check_target(row)
+        self.place = self.place_of(row)
         self._check_account(row)
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
@@ -122,7 +122,7 @@ class Restores(Service[Restore]):
         if problem := problem_with_stored(row.secret):
             raise ValidationError({"secret": problem})
 
-    def _check_target(self, row: Restore) -> str:
+    def place_of(self, row: Restore) -> str:
         """Returns where that is on this host, as links lead now: the folder; of a source its path; of a new database
         file the folder that gets it; empty: not here. Raises: ValidationError for what this account, or any restore,
         may not write to."""

@@ -2,7 +2,7 @@
 
     archive.py    the file: a tar, sealed with age; the key that opens it, sealed by a passphrase. No Django
     backing_up.py the day's record: dump, pack, seal, put
-    restoring.py  `self_restore` on an empty machine
+    restoring.py  `database restore` on an empty machine
 
 In the repository, outside its encrypted part:
 

@@ -166,7 +166,7 @@ def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
     elif file.read_text() != key.age_identity:
         raise StorageFailed(
             f"its folder {archive.FOLDER} holds the backups of another installation: bring that one back "
-            f"({PROGRAM} self_restore), or rename the folder, or {NAME_ANOTHER}"
+            f"({PROGRAM} database restore), or rename the folder, or {NAME_ANOTHER}"
         )
 
 

@@ -36,7 +36,7 @@ LONGEST_COMMAND = 240.0
 COMMANDS = {
     "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
     "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
-    "export_fleet": ["export_fleet"], "export_fleet --json": ["export_fleet", "--json"],
+    "sources export": ["sources", "export"], "sources export --json": ["sources", "export", "--json"],
     "apply --dry-run": ["apply", "--dry-run", "{fleet}"],
 }  # fmt: skip
 
@@ -144,7 +144,7 @@ def run_command(name: str, directory: str) -> dict[str, Any]:
     """Run one of COMMANDS. Its time is that of its process, its memory the most that it had."""
     fleet, output = Path(directory) / "fleet.yaml", Path(directory) / "output"
     arguments = [each.format(fleet=fleet) for each in COMMANDS[name]]
-    kept = fleet if name == "export_fleet" else output
+    kept = fleet if name == "sources export" else output
     (Path(directory) / "counted").unlink(missing_ok=True)
     with _rows_read() as rows, kept.open("wb") as out, (Path(directory) / "errors").open("wb") as errors:
         began = time.perf_counter()

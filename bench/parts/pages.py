@@ -21,8 +21,8 @@ from bench.stage import Stage
 NAME = "backups-ours"
 FEWEST, STEP, SIZES = 1000, 10, 3
 COMMANDS = (
-    "status", "sources", "sources --json", "backlog", "backlog errors", "doctor", "schedules", "export_fleet",
-    "export_fleet --json", "apply --dry-run",
+    "status", "sources", "sources --json", "backlog", "backlog errors", "doctor", "schedules", "sources export",
+    "sources export --json", "apply --dry-run",
 )  # fmt: skip
 QUICK_SECONDS = 5.0
 ROUND = "the minute's round"

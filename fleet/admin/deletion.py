@@ -36,7 +36,7 @@ def left_behind(assignments: Iterable[Assignment]) -> Iterator[str]:
         for home in homes:
             yield (
                 f"The files of {row} stay in the repository {home}, and no retention removes them any more. To have "
-                f"them deleted, too, delete its source instead, by its page or `{PROGRAM} remove source "
+                f"them deleted, too, delete its source instead, by its page or `{PROGRAM} sources remove "
                 f"{quote(row.source.name)} --with-backups`; or afterwards by hand: {_by_hand(home, row.directory)}"
             )
 

@@ -53,7 +53,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
 @condition(
     "no backup looks wrong beside those before it",
     "nothing is removed of what looked wrong: {}",
-    f"look at those backups; if they are meant so, `{PROGRAM} held_back accept SOURCE`",
+    f"look at those backups; if they are meant so, `{PROGRAM} sources accept SOURCE`",
 )
 def held_back(look: Look) -> Iterator[Case]:
     """Assignments whose backups an operator has to look at."""
@@ -150,7 +150,8 @@ def owed_hooks(look: Look) -> Iterator[Case]:
 @condition(
     "all copies have their points in time",
     "copies are late or damaged: {}",
-    f"`{PROGRAM} copy` shows the last error of each; look at its window (copy_window), its rate, the second repository",
+    f"`{PROGRAM} sources copy` shows the last error of each; look at its window (copy_window), its rate, the second "
+    "repository",
 )
 def copies(look: Look) -> Iterator[Case]:
     """Assignments with a point that has not been in their copy for longer than `copy_within`, or whose copy failed."""
@@ -160,8 +161,8 @@ def copies(look: Look) -> Iterator[Case]:
 @condition(
     "no drill has failed",
     "not proved restorable: {}",
-    f"restore it by hand to see what comes back; once mended, `{PROGRAM} drill SOURCE` proves it (docs/upkeep.md, "
-    "Drills)",
+    f"restore it by hand to see what comes back; once mended, `{PROGRAM} restores drill SOURCE` proves it "
+    "(docs/upkeep.md, Drills)",
 )
 def drills(look: Look) -> Iterator[Case]:
     """Assignments whose last drill proved nothing."""
@@ -194,7 +195,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
         yield ok("the scheduler's own backup has yet to run for the first time")
     elif not RecoveryKey.objects.exclude(printed_at=None).exists():
         text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
-        do = f"run `{PROGRAM} self_backup passphrase`, and keep the paper away from this machine"
+        do = f"run `{PROGRAM} database passphrase`, and keep the paper away from this machine"
         yield replace(warning(text, do), subject="passphrase")
     else:
         yield ok(f"the scheduler itself was backed up at {moment(last)} UTC")

@@ -96,7 +96,7 @@ class FleetReport:
 
 
 def export_fleet() -> dict[str, list[Row]]:
-    """All that is declared, as `import_fleet` takes it. Secrets are no part of it."""
+    """All that is declared, as `apply` takes it. Secrets are no part of it."""
     return {section: list(rows) for section, rows in exported()}
 
 

@@ -64,7 +64,7 @@ class SourcesOfFleet(edits.Sources):
         if kept := [name for name, pk in getattr(row, "surplus", {}).items() if pk in self._with_points()]:
             found["policies"] = (
                 f"{', '.join(map(repr, kept))} is taken away, but there are backups under it, or copies; "
-                "keep it in the file, or delete the assignment in the admin first"
+                "keep it, or delete the assignment in the admin first"
             )
         kinds: set[str] = self.remembered("kinds", set)
         if row.kind in ENGINES.keys() - kinds and (problem := missing_program(row.kind)):
@@ -75,13 +75,16 @@ class SourcesOfFleet(edits.Sources):
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
         own: list[Any] = [(row, None if changed is None else changed - {"policies"}) for row, changed in edits]
         warnings = super().write_all(own)
-        rows = [row for row, _ in own if hasattr(row, "wanted")]
+        self._put_under([row for row, _ in own if hasattr(row, "wanted")])
+        return warnings
+
+    def _put_under(self, rows: Sequence[Any]) -> None:
+        """Write which policies they are under."""
         Assignment.objects.filter(pk__in=[pk for row in rows for pk in row.surplus.values()]).delete()
         ids = self._policies()
         wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
         created = [Assignment(source=row, policy_id=ids[name]) for row, name in wanted]
         Assignment.objects.bulk_create(created, batch_size=1000)
-        return warnings
 
     def _put(self, row: Any, values: Row) -> dict[str, str]:
         """What the file says of its policies is kept beside the row until it is written."""
@@ -110,3 +113,19 @@ class SourcesOfFleet(edits.Sources):
             rows = Assignment.objects.filter(backups | copies, source__in=self._sources)
             self._kept = set(rows.values_list("pk", flat=True))
         return self._kept
+
+
+class SourcesUnderPolicies(SourcesOfFleet):
+    """One source and the policies that it is under, edited as one thing."""
+
+    def fill(self, row: Any, sent: dict[str, Any]) -> set[str] | None:
+        if row.pk:
+            self.together([row])
+        return super().fill(row, sent)
+
+    def write(self, row: Any, changed: set[str] | None) -> list[str]:
+        warnings = edits.Sources.write(self, row, changed and changed - {"policies"})
+        if hasattr(row, "wanted"):
+            self._put_under([row])
+            edits.emit_after_commit(row.assignments.values_list("pk", flat=True))
+        return warnings

@@ -1,107 +1,63 @@
-"""What commands of this app share: verbs for named sources, and work that is asked for."""
+"""What verbs of several names share: one thing done for each of them, and work that a worker is asked for."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from django.core.management.base import CommandError
-from django.db.models import QuerySet
 
-from declarations.surfaces.commands.base import VerbCommand, without_its_log_lines
-from declarations.surfaces.terminal import Column, one_line
+from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
+from declarations.surfaces.terminal import one_line
 from declarations.unknown import named
-from sources.models import Assignment, Policy, Source
+from jobs.conf import PROGRAM
+from sources.models import Assignment, Source
 
 
-class SourcesCommand(VerbCommand):
-    """`act` does it for one source and says what came of it, or raises ValueError: nothing was to be done.
-    `takes_policies`: with --policy the names are of policies, and `act_on_policy` does it."""
-
-    takes_policies: ClassVar[bool] = False
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        of = "of a source, or with --policy of a policy" if self.takes_policies else "of a source"
-        parser.add_argument("names", nargs="+", metavar="NAME", help=of)
-        if self.takes_policies:
-            parser.add_argument("--policy", action="store_true", help="the names are of policies")
-        parser.set_defaults(verb="all")
-
-    def _all(self, options: dict[str, Any]) -> None:
-        names = dict.fromkeys(options["names"])
-        if options.get("policy"):
-            from fleet.edits import Policies  # loads pydantic, which most commands do without
-
-            chosen: list[Any] = [Policies().named(name) for name in names]
-        else:
-            chosen = [named(Source.objects, name) for name in names]
-        refused = 0
-        for row in chosen:
-            try:
-                with without_its_log_lines():
-                    if isinstance(row, Policy):
-                        text = self.act_on_policy(row, options)
-                    else:
-                        text = self.act(Source.objects.filter(pk=row.pk), options)
-            except ValueError as error:
-                refused, text = refused + 1, f"nothing was done: {error}"
-            self.stdout.write(f"{one_line(row)}: {one_line(text)}")
-        if refused:
-            raise CommandError(f"{refused} of {len(chosen)} were left as they are", returncode=1)
-
-    def act(self, source: QuerySet[Source], options: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def act_on_policy(self, policy: Policy, options: dict[str, Any]) -> str:
-        raise NotImplementedError
+def add_names(parser: ArgumentParser, title: str = "source") -> None:
+    """Add the names that a verb takes, one or more."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"of a {title}; several: one after the other")
 
 
-class AskingCommand(VerbCommand):
-    """It lists what was last done about each assignment, and with names of sources asks for it now.
+def sources_named(names: Iterable[str]) -> list[Source]:
+    """The sources of these names, each once. Raises: ValueError for a name of none, naming similar ones."""
+    return [named(Source.objects, name) for name in dict.fromkeys(names)]
 
-    `rows`: what is listed; `facts`: key in JSON → its path from a row, those first by which they are ordered;
-    `columns`: of the table, and `empty` in its place; `idle`: why nothing may have been put on the backlog.
-    """
 
-    rows: ClassVar[Any] = Assignment.objects
-    facts: ClassVar[dict[str, str]]
-    columns: ClassVar[list[Column]]
-    empty: ClassVar[str] = "There are no sources under a policy."
-    idle: ClassVar[str]
+def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], str]) -> None:
+    """Do it for each row, and print what came of that, as JSON {name, changed, text}. `do` returns that in words, and
+    raises ValueError where nothing was to be done. Raises: CommandError with code 1 if that was so for any."""
+    refused, facts = 0, []
+    for row in rows:
+        try:
+            with without_its_log_lines():
+                changed, text = True, do(row)
+        except ValueError as error:
+            refused, changed, text = refused + 1, False, f"nothing was done: {error}"
+        facts.append({"name": str(row), "changed": changed, "text": text})
+    command.answer(facts, "\n".join(f"{one_line(each['name'])}: {one_line(each['text'])}" for each in facts))
+    if refused:
+        raise CommandError(f"{refused} of {len(rows)} were left as they are", returncode=1)
 
-    def ask(self, ids: Iterable[int]) -> int:
-        """Put it on the backlog for these assignments. Returns how many were not there."""
-        raise NotImplementedError
 
-    def row(self, found: dict[str, Any]) -> tuple[object, ...]:
-        """A row of the table, of the facts about a row."""
-        raise NotImplementedError
+def ask_for(
+    command: TerminalCommand, what: object, ask: Callable[[Iterable[int]], int], ids: Iterable[int], idle: str, see: str
+) -> None:
+    """Put work on the backlog for these assignments, by `ask`, which returns how much is new. `idle`: why it may be
+    none; `see`: the command that shows what came of it. Raises: CommandError with code 1 if it is none."""
+    if not (enqueued := ask(ids)):
+        raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {idle}", returncode=1)
+    text = f"{one_line(what)}: {enqueued} put on the backlog; `{PROGRAM} {see}` shows what comes of it"
+    command.answer({"enqueued": enqueued}, text)
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("sources", nargs="*", metavar="SOURCE", help="names of sources")
-        keys = f"print a list of {{{', '.join(self.facts)}}}, or {{enqueued}}"
-        parser.add_argument("--json", action="store_true", help=keys)
-        parser.set_defaults(verb="look")
 
-    def _look(self, options: dict[str, Any]) -> None:
-        if asked := self.named_by(options):
-            self._ask(*asked)
-            return
-        paths = list(self.facts.values())
-        found = self.rows.order_by(*paths[:3]).values_list(*paths)
-        facts = [dict(zip(self.facts, row, strict=True)) for row in found]
-        self.list_out(facts, self.columns, self.row, self.empty)
+def facts_by(rows: Any, paths: dict[str, str]) -> list[dict[str, Any]]:
+    """Facts about each row: key → its path from a row. Ordered by the first three."""
+    found = rows.order_by(*list(paths.values())[:3]).values_list(*paths.values())
+    return [dict(zip(paths, row, strict=True)) for row in found]
 
-    def named_by(self, options: dict[str, Any]) -> tuple[object, Iterable[int]] | None:
-        """What is named, and its assignments; None: nothing is."""
-        if not options["sources"]:
-            return None
-        sources = [named(Source.objects, name) for name in dict.fromkeys(options["sources"])]
-        ids = Assignment.objects.filter(source__in=sources).values_list("pk", flat=True)
-        return ", ".join(map(str, sources)), ids
 
-    def _ask(self, what: object, ids: Iterable[int]) -> None:
-        if not (enqueued := self.ask(ids)):
-            raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {self.idle}", returncode=1)
-        command = type(self).__module__.rpartition(".")[2]
-        text = f"{one_line(what)}: {enqueued} put on the backlog; `{command}` shows what comes of it"
-        self.answer({"enqueued": enqueued}, text)
+def of_sources(names: Iterable[str]) -> tuple[str, Iterable[int]]:
+    """The sources of these names in words, and the ids of their assignments. Raises: ValueError as `sources_named`."""
+    sources = sources_named(names)
+    ids = Assignment.objects.filter(source__in=sources).values_list("pk", flat=True)
+    return ", ".join(map(str, sources)), ids

@@ -169,7 +169,11 @@ def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, 
     if found.in_need:
         return found, f"{found.sentence}: {found.needs}", f"`{PROGRAM} status` names them and says why"
     if not found.protected:
-        return found, f"{found.sentence}: nothing is backed up", f"`{PROGRAM} resume NAME` backs a source up again"
+        return (
+            found,
+            f"{found.sentence}: nothing is backed up",
+            f"`{PROGRAM} sources resume NAME` backs a source up again",
+        )
     return found, "", ""
 
 

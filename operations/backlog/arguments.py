@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.options import Examples
+from declarations.surfaces.commands.nouns import Examples
 from declarations.unknown import names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
 from external import durations
@@ -20,9 +20,8 @@ from schedules.models import Schedule
 LARGEST_ID = 2**63 - 1
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the verbs. Without one the command shows the summary."""
-    parser.formatter_class = Examples
+def add_summary(parser: ArgumentParser) -> None:
+    """Add what the summary takes, which the command shows without a verb."""
     parser.epilog = _examples(
         "backlog", "backlog --watch 5", "backlog list --status failed", "backlog retry --kind backup --status failed",
         "backlog errors", "backlog cancel 4711", 'backlog pause backups --reason "the store is full"',
@@ -32,8 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--watch", nargs="?", type=duration(0.1, 86_400), const=2.0, metavar="EVERY",
         help="show it again as often, as 5 or 1m (2), until Ctrl-C",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+
+
+def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
+    """Add the verbs that look at records, or change them."""
     lists = _verb(
         verbs, "list", "list records",
         "The latest first, what has ended by when that was, or in the order in which records are claimed.",

@@ -34,7 +34,11 @@ def findings(summary: Summary) -> Iterator[Finding]:
     """All that is wrong with the queue itself."""
     if summary.held:
         yield _warning(
-            "on_hold", "hold", summary.held.removesuffix("."), f"`{PROGRAM} release` ends it", summary.held_since
+            "on_hold",
+            "hold",
+            summary.held.removesuffix("."),
+            f"`{PROGRAM} backlog release` ends it",
+            summary.held_since,
         )
     yield from _of_workers(summary)
     for queue in summary.queues:
@@ -136,8 +140,8 @@ def _of_breaker(breaker: BreakerSummary, now: datetime) -> Finding:
     # a URL is not a word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     what = f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}"
-    do = f"correct it; what needs it next then tries it, or `{PROGRAM} breakers close {breaker.key}`"
+    do = f"correct it; what needs it next then tries it, or `{PROGRAM} backlog close-breaker {breaker.key}`"
     if breaker.waiting:
-        do = f"correct it; `{PROGRAM} breakers probe {breaker.key}` then tries it at once"
+        do = f"correct it; `{PROGRAM} backlog probe-breaker {breaker.key}` then tries it at once"
     since = now - timedelta(seconds=breaker.open_for)
     return _warning("open_breakers", f"breaker:{breaker.key}", what, do, since, name)

@@ -181,7 +181,7 @@ def picture(request: HttpRequest, asked: PictureForm, form: str) -> HttpResponse
 
 
 def figures(request: HttpRequest, asked: PictureForm) -> HttpResponse:
-    """What `manage.py backoff --json` prints."""
+    """What `manage.py policies backoff --json` prints."""
     each = {study.name: study.as_json(instants=True) for study in _studies(asked)}
     return JsonResponse(each if len(each) > 1 else next(iter(each.values())))
 

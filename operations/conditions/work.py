@@ -135,7 +135,7 @@ def periodic_tasks(look: Look) -> Iterator[Finding]:
     from operations.periodic_tasks import WANTED, matched
 
     found, _ = matched(Schedule.objects.order_by("pk"))
-    install = f"`{conf.PROGRAM} install_schedules`"
+    install = f"`{conf.PROGRAM} qcluster install`"
     for wanted in WANTED:
         name, task = wanted.name, found.get(wanted.name)
         if task is None:
@@ -208,8 +208,8 @@ def sweeps(look: Look) -> Iterator[Finding]:
         elif one.late_by > OVERDUE.total_seconds():
             text = f"{counted(one.waiting)} records {one.age} wait for a sweep that is late by {span(one.late_by)}"
             do = (
-                f"start a worker, or `{conf.PROGRAM} qcluster` after `{conf.PROGRAM} install_schedules`: either "
-                f"sweeps. If both run, their logs say why not; `{conf.PROGRAM} process_backlog DAYS` sweeps by hand"
+                f"start a worker, or `{conf.PROGRAM} qcluster` after `{conf.PROGRAM} qcluster install`: either "
+                f"sweeps. If both run, their logs say why not; `{conf.PROGRAM} backlog sweep DAYS` sweeps by hand"
             )
             yield replace(problem(text, do), subject=subject)
     waiting = max(one.waiting for one in facts)

@@ -1,4 +1,4 @@
-"""The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
+"""The coming periods of a policy with their openings: for the admin, the API and `manage.py policies preview`."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta

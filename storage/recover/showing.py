@@ -1,4 +1,4 @@
-"""What a person at a terminal asks of a repository and is shown: `manage.py restore` and `recover` share it."""
+"""Options and output of restores at a terminal: `restores` and `recover` share them."""
 
 import json
 import sys
@@ -23,8 +23,16 @@ from storage.restoring import moments
 SHOWN_NAMES = 10
 
 
-def add_options(parser: ArgumentParser, zone: str) -> _MutuallyExclusiveGroup:
-    """Add what both commands take. `zone`: whose wall clock times are meant. Returns the group of where to."""
+def add_options(parser: ArgumentParser, zone: str) -> None:
+    """Add all that `recover` takes of a point and where to. `zone`: whose wall clock times are meant."""
+    add_point(parser, zone)
+    where = add_target(parser)
+    where.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
+    parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
+
+
+def add_point(parser: ArgumentParser, zone: str) -> None:
+    """Add the point that is meant, and the paths in it. `zone`: whose wall clock times are meant."""
     parser.add_argument(
         "--at", metavar="TIME",
         help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
@@ -34,16 +42,18 @@ def add_options(parser: ArgumentParser, zone: str) -> _MutuallyExclusiveGroup:
         "--path", action="append", default=[], metavar="PATH",
         help="a file or folder of the source, without / before it; several: give it again (all)",
     )  # fmt: skip
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
-    what.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
+
+
+def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
+    """Add where to, and how that is written. Returns the group of where to, of which one is needed."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
     parser.add_argument(
         "--overwrite", action="store_true",
         help="also into a folder that is not empty: what differs is replaced, other files stay",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
-    parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
-    return what
+    return where
 
 
 def _folder(written: str) -> Path:

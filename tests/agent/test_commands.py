@@ -82,7 +82,11 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("status", "code", "words"),
         [
-            (401, REFUSED, "the token of laptop is not accepted: it was revoked or replaced|manage.py enrol SOURCE"),
+            (
+                401,
+                REFUSED,
+                "the token of laptop is not accepted: it was revoked or replaced|manage.py sources enrol SOURCE",
+            ),
             *[(status, REFUSED, "the error|→ the hint") for status in (403, 422, 429)],
             (503, UNREACHABLE, "the error|→ the hint"),
         ],

@@ -102,7 +102,7 @@ class TestWhenTheServerSaysNo:
     def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, addresses):
         server.always = no(401)
         with enrolled.running({**QUICK, "addresses_from": str(addresses), "FIRST_BACKOFF": 0.1}) as agent:
-            agent.wait_for("manage.py enrol SOURCE")
+            agent.wait_for("manage.py sources enrol SOURCE")
             replace(addresses, "198.51.100.7")
             agent.announce_now()
             agent.wait_for("next announcement in", times=2)

@@ -13,7 +13,7 @@ from alerting.models import Watch
 from jobs.clock import database_clock
 from jobs.models import Worker
 from operations.conditions import work
-from operations.management.commands.install_schedules import install
+from operations.installing import install
 from tests.jobs.worker_processes import Programs
 from tests.waiting import eventually
 

@@ -19,7 +19,7 @@ from jobs.backlog import hold
 from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
 from operations.conditions import schedules
-from operations.management.commands.install_schedules import install
+from operations.installing import install
 from schedules.models import Schedule, Trigger
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository
 from sources.planning import catch_up

@@ -1,4 +1,4 @@
-"""`manage.py api_tokens`."""
+"""The tokens of the API, by `secrets tokens`, `issue` and `revoke`."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.commands import command
 pytestmark = pytest.mark.django_db
 
 
-run, refused = command("api_tokens")
+run, refused = command("secrets")
 
 
 def issue(*more: str) -> str:
@@ -40,7 +40,7 @@ class TestIssuing:
         guest, former = make_user(is_staff=False).username, make_user(is_active=False).username
         for change, why in (
             ({"--user": "stranger"}, "there is no user"), ({"--name": ""}, "--name"), ({"--user": ""}, "--user"),
-            ({"--user": guest}, "no active member of staff"), ({"--user": former}, "no active member of staff"),
+            ({"--user": guest}, "not an active member of staff"), ({"--user": former}, "not an active member of staff"),
         ):  # fmt: skip
             assert why in refused("issue", *(part for pair in (options | change).items() for part in pair))
         assert not ApiToken.objects.exists()
@@ -48,20 +48,20 @@ class TestIssuing:
 
 class TestListingAndRevoking:
     def test_the_list_tells_all_but_the_tokens(self) -> None:
-        assert run().startswith("There are no tokens.")
+        assert run("tokens").startswith("There are no tokens.")
         text = issue()
-        shown = run()
+        shown = run("tokens")
         assert "grafana" in shown
         assert "valid" in shown
-        assert text not in shown + run("list", "--json")
+        assert text not in shown + run("tokens", "--json")
 
     def test_a_revoked_one_is_not_accepted_any_more(self) -> None:
         text, token = issue(), ApiToken.objects.get()
         assert "not accepted any more" in run("revoke", str(token.pk))
         assert tokens.authenticate(text) is None
         refused("revoke", str(token.pk), code=1)
-        assert json.loads(run("--json"))[0]["state"] == "revoked"
+        assert json.loads(run("tokens", "--json"))[0]["state"] == "revoked"
 
     def test_what_is_no_token_is_refused(self) -> None:
-        refused("revoke", "--", "٣")
-        refused("revoke")
+        refused("revoke", "--", "٣", code=None)
+        refused("revoke", code=None)

@@ -75,7 +75,7 @@ def test_all_but_removal_works_and_nothing_that_is_there_changes(
         assert isinstance(done(at_work(planning.CHECK)), Succeeded)
     assert_it_stays(tmp_path, before)
     assert CheckRound.objects.get().damage == []
-    run, _ = command("restore")
+    run, _ = command("restores run")
     for name in ("here", "there"):
         for point, expected in trees.items():
             run("anna", "--from", name, "--at", point, "--to", tmp_path / f"back from {name}" / point)

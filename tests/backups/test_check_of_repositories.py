@@ -80,11 +80,11 @@ def test_the_repository_that_was_asked_for_is_read_and_no_other(
 ) -> None:
     break_b(office, offsite)
     for _ in range(2):
-        call_command("checks", "--repository", name)
+        call_command("repositories", "check", name)
         assert isinstance(done(), Succeeded)
         assert (damage(), unfinished()) == ([name], 0)
     break_b(office, offsite, text="the same")
-    call_command("checks", "--repository", name)
+    call_command("repositories", "check", name)
     done()
     assert (damage(), read()) == ([], [name] * 3)
 

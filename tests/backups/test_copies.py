@@ -130,9 +130,9 @@ def test_each_point_comes_into_the_copy_by_itself_and_restores_from_there(
     assert len(row.points) == 3
     assert "1 point copied (2 files" in Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
     os.rename(tmp_path / "office", tmp_path / "burnt")
-    call_command("restore", "anna", "--from", "offsite", "--to", str(tmp_path / "back"))
+    call_command("restores", "run", "anna", "--from", "offsite", "--to", str(tmp_path / "back"))
     assert tree(tmp_path / "back") == tree(folder)
-    call_command("restore", "anna", "--at", row.points[0], "--to", str(tmp_path / "then"))
+    call_command("restores", "run", "anna", "--at", row.points[0], "--to", str(tmp_path / "then"))
     assert tree(tmp_path / "then") == {**before, "letter": "0", "only0": "x"}
     code = program.main([str(tmp_path / "offsite"), "--source", "anna", "--to", str(tmp_path / "recovered")])
     assert (code, tree(tmp_path / "recovered")) == (0, tree(folder))
@@ -306,7 +306,7 @@ def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assign
     assert "anna, a point of it has not been in its copy since" in finding("copies", now).what
     assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
     assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
-    run, refused = command("copy")
+    run, refused = command("sources copy")
     assert "the disk is full" in run()
     assert json.loads(run("anna", "--json")) == {"enqueued": 1}
     assert "copied already" in refused("anna", code=1)

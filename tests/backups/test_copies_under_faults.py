@@ -175,7 +175,7 @@ def test_from_one_encrypted_remote_to_another(tmp_path: Path, folder: Path) -> N
         backed_up(made)
         assert copied(made).error == ""
         folder.rename(gone := tmp_path / "gone")
-        run, _ = command("restore")
+        run, _ = command("restores run")
         run("anna", "--from", "cloud", "--to", tmp_path / "back")
         assert tree(tmp_path / "back") == tree(gone)
         stored = b"".join(each.read_bytes() for each in (tmp_path / "dav").rglob("*") if each.is_file())

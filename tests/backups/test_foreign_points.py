@@ -146,9 +146,9 @@ def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
     done(at_work(checks.KIND))
     assert FOREIGN in CheckRound.objects.get().damage[0]["why"]
     with pytest.raises(CommandError, match=f"{FOREIGN}.*--foreign"):
-        call_command("restore", "anna", "--to", str(tmp_path / "back"))
+        call_command("restores", "run", "anna", "--to", str(tmp_path / "back"))
     assert not (tmp_path / "back").exists()
-    call_command("restore", "anna", "--foreign", "--to", str(tmp_path / "back"), stdout=StringIO())
+    call_command("restores", "run", "anna", "--foreign", "--to", str(tmp_path / "back"), stdout=StringIO())
     assert tree(tmp_path / "back") == tree(folder)
     change(folder, letter="new")
     backed_up(assignment)
@@ -177,15 +177,16 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     record = claim(requests.QUEUE, database_clock())
     settling.settle([(record, handler.run_restore(Run(record)))])
     assert (Restore.objects.get().outcome, tree(tmp_path / "back")) == ("succeeded", tree(folder))
-    run, refused = command("foreign")
-    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE
-    assert "no foreign point" in refused("accept", "anna", "--at", ours, code=1)
-    assert f"{FUTURE[0]} is of the future" in refused("accept", "anna", "--at", FUTURE[0])
+    run, _ = command("repositories foreign")
+    accept, refused = command("repositories accept")
+    assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE
+    assert "no foreign point" in refused("--source", "anna", "--at", ours, code=1)
+    assert f"{FUTURE[0]} is of the future" in refused("--source", "anna", "--at", FUTURE[0])
     manifest = manifest_in(assignment.policy.repository, assignment, FUTURE[0])
     manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
     assert known_points.are_chained(assignment, assignment.policy.repository)
-    assert "ours from now on" in run("accept", "anna", "--at", past)
-    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE[1:]
+    assert "ours from now on" in accept("--source", "anna", "--at", past)
+    assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE[1:]
     assert set(Backup.objects.values_list("snapshot", flat=True)) == {past, ours}
     assert not known_points.are_chained(assignment, assignment.policy.repository), "it may have come between"
 
@@ -201,27 +202,28 @@ def test_all_are_accepted_after_one_question_that_names_count_repository_and_spa
     for row in (Backup, ManifestDigest):
         row.objects.all().delete()
     Assignment.objects.update(last_backup_at=None)
-    run, refused = command("foreign")
+    run, _ = command("repositories foreign")
+    accept, refused = command("repositories accept")
     first, last = (moment(layout.instant_of(name)) for name in names)
     question = f"Take 2 foreign points of anna in repository office, {first} to {last} UTC, for ours, as they are?"
-    for wanted in (("accept", "anna", "--all"), ("accept", "--all", "--from", "office")):
+    for wanted in (("--source", "anna", "--all"), ("office", "--all")):
         assert question in refused(*wanted, code=2), "there is no terminal to ask at"
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         asked: list[str] = []
         monkeypatch.setattr("builtins.input", lambda text, asked=asked: asked.append(text) or "n")
-        assert "nothing was changed" in run(*wanted)
+        assert "nothing was changed" in accept(*wanted)
         assert [each.removesuffix(" [y/N] ") for each in asked] == [question]
         monkeypatch.undo()
-    assert {each["name"] for each in json.loads(run("anna", "--json"))} == {*names, *FUTURE}
-    answer = run("accept", "--all", "--from", "office", "--yes")
+    assert {each["name"] for each in json.loads(run("--source", "anna", "--json"))} == {*names, *FUTURE}
+    answer = accept("office", "--all", "--yes")
     assert "2 foreign points of anna in repository office, 9999" in answer
     assert "of the future, and left as they are" in answer
     assert "2 points: ours from now on" in answer
-    assert [each["name"] for each in json.loads(run("anna", "--json"))] == FUTURE
+    assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE
     assert sorted(Backup.objects.values_list("snapshot", flat=True)) == names
-    assert "No point of it is foreign" in run("accept", "anna", "--all", "--yes")
-    for wrong in (("accept", "anna"), ("accept", "--all"), ("anna", "--all"), ("accept", "anna", "--all", "--at", "x")):
-        assert "accept --all --from REPOSITORY" in refused(*wrong, code=2)
+    assert "No point is foreign" in accept("--source", "anna", "--all", "--yes")
+    assert "say of which" in refused("--all")
+    assert "say of which source" in refused("office", "--at", "x")
 
 
 def test_a_point_whose_result_was_lost_is_known_by_its_digest(assignment: Assignment) -> None:

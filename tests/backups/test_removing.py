@@ -208,15 +208,17 @@ def test_page_api_and_command_say_what_goes_and_what_is_being_deleted_is_not_edi
     assert retirement.unretire([made[0].source]) == 0
 
     program, address = Program(), f"sources/{made[1].source_id}"
-    assert "remove source" in problem_of(program.delete(address), 409)["detail"]
+    assert "sources remove" in problem_of(program.delete(address), 409)["detail"]
     answer = program.ask("DELETE", address, query={"backups": "delete"})
     assert (answer.status_code, answer.json()["backups"]) == (202, 1)
     assert "is being deleted" in problem_of(program.patch(address, {"name": "new"}), 409)["detail"]
 
-    remove, refused = command("remove")
-    assert "whose files stay there" in remove("source", made[2].source.name, "--yes")
-    assert "is used by the policy" in refused("repository", "office", "--yes")
-    assert "is being deleted" in refused("source", made[2].source.name, "--yes")
+    remove, refused = command("sources remove")
+    never = make_source(name="never backed up")
+    assert "whose files stay there" in remove(made[2].source.name, never.name, "--yes")
+    assert not Source.objects.filter(pk=never.pk).exists(), "at once: it has no backups"
+    assert "is being deleted" in refused(made[2].source.name, "--yes")
+    assert "is used by the policy" in command("repositories remove")[1]("office", "--yes")
 
 
 def test_three_hundred_chosen_in_a_list_take_as_few_statements_as_one(

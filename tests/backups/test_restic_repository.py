@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, needs_r
 
 QUEUES = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:2"
 run, refused = command("repositories")
-foreign, _ = command("foreign")
+foreign, _ = command("repositories foreign")
 
 
 def back_up(scratch: Path, assignments: list[Assignment]) -> None:
@@ -64,7 +64,7 @@ def test_from_a_command_to_plain_restic(tmp_path: Path) -> None:
         ]  # fmt: skip
         assignments = [make_assignment(policy, each) for each in sources]
         back_up(tmp_path, assignments)
-        assert foreign("local") == "No point of it is foreign.\n"
+        assert foreign("--source", "local") == "No point is foreign.\n"
         (local / "c").write_text("changed")
         (remote / "new").write_text("new")
         back_up(tmp_path, assignments)
@@ -76,7 +76,7 @@ def test_from_a_command_to_plain_restic(tmp_path: Path) -> None:
     of_host = Backup.objects.filter(assignment=assignments[1]).latest("started_at")
     assert (of_host.engine, of_host.new, of_host.unchanged, of_host.files) == ("restic", 1, 2, 3)
     text = StringIO()
-    call_command("restore", "host", "--to", str(tmp_path / "back"), stdout=text)
+    call_command("restores", "run", "host", "--to", str(tmp_path / "back"), stdout=text)
     assert tree(tmp_path / "back") == tree(remote)
     assert Backup.objects.count() == 3, "a point of it stays"
     assert Repository.objects.get().pruned_at

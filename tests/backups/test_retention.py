@@ -101,7 +101,7 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
         assert played.restored(point) == played.expected[point]
     assert "3 points removed" in logged("removed")
     out = StringIO()
-    call_command("log", assignment.source.name, "--since", "2026-11-01", stdout=out)
+    call_command("backlog", "log", assignment.source.name, "--since", "2026-11-01", stdout=out)
     assert "3 points removed" in out.getvalue()
     assert not Progress.objects.exists()
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
@@ -366,11 +366,11 @@ def test_people_see_which_points_stay_and_why_before_anything_goes(
     assignment: Assignment, played: Played, admin_client: Client
 ) -> None:
     out = StringIO()
-    call_command("retention", str(assignment.policy), "--dry-run", "--json", stdout=out)
+    call_command("policies", "prune", str(assignment.policy), "--dry-run", "--json", stdout=out)
     [found] = json.loads(out.getvalue())
     assert [each["because"] for each in found["points"]] == [["last"], ["last"], [], [], []]
     out = StringIO()
-    call_command("retention", assignment.source.name, "--dry-run", stdout=out)
+    call_command("sources", "prune", assignment.source.name, "--dry-run", stdout=out)
     assert out.getvalue().count("goes") == 3
     page = admin_client.get(f"/admin/sources/policy/{assignment.policy_id}/change/").content.decode()
     assert "points that go" in page
@@ -379,8 +379,10 @@ def test_people_see_which_points_stay_and_why_before_anything_goes(
     assert "is removed after the next backup" in page
     assert len(played.points()) == 5
     out = StringIO()
-    call_command("retention", assignment.source.name, "--json", stdout=out)
+    call_command("sources", "prune", assignment.source.name, "--json", stdout=out)
     assert json.loads(out.getvalue()) == {"enqueued": 1}
-    for name in (str(assignment.policy), assignment.source.name):
-        with pytest.raises(CommandError, match=f"there is no policy or source '{name}x'; did you mean .*'{name}'"):
-            call_command("retention", f"{name}x")
+    for noun, title, name in (
+        ("policies", "policy", str(assignment.policy)), ("sources", "source", assignment.source.name),
+    ):  # fmt: skip
+        with pytest.raises(CommandError, match=f"there is no {title} '{name}x'; did you mean .*'{name}'"):
+            call_command(noun, "prune", f"{name}x")

@@ -121,7 +121,7 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert list(vault.iterdir()) == []
-    _, refused = command("self_restore")
+    _, refused = command("database restore")
     assert "no backup of the scheduler" in refused(vault, "--list")
     (tmp_path / "paper").touch()
     assert "this installation is not empty" in refused(vault, "--passphrase-file", tmp_path / "paper")
@@ -248,15 +248,15 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         here.work_until("SELECT 1 FROM sources_backup")
         here.run("shell", "--verbosity", "0", "-c", PLAN)
         here.work_until("SELECT 1 FROM sources_selfbackup WHERE ended_at IS NOT NULL")
-        (made,) = here.facts("self_backup")
+        (made,) = here.facts("database", "backups")
         assert (repository / made["file"]).stat().st_size == made["size"]
-        passphrase = here.run("self_backup", "passphrase").split("\n\n")[1].strip()
+        passphrase = here.run("database", "passphrase").split("\n\n")[1].strip()
         key = (here.var / "secret_key").read_bytes()
         here.destroy()
 
-        assert "does not open" in here.run("self_restore", str(repository), code=2, given="WRONG")
+        assert "does not open" in here.run("database", "restore", str(repository), code=2, given="WRONG")
         here.environment["SECRET_KEY"] = "of this machine's own unit"
-        said = here.run("self_restore", str(repository), given=f" {passphrase}\n")
+        said = here.run("database", "restore", str(repository), given=f" {passphrase}\n")
         assert "Its environment was another one: SECRET_KEY." in said, "it would open no stored secret"
         assert (here.var / "restored.env").read_text() == f"SECRET_KEY={key.decode()}\n"
         del here.environment["SECRET_KEY"]
@@ -286,7 +286,7 @@ def test_it_comes_back_into_a_server_that_is_older_than_its_programs(tmp_path: P
         where = f"{quote(ADMIN)}:{quote(PASSWORD, safe='')}@{quote(str(server.folder), safe='')}"
         there.environment["DATABASE_URL"] = f"postgresql://{where}/scheduler"
         server.run("CREATE DATABASE scheduler;; CREATE DATABASE half")
-        there.run("self_restore", str(vault), given=print_passphrase())
+        there.run("database", "restore", str(vault), given=print_passphrase())
         assert server.ask("SELECT name FROM sources_source", "scheduler") == [("nas ž",)]
         assert server.ask("SELECT count(*) FROM django_migrations", "scheduler")[0][0] > 50
 

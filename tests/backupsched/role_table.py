@@ -163,23 +163,30 @@ OPERATIONS = {
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
 
 COMMANDS = {
-    "alerts": ["", "--json", "routes", "routes --json", "show NAME"], "audit": ["", "--json"],
-    "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
-    "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
-    "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
-    "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
-    "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
-    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
-    "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
-    "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
-    "foreign": ["NAME", "accept NAME --at 20260301T090000Z"],
-    "retention": ["NAME --dry-run"], "drill": ["", "--json"], "copy": ["", "--json"], "checks": ["", "--json"],
-    "repositories": ["", "--json", "show NAME"],
-    "status": ["", "--json"], "sources": ["", "--json", "show NAME"], "pause": ["NAME"], "resume": ["NAME"],
-    "backup_now": ["NAME"], "simulate": ["FILE"],
-    "retire": ["NAME", "NAME --undo"], "remove": ["source NAME", "repository NAME --yes"],
-    "hold": ["--reason NAME", "--reason NAME --json"], "release": ["--json", ""],
-    "database": [], "demo": [], "web": [], "worker": [], "qcluster": [],
+    "alerts": ["", "--json", "routes", "routes --json", "show NAME"], "apply": ["FILE --dry-run"],
+    "audit": ["", "--json"],
+    "backlog": [
+        "", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json", "breakers",
+        "breakers --json", "close-breaker NAME", "log", "log --json", "log NAME", "sweep 1 --dry-run",
+        "hold --reason NAME", "hold --reason NAME --json", "release --json", "release",
+    ],
+    "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
+    "policies": ["", "--json", "show NAME", "preview NAME", "prune NAME --dry-run", "backoff", "backoff policy:NAME"],
+    "repositories": [
+        "", "--json", "show NAME", "foreign --source NAME", "accept --source NAME --at 20260301T090000Z", "check NAME",
+        "copy NAME",
+    ],
+    "restores": ["", "--json", "points NAME", "drill", "drill --json"],
+    "schedules": ["", "--json", "show NAME", "preview NAME"],
+    "secrets": ["", "--json", "tokens", "tokens --json", "revoke 999999999"],
+    "sources": [
+        "", "--json", "show NAME", "held-back", "held-back --json", "accept NAME", "enrol NAME", "preview NAME",
+        "copy", "copy --json", "check", "check --json", "prune NAME --dry-run", "pause NAME", "resume NAME",
+        "backup-now NAME", "retire NAME", "retire NAME --undo", "remove NAME", "export", "export --json",
+    ],
+    "status": ["", "--json"], "throttles": ["", "--json", "show NAME"],
+    "database": ["backups", "backups --json", "restore FILE --list"], "qcluster": ["install --dry-run --json"],
+    "simulate": ["FILE"], "demo": [], "run": [], "web": [], "worker": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
 the host that can read the secret key, and for no other."""

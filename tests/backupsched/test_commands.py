@@ -13,7 +13,7 @@ from backupsched.command_line import main
 from declarations.surfaces.printable import printable
 from fleet.files import formats
 from jobs.models import BacklogRecord
-from operations.management.commands.install_schedules import install
+from operations.installing import install
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.role_table import COMMANDS
 from tests.backupsched.test_admin_pages import write_everywhere
@@ -56,5 +56,5 @@ def test_no_command_prints_what_steers_a_terminal(monkeypatch, capsys, tmp_path)
             if found := STEERS.search(printed):
                 wrong.append(f"{name} {way}: {printed[max(0, found.start() - 80) : found.end() + 40]!r}")
             if "--json" in way:
-                [json.loads(line) for line in (printed.splitlines() if name == "log" else [printed])]
+                [json.loads(line) for line in (printed.splitlines() if way.startswith("log") else [printed])]
     assert not wrong, "\n".join(wrong)

@@ -63,7 +63,7 @@ def test_what_is_no_url_is_reported_without_its_token(written, monkeypatch):
 
 def test_a_command_reports_it_and_shows_no_traceback():
     ended = subprocess.run(
-        [sys.executable, "manage.py", "breakers"], cwd=ROOT, env=os.environ | {"BACKUPSCHED_BREAKER_AFTER": "three"},
+        [sys.executable, "manage.py", "backlog"], cwd=ROOT, env=os.environ | {"BACKUPSCHED_BREAKER_AFTER": "three"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert ended.returncode == 2

@@ -41,7 +41,7 @@ def test_the_extra_that_is_named_has_the_library(library):
 def test_a_picture_in_a_file(without, tmp_path):
     message = without("matplotlib")
     with pytest.raises(CommandError, match=r"^a picture needs matplotlib, ") as caught:
-        call_command("backoff", "buckets", "--output", str(tmp_path / "backoff.png"))
+        call_command("policies", "backoff", "buckets", "--output", str(tmp_path / "backoff.png"))
     assert message in str(caught.value)
     assert caught.value.returncode == 2
 

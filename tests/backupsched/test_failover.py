@@ -91,7 +91,7 @@ def test_web_worker_and_qcluster_find_the_new_primary_by_themselves(pair, progra
         assert process.wait() == 0, programs.log(len(programs.started) - 1)
 
     manage("migrate", "--verbosity", "0")
-    manage("install_schedules")
+    manage("qcluster", "install")
     manage("createsuperuser", "--noinput", "--username", "anna", "--email", "anna@example.org")
     manage("apply", str(tmp_path / "fleet.json"))
     web = f"http://127.0.0.1:{free_port('127.0.0.1')}"
@@ -105,7 +105,7 @@ def test_web_worker_and_qcluster_find_the_new_primary_by_themselves(pair, progra
     pair.fail_over()
     failed_over_at = pair.ask(pair.new, "SELECT clock_timestamp()")
     eventually(lambda: _log_in(web) == 302)
-    manage("backup_now", "papers")
+    manage("sources", "backup-now", "papers")
     eventually(lambda: pair.ask(pair.new, BACKUPS) == 2)
     eventually(lambda: pair.ask(pair.new, TASKS, failed_over_at), seconds=180)
 

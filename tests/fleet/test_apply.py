@@ -35,7 +35,7 @@ sources:
 
 
 run, refused = command("apply", with_errors=True)
-export, _ = command("export_fleet")
+export, _ = command("sources export")
 
 
 @pytest.fixture

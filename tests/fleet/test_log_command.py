@@ -1,4 +1,4 @@
-"""`manage.py log`: what was done to a source, and which claims considered it, as a person asks for it."""
+"""`manage.py backlog log`: what was done to a source, and which claims considered it, as a person asks for it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.management.commands.log.database_clock", lambda: NOON)
+    monkeypatch.setattr("fleet.management.backlog.log.database_clock", lambda: NOON)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def log(*arguments: str) -> list[str]:
     return run(*arguments).splitlines()
 
 
-run, refused = command("log")
+run, refused = command("backlog log")
 
 
 class TestWhichLines:
@@ -68,7 +68,7 @@ class TestWhichLines:
         weekly = make_assignment(make_policy(), laptop.source)
         add_line("weekly", planning.subject_of(weekly.pk))
         assert [line.split()[-1] for line in log("laptop-1", "--policy", str(weekly.policy))] == ["paused", "weekly"]
-        bound, *lines = command("log", with_errors=True)[0]("--limit", "2").splitlines()
+        bound, *lines = command("backlog log", with_errors=True)[0]("--limit", "2").splitlines()
         assert [line.split()[-1] for line in lines] == ["stranger's", "weekly"]
         assert "the latest 2 lines" in bound
 

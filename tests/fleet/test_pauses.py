@@ -94,15 +94,15 @@ class TestUntil:
 class TestSurfaces:
     def test_commands_take_several_names_and_of_policies(self) -> None:
         sources, policies = [make_source() for _ in range(2)], [make_policy() for _ in range(2)]
-        pause, refused = command("pause")
+        pause, refused = command("sources pause")
         out = pause(*sources, "--until", "7d", "--reason", "summer")
-        assert out.count("no more backups of it until 2") == 2
+        assert out.count("no more backups until 2") == 2
         assert [row.paused_why for row in Source.objects.all()] == ["summer", "summer"]
-        pause("--policy", *policies, "--until", "2999-12-24T08:00")
+        command("policies pause")[0](*policies, "--until", "2999-12-24T08:00")
         assert Policy.objects.filter(schedule__enabled=False, paused_until__year=2999).count() == 2
         assert "is over" in refused(sources[0], "--until", "2020-01-01")
         assert "is no instant" in refused(sources[0], "--until", "soon")
-        call_command("resume", "--policy", *map(str, policies), stdout=io.StringIO())
+        call_command("policies", "resume", *map(str, policies), stdout=io.StringIO())
         assert Policy.objects.filter(schedule__enabled=True, paused_until=None).count() == 2
         call_command("backlog", "pause", "backups", "--until", "2h", "--reason", "full", stdout=io.StringIO())
         out = io.StringIO()

@@ -1,4 +1,4 @@
-"""`manage.py preview`: the coming periods of a policy, for people and as JSON; and what it refuses."""
+"""`manage.py policies preview`: the coming periods of a policy, for people and as JSON; and what it refuses."""
 
 import json
 from typing import Any
@@ -29,7 +29,8 @@ def nightly(name: str = "laptops", **fields: Any) -> Policy:
     return policy
 
 
-run, refused = command("preview")
+run, refused = command("policies preview")
+of_events, _ = command("schedules preview")
 
 
 def facts(*arguments: object) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def test_the_start_is_read_with_its_offset_or_else_in_the_zone_of_the_policy(
 def test_bad_usage_is_refused_with_what_is_right() -> None:
     nightly("servers")
     nightly("laptops")
-    assert refused("labtops") == "there is no policy or schedule 'labtops'; did you mean 'laptops'?"
+    assert refused("labtops") == "there is no policy 'labtops'; did you mean 'laptops'?"
     for written in ("tomorrow", "1774648800"):
         message = refused("laptops", f"--from={written}")
         assert f"--from {written!r} is not an instant" in message
@@ -168,11 +169,11 @@ def test_bad_usage_is_refused_with_what_is_right() -> None:
 
 
 class TestAScheduleOfEvents:
-    """The same command for a schedule that is no policy's."""
+    """The same of a schedule of events, by `schedules preview`."""
 
     def test_json_has_the_first_and_the_last_event_of_each_batch_and_the_verdict(self) -> None:
         make_events(zone="Europe/Berlin", throttle=make_throttle(rate=1.0))
-        found = facts("nightly", "--count", 2, "--from", "2026-03-28T00:00")
+        found = json.loads(of_events("nightly", "--count", 2, "--from", "2026-03-28T00:00", "--json"))
         assert (found["schedule"], found["event_count"], found["window_for"]) == ("nightly", 100, 3600)
         winter, summer = found["batches"]
         assert winter["trigger_at"] == "2026-03-28T02:00:00+00:00"

@@ -95,7 +95,7 @@ class TestAnEncryptedOne:
         assert row.key.startswith("stored:repository-cloud-")
         [use] = stored_secrets.StoredSecrets().uses(StoredSecret.objects.get(name="cloud"))
         assert "cloud is used by the repository cloud" in use
-        assert key in run("key", "export", "cloud")
+        assert key in run("key", "cloud")
         assert Decision.objects.get(what="key read").text.endswith("read the key of repository cloud")
         assert "was written, read and deleted" in run("test", "cloud")
         assert json.loads(run("list", "--json"))[0]["encrypted"] is True
@@ -115,11 +115,11 @@ class TestAnEncryptedOne:
         for format, text in opened.items():
             place = {"location": str(tmp_path / format), "format": format, "key": "stored:vault"}
             Repository.objects.create(name=format, encrypted=True, **place)
-            assert text in run("key", "export", format)
+            assert text in run("key", format)
         server = {"type": "rest", "url": "https://backup.example.org:8000"}
         key = {"location": "me", "remote": server, "format": "restic", "key": "stored:vault"}
         Repository.objects.create(name="server", encrypted=True, **key)
-        assert "RECOVER.txt" not in run("key", "export", "server"), "it takes no files but restic's"
+        assert "RECOVER.txt" not in run("key", "server"), "it takes no files but restic's"
 
     @pytest.mark.slow
     def test_says_whose_it_is_and_is_not_opened_by_another_key(self, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     assert reason(made({}, RUNNING)).startswith("its first backup is being made since ")
     asked = reason(made({}, RUNNING | {"queue": "availability"}))
     assert asked.startswith("its first backup is missing; it is asked now whether it is there since ")
-    assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py resume x` ends it")
+    assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py sources resume x` ends it")
     held = made({**PROTECTED, "held_back_since": AGO, "held_back_why": "half is gone", "drill_error": "no room"})
     assert reason(held).startswith(
         "its last backup looked wrong (half is gone), so nothing old is removed; its last drill failed: no room; its "
@@ -197,7 +197,9 @@ def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_
     page = f"/admin/sources/source/{failing.source_id}/change/"
     assert admin_client.get(page).context["next_attempt"] == ("at", AHEAD)
     hold("the store burns", by="anna")
-    assert reason(failing).endswith("it is full; everything is on hold (the store burns): `manage.py release` ends it")
+    assert reason(failing).endswith(
+        "it is full; everything is on hold (the store burns): `manage.py backlog release` ends it"
+    )
     assert admin_client.get(page).context["next_attempt"] == ("none while everything is on hold", None)
 
 

@@ -58,5 +58,5 @@ def test_an_export_that_fails_in_the_middle_leaves_the_file_as_it_was(tmp_path: 
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE alerting_alertroute CASCADE")  # the last section
     with pytest.raises(ProgrammingError):
-        command("export_fleet")[0](str(file))
+        command("sources export")[0](str(file))
     assert file.read_text() == "sources: []\n"

@@ -56,7 +56,7 @@ def is_ready(record: BacklogRecord) -> bool:
 
 def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(programs, capsys):
     old, older = make_waiting(timedelta(days=100)), make_waiting(timedelta(days=300))
-    call_command("install_schedules")
+    call_command("qcluster", "install")
     # only this one is due, and the tick, which would sweep what is overdue, is not there
     name = "backlog sweep: up to 180 days old, every 96 hours"
     PeriodicTask.objects.exclude(name=name).delete()

@@ -1,4 +1,4 @@
-"""The breakers, by `manage.py breakers` and in the admin: what they say, closing and probing them."""
+"""The breakers, by `manage.py backlog breakers` and in the admin: what they say, closing and probing them."""
 
 import json
 
@@ -14,7 +14,8 @@ from tests.operations.questions import asked, choose, operator
 pytestmark = pytest.mark.django_db
 
 
-run, refused = command("breakers")
+run, _ = command("backlog breakers")
+close, not_closed = command("backlog close-breaker")
 
 
 class TestList:
@@ -47,20 +48,20 @@ class TestList:
 class TestVerbs:
     def test_close_closes_it(self):
         open_it()
-        assert "it is closed" in run("close", OFFICE.key)
+        assert "it is closed" in close(OFFICE.key)
         assert not breaker().is_open
-        assert refused("close", OFFICE.key, code=1)
+        assert not_closed(OFFICE.key, code=1)
 
     def test_probe_brings_the_next_trial(self):
         open_it()
         before = breaker().probe_at
-        assert json.loads(run("probe", OFFICE.key, "--json"))["state"] == "open"
+        assert json.loads(command("backlog probe-breaker")[0](OFFICE.key, "--json"))["state"] == "open"
         assert breaker().probe_at != before
         assert breaker().is_open
 
     def test_an_unknown_key_is_refused_with_the_known_ones(self):
         open_it()
-        assert "did you mean 'repository:3'?" in refused("close", "repository:99")
+        assert "did you mean 'repository:3'?" in not_closed("repository:99")
 
 
 LIST = "/admin/jobs/breaker/"

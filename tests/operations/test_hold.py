@@ -21,8 +21,8 @@ pytestmark = pytest.mark.django_db
 QUEUES, HOME = "/admin/jobs/pausedqueue/", "/admin/jobs/backlogrecord/"
 HELD = "Everything has been on hold since"
 
-hold, refused = command("hold")
-release, _ = command("release")
+hold, refused = command("backlog hold")
+release, _ = command("backlog release")
 
 
 def test_the_button_holds_every_page_says_so_with_a_button_that_releases_and_who_only_looks_gets_none(

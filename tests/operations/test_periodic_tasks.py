@@ -14,7 +14,7 @@ from django_q.models import Schedule as PeriodicTask
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.management.commands.install_schedules import install
+from operations.installing import install
 from operations.periodic_tasks import WANTED
 from tests.commands import command
 from tests.factories import make_record
@@ -26,8 +26,8 @@ NOW = datetime(2026, 3, 2, 12, 3, 20, tzinfo=UTC)
 HOURLY = "backlog sweep: up to 7 days old, hourly"
 
 
-run, _ = command("install_schedules")
-sweep, _ = command("process_backlog")
+run, _ = command("qcluster install")
+sweep, _ = command("backlog sweep")
 
 
 def actions(**options: Any) -> set[str]:

@@ -137,7 +137,7 @@ class TestRemove:
         answer = "y"
         assert run("remove", "hooks") == "hooks is removed.\n"
         Throttle.objects.create(name="hooks", max_in_flight=1)
-        assert json.loads(run("remove", "hooks", "--yes", "--json")) == {"removed": "hooks"}
+        assert json.loads(run("remove", "hooks", "--yes", "--json")) == {"removed": ["hooks"]}
 
     @pytest.mark.parametrize("yes", [[], ["--yes"]])
     @pytest.mark.parametrize("schedules", [0, 7])

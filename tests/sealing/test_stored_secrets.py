@@ -1,4 +1,4 @@
-"""Stored secrets: they go in on every surface and come out on none; what is sealed is sealed anew by one command."""
+"""Stored secrets: they go in on every surface and come out on none; what is sealed is sealed again by one command."""
 
 import getpass
 import io
@@ -203,10 +203,10 @@ class TestAtTheCommandLine:
         [row] = json.loads(run("list", "--json"))
         assert (row["name"], row["used_by"]) == ("nas", {"source": ["laptop"]})
         assert "source laptop" in run()
-        refused("delete", "nas", "--yes", code=1)
+        refused("remove", "nas", "--yes", code=1)
         Source.objects.all().delete()
-        refused("delete", "nas")  # there is no terminal to ask at
-        run("delete", "nas", "--yes")
+        refused("remove", "nas")  # there is no terminal to ask at
+        run("remove", "nas", "--yes")
         assert "There are no stored secrets" in run()
         assert lines_of_the_log()[-1] == "a person at the command line deleted the secret nas"
 
@@ -263,7 +263,7 @@ class TestRotation:
 
     def test_afterwards_the_present_key_opens_everything(self, sealed_by_old_keys: list[str], settings: Any) -> None:
         changed_at = StoredSecret.objects.get(name="nas").changed_at
-        assert "3 sealed anew, 1 were sealed" in run("rotate")
+        assert "3 sealed again, 1 were sealed" in run("rotate")
         settings.SECRET_KEY_FALLBACKS = []
         assert sorted(self.opened()) == sorted(sealed_by_old_keys)
         assert StoredSecret.objects.get(name="nas").changed_at == changed_at
@@ -324,7 +324,7 @@ def test_a_rotation_that_is_killed_goes_on_in_the_next_run(settings: Any, progra
     resealed = sum(map(is_sealed_by_present_key, StoredSecret.objects.values_list("sealed", flat=True)))
     assert resealed == 800
     assert programs.run("manage.py", "secrets", "rotate", **keys).wait(PATIENCE) == 0
-    assert f"{1200 - resealed:,} sealed anew, {resealed:,} were sealed" in programs.log(1)
+    assert f"{1200 - resealed:,} sealed again, {resealed:,} were sealed" in programs.log(1)
     assert [read_secret(f"stored:{name}") for name in names] == names
 
 

@@ -90,7 +90,7 @@ def test_its_points_thin_out_day_by_day_and_at_last_the_folder_goes(assignment: 
 
 def test_it_is_retired_and_taken_back_by_list_page_command_api_and_fleet_file(admin_client: Client) -> None:
     source = make_source(name="old laptop")
-    retire, refused = command("retire")
+    retire, refused = command("sources retire")
 
     def is_retired() -> bool:
         source.refresh_from_db()

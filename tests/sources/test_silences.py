@@ -26,7 +26,7 @@ def test_a_source_that_stays_silent_leaves_one_row_and_one_line(capsys: pytest.C
         settle(claim("availability", now), Unavailable("no answer", 900), now)
     assert silences.compact(MONDAY + timedelta(days=1)) == 8
     assert Attempt.objects.get().facts == {silences.SILENCES: 9}
-    call_command("log", assignment.source.name, "--since", "2026-03-01T00:00")
+    call_command("backlog", "log", assignment.source.name, "--since", "2026-03-01T00:00")
     silent = [line for line in capsys.readouterr().out.splitlines() if "no answer" in line]
     assert len(silent) == 1
     assert silent[0].rstrip().endswith("(silent 9 times since 2026-03-02 00:00 UTC)")

@@ -1,4 +1,5 @@
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +18,8 @@ ALERTS = columns("alert", "about", "since (UTC)", "why")
 
 class Command(DeclaredCommand):
     help = (
-        "What needs a person now, and the routes by which people hear of it. Alone, or with list: the open alerts. "
-        "Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
+        "What needs an operator now, and the routes by which operators hear of it. Alone, or with list: the open "
+        "alerts. Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
     )
     service, positional = Routes, ("name",)
     columns = columns("route", "enabled", "alerts", "policies", "digest", "not delivered")
@@ -26,14 +27,15 @@ class Command(DeclaredCommand):
     options_by_field: ClassVar[dict[str, str]] = {"secret_url": "--url-file"}
     examples = {"add": "ops --url-file -", "set": "ops --digest daily", "test": "ops"}
 
-    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
-        for changes in (adding, setting):
-            changes.add_argument(
-                "--url-file", metavar="FILE",
-                help="file with the URL of Apprise, as ntfys://ntfy.sh/topic; -: standard input. It is kept sealed",
-            )  # fmt: skip
-        self.add_verb(verbs, "routes", "list the routes", named=False)
-        self.add_verb(verbs, "test", "send a test message now, and say what came of it")
+    def add_more_verbs(self, verbs: Any) -> None:
+        self.add_verb(verbs, "routes", "list the routes")
+        self.add_named(verbs, "test", "send a test message now, and report whether it was delivered")
+
+    def add_to_changes(self, changes: ArgumentParser) -> None:
+        changes.add_argument(
+            "--url-file", metavar="FILE",
+            help="file with the URL of Apprise, such as ntfys://ntfy.sh/topic; -: standard input. It is kept sealed",
+        )  # fmt: skip
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [

@@ -1,35 +1,60 @@
-import json
-from argparse import ArgumentParser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from backupsched.embedded import Server
+from declarations.surfaces.commands.nouns import NounCommand
+
+VERBS = {
+    "start": "start the embedded PostgreSQL, unless it runs",
+    "stop": "stop the embedded PostgreSQL",
+    "status": "look at the embedded PostgreSQL, as without a verb",
+}
 
 
-class Command(BaseCommand):
+class Command(NounCommand):
     help = (
-        "Start, stop or look at the embedded PostgreSQL. It starts by itself when something needs it and goes on "
-        "until it is stopped. With DATABASE_URL set there is none."
+        "The scheduler's own database: the embedded PostgreSQL, which starts by itself when something needs it and "
+        "runs until it is stopped (with DATABASE_URL set there is none); and the scheduler's own backups. Exit codes: "
+        "0; 2 for bad usage, or when it cannot be done."
     )
     requires_system_checks = []
+    examples = {"restore": "/mnt/backups --at 2026-03-02"}
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=["start", "stop", "status"])
-        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    def add_verbs(self, verbs: Any) -> None:
+        for verb, what in VERBS.items():
+            self.add_verb(verbs, verb, what)
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def _list(self, options: dict[str, Any]) -> None:
+        self._status(options)
+
+    def _start(self, options: dict[str, Any]) -> None:
+        server = self._server()
+        self._report(server, changed=server.ensure_running())
+
+    def _stop(self, options: dict[str, Any]) -> None:
+        server = self._server()
+        self._report(server, changed=server.stop())
+
+    def _status(self, options: dict[str, Any]) -> None:
+        self._report(self._server(), changed=False)
+
+    def _server(self) -> Server:
         if "EMBEDDED_IN" not in settings.DATABASES["default"]:
             raise CommandError("DATABASE_URL is set, so the embedded PostgreSQL is not used", returncode=2)
-        server = Server(Path(settings.DATABASES["default"]["EMBEDDED_IN"]))
-        act = {"start": server.ensure_running, "stop": server.stop}.get(options["action"])
-        facts = {"changed": act is not None and act(), **asdict(status := server.status())}
-        if options["json"]:
-            self.stdout.write(json.dumps(facts, default=str))
-            return
+        return Server(Path(settings.DATABASES["default"]["EMBEDDED_IN"]))
+
+    def _report(self, server: Server, *, changed: bool) -> None:
+        status = server.status()
         state = f"runs (process {status.pid})" if status.running else "does not run"
-        self.stdout.write(f"The embedded PostgreSQL {state}.\n  data    {status.data}")
-        self.stdout.write(f"  socket  {status.socket_directory}\n  log     {status.log_file}")
+        lines = (
+            f"The embedded PostgreSQL {state}.",
+            f"  data    {status.data}",
+            f"  socket  {status.socket_directory}",
+            f"  log     {status.log_file}",
+        )
+        facts = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(status).items()}
+        self.answer({"changed": changed} | facts, "\n".join(lines))

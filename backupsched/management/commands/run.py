@@ -42,7 +42,7 @@ class Command(BaseCommand):
         _check_listen(options["listen"])
         try:
             is_migrated()
-            call_command("install_schedules", stdout=open(os.devnull, "w"))  # noqa: SIM115
+            call_command("qcluster", "install", stdout=open(os.devnull, "w"))  # noqa: SIM115
         except Error as error:
             raise unanswered(error, "nothing was started: ") from error
         units = () if concurrency is None else ("--concurrency", str(concurrency))

@@ -94,7 +94,7 @@ class TerminalCommand(BaseCommand):
 
 
 class VerbCommand(TerminalCommand):
-    """A command whose argument `verb` names a method: `set` is `_set(options)`, and no verb is `_list(options)`.
+    """A command whose argument `verb` names a method: `set-up` is `_set_up(options)`, and no verb is `_list(options)`.
 
     A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2. What is in use is
     not deleted: code 1.
@@ -102,7 +102,7 @@ class VerbCommand(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            getattr(self, f"_{options['verb'] or 'list'}")(options)
+            self.do(options["verb"] or "list", options)
         except ValidationError as error:
             raise CommandError(self.describe_problems(error, options), returncode=2) from error
         except InUse as error:
@@ -114,8 +114,12 @@ class VerbCommand(TerminalCommand):
         except Error as error:
             raise unanswered(error) from error
 
+    def do(self, verb: str, options: dict[str, Any]) -> None:
+        """Do what a verb says."""
+        getattr(self, f"_{verb.replace('-', '_')}")(options)
+
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        """What is wrong with the fields of a row."""
+        """The faults of a row's fields, in words."""
         return "; ".join(error.messages)
 
 

@@ -1,94 +1,117 @@
-"""Commands of what is declared: they list, show, add, set and remove what a service edits."""
+"""Commands of what is declared: they list, show, add, set, rename and remove what a service edits."""
 
-from argparse import SUPPRESS, ArgumentParser
+from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from declarations.service import Edit, InUse, Service, article
-from declarations.shapes import shapes_of
-from declarations.surfaces.commands.base import VerbCommand
-from declarations.surfaces.commands.options import Examples, add_options, help_of, option_of
+from declarations import InUse
+from declarations.surfaces.commands.nouns import Fill, NounCommand
 from declarations.surfaces.terminal import Column, one_line
-from jobs.conf import PROGRAM
+from declarations.unknown import article
+
+if TYPE_CHECKING:
+    from declarations.service import Edit, Service
 
 
-class DeclaredCommand(VerbCommand):
-    """A command that lists, shows, adds, sets and removes what `service` edits. Other verbs are methods, too."""
+class DeclaredCommand(NounCommand):
+    """A noun whose rows `service` edits: it lists, shows, adds, sets, renames and removes them."""
 
-    service: ClassVar[type[Service[Any]]]
+    service: "ClassVar[type[Service[Any]]]"
     positional: ClassVar[tuple[str, ...]] = ("name",)
     """Fields that `add` takes without an option."""
 
     options_by_field: ClassVar[dict[str, str]] = {}
     """Field → the option by which it is typed, where that has another name."""
 
-    examples: ClassVar[dict[str, str]] = {}
-    """Verb → what is typed after it."""
-
     columns: ClassVar[list[Column]]
     """Of the list, which says `empty` where there is no row."""
 
     empty: ClassVar[str]
     shown_once: ClassVar[dict[str, str]] = {}
-    """Attribute of a new row → what that is, in words: told when it is made, and never again."""
+    """Attribute of a new row → what that is, in words: printed when the row is made, and never again."""
 
     # ── what a command says of its rows ────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def title(self) -> str:
+        """One of them, in words."""
+        return self.service().title
 
     def rows(self) -> Iterable[Any]:
         """Those that it lists."""
         return self.service().rows().order_by(self.service.named_by)
 
     def facts(self, row: Any) -> dict[str, Any]:
-        """What it tells of a row, in its list and by itself."""
+        """What a list, and `show`, print of a row."""
         raise NotImplementedError
 
     def cells(self, facts: dict[str, Any]) -> Sequence[object]:
-        """What stands of that below `columns`."""
+        """The cells of a row of the list, below `columns`."""
         raise NotImplementedError
 
     # ── what is the same for all ───────────────────────────────────────────────────────────────────────────────────
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.formatter_class = Examples
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-        title, declaration = self.service().title, self.service.declaration
-        self.add_verb(verbs, "list", "list them all, as without a verb", named=False)
-        self.add_verb(verbs, "show", f"show one {title}")
-        adding = self.add_verb(verbs, "add", f"add {article(title)}", named=False)
-        for field in self.positional:
-            adding.add_argument(field, metavar=field.upper(), help=help_of(shapes_of(declaration)[field]) or "its name")
-        setting = self.add_verb(verbs, "set", f"change {article(title)}: what is not named stays")
-        add_options(adding, declaration, but=self.positional)
-        add_options(setting, declaration)
-        removing = self.add_verb(verbs, "remove", f"delete {article(title)} that nothing uses")
+    def add_verbs(self, verbs: Any) -> None:
+        title = self.title
+        self.add_verb(verbs, "list", "list them all, as without a verb", later=self.list_arguments)
+        self.add_named(verbs, "show", f"show one {title}")
+        self.add_verb(verbs, "add", f"add {article(title)}", later=self._adding)
+        self.add_named(verbs, "set", f"change {article(title)}: what is not named stays", later=self._setting)
+        self.add_named(verbs, "rename", f"give {article(title)} another name", later=self._renaming)
+        what = f"delete {article(title)} that nothing uses"
+        removing = self.add_named(verbs, "remove", what, several=True, later=self.remove_arguments)
         removing.add_argument("--yes", action="store_true", help="do it without asking")
-        self.add_verbs(verbs, adding, setting)
+        self.add_more_verbs(verbs)
 
-    def add_verbs(self, verbs: Any, adding: ArgumentParser, setting: ArgumentParser) -> None:
-        """Add its other verbs, and what else `add` and `set` take."""
+    def add_more_verbs(self, verbs: Any) -> None:
+        """Add its other verbs."""
 
-    def add_verb(self, verbs: Any, name: str, what: str, *, named: bool = True) -> ArgumentParser:
-        """Add a verb, of one row by its name unless it is not `named`."""
-        command = type(self).__module__.rpartition(".")[2]
-        example = self.examples.get(name)
-        made: ArgumentParser = verbs.add_parser(
-            name, help=what, description=f"{what[0].upper()}{what[1:]}.", formatter_class=Examples,
-            epilog=f"example:\n  {PROGRAM} {command} {name} {example}" if example else None,
-        )  # fmt: skip
-        if named:
-            made.add_argument("which", metavar="NAME", help=f"of the {self.service().title}")
-        # without a default of its own, which would undo a --json before the verb
-        made.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
+    def list_arguments(self, parser: ArgumentParser) -> None:
+        """Add what `list` takes."""
+
+    def remove_arguments(self, parser: ArgumentParser) -> None:
+        """Add what `remove` takes besides names."""
+
+    def add_to_changes(self, changes: ArgumentParser) -> None:
+        """Add what `add` and `set` take besides the fields."""
+
+    def add_named(
+        self, verbs: Any, name: str, what: str, *, several: bool = False, later: Fill | None = None
+    ) -> ArgumentParser:
+        """Add a verb of one row, or of `several`, by name."""
+        made = self.add_verb(verbs, name, what, later=later)
+        many: dict[str, Any] = {"nargs": "+"} if several else {}
+        made.add_argument("names" if several else "which", metavar="NAME", help=f"of the {self.title}", **many)
         return made
 
+    def _adding(self, parser: ArgumentParser) -> None:
+        from declarations.shapes import shapes_of  # loads pydantic, which a list does without
+        from declarations.surfaces.commands.options import add_options, help_of
+
+        declaration = self.service.declaration
+        for field in self.positional:
+            parser.add_argument(field, metavar=field.upper(), help=help_of(shapes_of(declaration)[field]) or "its name")
+        add_options(parser, declaration, but=self.positional)
+        self.add_to_changes(parser)
+
+    def _setting(self, parser: ArgumentParser) -> None:
+        from declarations.surfaces.commands.options import add_options
+
+        add_options(parser, self.service.declaration)
+        self.add_to_changes(parser)
+
+    def _renaming(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NEW", help="the new name")
+
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        from declarations.surfaces.commands.options import option_of
+
         found = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         labels = {field: field.upper() for field in self.positional} if options["verb"] == "add" else {}
-        labels |= self.options_by_field
+        labels |= self.options_by_field | ({"name": "NEW"} if options["verb"] == "rename" else {})
         lines = (f"{labels.get(field, option_of(field))}: {'; '.join(texts)}" for field, texts in found.items())
         return "\n".join(["nothing was saved:", *lines])
 
@@ -96,12 +119,17 @@ class DeclaredCommand(VerbCommand):
         """The row that was named. Raises: ValueError naming those there are."""
         return self.service().named(options["which"])
 
+    def all_found(self, options: dict[str, Any]) -> list[Any]:
+        """The rows that were named, each once. Raises: ValueError as `found`."""
+        service = self.service()
+        return [service.named(name) for name in dict.fromkeys(options["names"])]
+
     def sent(self, options: dict[str, Any]) -> dict[str, Any]:
         """The fields that were named."""
         named = {name: options[name] for name in self.service.declaration.model_fields if name in options}
         return named | dict(options.get("set", ()))
 
-    def made_service(self, options: dict[str, Any]) -> Service[Any]:
+    def made_service(self, options: dict[str, Any]) -> "Service[Any]":
         """How `add` and `set` edit."""
         return self.service()
 
@@ -121,16 +149,20 @@ class DeclaredCommand(VerbCommand):
             raise ValueError("say what to change; `--help` lists what there is")
         self.report(self.made_service(options).edit(self.found(options), sent), options)
 
-    def report(self, edit: Edit, options: dict[str, Any]) -> None:
+    def _rename(self, options: dict[str, Any]) -> None:
+        self.report(self.made_service(options).edit(self.found(options), {"name": options["name"]}), options)
+
+    def report(self, edit: "Edit", options: dict[str, Any]) -> None:
         """Print what was added or changed, and what that warns of."""
         self.edited(edit, options)
         self.warn(edit.row, edit.warnings)
 
     def warn(self, row: Any, warnings: list[str]) -> None:
+        name = one_line(self.service().name_of(row))
         for text in warnings:
-            self.stderr.write(self.style.WARNING(f"{one_line(row.name)}: {one_line(text)}"))
+            self.stderr.write(self.style.WARNING(f"{name}: {one_line(text)}"))
 
-    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
+    def edited(self, edit: "Edit", options: dict[str, Any]) -> None:
         """Print what was added or changed."""
         is_new = edit.changed is None
         secrets = {name: getattr(edit.row, name, None) for name in self.shown_once} if is_new else {}
@@ -139,15 +171,18 @@ class DeclaredCommand(VerbCommand):
         self.answer(self.facts(edit.row) | secrets, done, *shown)
 
     def _remove(self, options: dict[str, Any]) -> None:
-        row, service = self.found(options), self.service()
-        if obstacle := service.obstacle(row):
-            raise ValueError(obstacle)
-        if uses := service.uses(row):
-            raise InUse(". ".join(uses))
-        shown, lost = one_line(options["which"]), self.lost(row)
+        """All or none: what cannot go keeps the others."""
+        rows, service = self.all_found(options), self.service()
+        for row in rows:
+            if obstacle := service.obstacle(row):
+                raise ValueError(obstacle)
+            if uses := service.uses(row):
+                raise InUse(". ".join(uses))
+        names = [service.name_of(row) for row in rows]
+        shown, lost = one_line(", ".join(names)), "".join(self.lost(row) for row in rows)
         if self.is_agreed(options, f"Remove the {service.title} {shown}?{lost}"):
-            service.remove([row])
-            self.answer({"removed": options["which"]}, f"{shown} is removed.{lost}")
+            service.remove(rows)
+            self.answer({"removed": names}, f"{shown} {'is' if len(names) == 1 else 'are'} removed.{lost}")
 
     def lost(self, row: Any) -> str:
         """What goes with a row, as a sentence behind a space."""

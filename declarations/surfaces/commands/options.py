@@ -2,20 +2,11 @@
 
 import json
 import sys
-from argparse import (
-    SUPPRESS,
-    ArgumentParser,
-    ArgumentTypeError,
-    BooleanOptionalAction,
-    HelpFormatter,
-    RawDescriptionHelpFormatter,
-)
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import DjangoHelpFormatter
 from pydantic import BaseModel
 
 from declarations.shapes import Shape, shapes_of
@@ -32,14 +23,6 @@ TYPED: dict[str, tuple[Callable[[str], Any], str]] = {
     "string": (str, "TEXT"),
 }
 """By the type of a field: what reads it, and what help calls it."""
-
-
-class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Help that leaves the examples, which have several lines, as they are written, and wraps what has one."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text if "\n" in text else partial(HelpFormatter._fill_text, self)
-        return fill(text, width, indent)
 
 
 def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Collection[str] = ()) -> None:

@@ -27,9 +27,9 @@ TO_TRY = f"""\
 Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, then *Restore*
 there. Or in another terminal:
   export DATABASE_URL= BACKUPSCHED_VAR={{home}}
-  {PROGRAM} restore demo-share --to /tmp/demo-share
-  {PROGRAM} drill demo-shop-database
-  {PROGRAM} repositories key export demo-encrypted"""
+  {PROGRAM} restores run demo-share --to /tmp/demo-share
+  {PROGRAM} restores drill demo-shop-database
+  {PROGRAM} repositories key demo-encrypted"""
 
 
 class Command(BaseCommand):

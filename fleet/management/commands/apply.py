@@ -32,7 +32,6 @@ class Command(TerminalCommand):
         "are all it has (left out: they stay). Relative repository locations count from the file's directory. Rows "
         "are counted from 0 in messages. With any error nothing is kept, and the exit code is 2."
     )
-    prunes = True
     _said_at = 0.0
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,15 +42,14 @@ class Command(TerminalCommand):
             "--force", action="store_true",
             help="take repositories also where other files lie, or where their points do not (repositories set --help)",
         )  # fmt: skip
-        if self.prunes:
-            parser.add_argument(
-                "--prune", action="store_true",
-                help="delete what the sections of the file do not name; a section that is left out is left alone",
-            )  # fmt: skip
-            parser.add_argument("--yes", action="store_true", help="delete without asking")
+        parser.add_argument(
+            "--prune", action="store_true",
+            help="delete what the sections of the file do not name; a section that is left out is left alone",
+        )  # fmt: skip
+        parser.add_argument("--yes", action="store_true", help="delete without asking")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        prune, dry_run, self._said_at = options.get("prune", False), options["dry_run"], time.monotonic()
+        prune, dry_run, self._said_at = options["prune"], options["dry_run"], time.monotonic()
         try:
             data = formats.read(options["file"])
         except formats.Unreadable as error:

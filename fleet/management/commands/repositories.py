@@ -1,3 +1,4 @@
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -6,6 +7,7 @@ from django.db.models import QuerySet
 from declarations.service import Edit
 from declarations.surfaces.commands.declared import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line
+from fleet.management import removal
 from fleet.repository_edits import KEEP_THE_KEY, Repositories
 from jobs.conf import PROGRAM
 from sources.availability.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
@@ -42,22 +44,24 @@ class Command(DeclaredCommand):
         "add": 'cloud bucket/backups --encrypted --set remote=\'{"type": "s3", "provider": "Other", "endpoint": '
         '"https://s3.example.org", "access_key_id": "me"}\' --set secrets=\'{"secret_access_key": "stored:cloud"}\'',
         "set": "cloud --name archive",
-        "key": "export cloud",
+        "key": "cloud",
     }  # fmt: skip
 
-    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
-        for each in (adding, setting):
-            each.add_argument(
-                "--take-over", action="store_true", help="use also what another installation, which is gone, has made"
-            )
-            each.add_argument(
-                "--force", action="store_true",
-                help="also where other files lie, or where its points do not, whose sources are doubtful from then on",
-            )  # fmt: skip
-        self.add_verb(verbs, "test", "write, read, change and delete there, and say what came of it")
-        key = self.add_verb(verbs, "key", "print the key of an encrypted one, for paper", named=False)
-        key.add_argument("what", choices=["export"])
-        key.add_argument("which", metavar="NAME", help="of the repository")
+    def add_to_changes(self, changes: ArgumentParser) -> None:
+        changes.add_argument(
+            "--take-over", action="store_true", help="use also what another installation, which is gone, has made"
+        )
+        changes.add_argument(
+            "--force", action="store_true",
+            help="also where other files are, or where its points are not, whose sources are doubtful from then on",
+        )  # fmt: skip
+
+    def remove_arguments(self, parser: ArgumentParser) -> None:
+        removal.add_arguments(parser)
+
+    def add_more_verbs(self, verbs: Any) -> None:
+        self.add_named(verbs, "test", "write, read, change and delete there, and report whether that works")
+        self.add_named(verbs, "key", "print the key of an encrypted one, for paper")
 
     def rows(self) -> QuerySet[Any]:
         return Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
@@ -96,6 +100,9 @@ class Command(DeclaredCommand):
             self.answer({"name": repository.name} | facts, text)
         if problem:
             raise CommandError(f"{one_line(repository)}: {one_line(problem)}", returncode=1)
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        removal.remove(self, self.service(), self.all_found(options), options)
 
     def _key(self, options: dict[str, Any]) -> None:
         repository = self.found(options)

@@ -1,10 +1,10 @@
 from argparse import ArgumentParser
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from declarations.surfaces.commands.base import VerbCommand
+from declarations.surfaces.commands.declared import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line, table
 from declarations.unknown import named
 from external.durations import span
@@ -15,49 +15,70 @@ from operations.backlog.arguments import number
 from sources.domain.status import Status
 from sources.models import Assignment, Policy, Source
 
+if TYPE_CHECKING:
+    from declarations.service import Edit
+
+SHOWN = 100
+"""Sources of a list."""
 COLUMNS = columns("source", "kind", "status", "last backup (UTC)", "policies", "why")
 OF_ASSIGNMENT = columns("policy", "status", "last backup (UTC)", "took", "next-backup date (UTC)", "failures>")
 
 
-class Command(VerbCommand):
+class Command(DeclaredCommand):
     help = (
-        "List the sources, the worst first, each with its status, or `show NAME` one of them. Exit codes: 0; 1 when "
-        "none matched; 2 for bad usage, or when the database does not answer."
+        "Sources: what is protected. Alone, or with list: all of them, the worst first, each with its status. Exit "
+        "codes: 0; 1 when none matched, or nothing was to be done; 2 for bad usage, or when the database does not "
+        "answer."
     )
+    title = "source"
+    examples = {
+        "list": "--status overdue --policy daily",
+        "add": "laptop-7 --kind sftp --host 192.0.2.7 --path /home --policies daily",
+        "set": "laptop-7 --host 192.0.2.8",
+        "pause": 'laptop-7 laptop-8 --until 7d --reason "on leave"',
+        "remove": "laptop-7 --with-backups",
+        "prune": "laptop-7 --dry-run",
+    }
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("verb", nargs="?", choices=("list", "show"), help="show: one of them, by its NAME")
-        parser.add_argument("name", nargs="?", metavar="NAME", help="of the source that is shown")
+    @property
+    def service(self) -> Any:  # type: ignore[override]
+        from fleet.files.services import SourcesUnderPolicies  # loads pydantic, which a list does without
+
+        return SourcesUnderPolicies
+
+    def list_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--status", choices=[each.value for each in Status], metavar="STATUS",
             help=f"in this status: {', '.join(Status)}; without it: all but retired ones",
         )  # fmt: skip
         parser.add_argument("--policy", metavar="NAME", help="under this policy")
-        parser.add_argument("--limit", type=number("number", 100_000), default=100, metavar="N", help="at most (100)")
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--limit", type=number("number", 100_000), default=SHOWN, metavar="N", help=f"({SHOWN})")
+
+    def remove_arguments(self, parser: ArgumentParser) -> None:
+        from fleet.management import removal  # loads what works on repositories, which a list does without
+
+        removal.add_arguments(parser)
 
     def _list(self, options: dict[str, Any]) -> None:
-        now, rows = database_clock(), Source.objects.with_protection()
-        only = Status(options["status"]) if options["status"] else None
+        now, rows, limit = database_clock(), Source.objects.with_protection(), options.get("limit", SHOWN)
+        only = Status(options["status"]) if options.get("status") else None
         rows = rows if only else rows.filter(retired_at=None)
-        if options["policy"]:
+        if options.get("policy"):
             policy = named(Policy.objects, options["policy"], "schedule__name")
             rows = rows.filter(pk__in=Assignment.objects.filter(policy=policy).values("source"))
-        found = worst_first(rows.prefetch_related("assignments__policy__schedule"), now, options["limit"] + 1, only)
-        facts = _facts(found[: options["limit"]])
+        found = worst_first(rows.prefetch_related("assignments__policy__schedule"), now, limit + 1, only)
+        facts = _facts(found[:limit])
         if facts or self.json:
             self.answer(facts, lambda: table(COLUMNS, map(_row, facts)))
-        if len(found) > options["limit"] and not self.json:
+        if len(found) > limit and not self.json:
             self.stdout.write("there are more: ask with --status, --policy or --limit")
         if not facts:
             missing = "no source matches" if Source.objects.exists() else f"there are no sources yet. {FIRST_STEPS}."
             raise CommandError(missing, returncode=1)
 
     def _show(self, options: dict[str, Any]) -> None:
-        if not options["name"]:
-            raise ValueError("say which: sources show NAME")
         now = database_clock()
-        source = named(Source.objects, options["name"])
+        source = named(Source.objects, options["which"])
         [facts] = _facts(with_status(Source.objects.with_protection(), now).filter(pk=source.pk))
         related = Assignment.objects.filter(source=source).select_related("policy__schedule")
         assignments = list(with_assignment_status(related, now).order_by("policy__schedule__name"))
@@ -78,6 +99,15 @@ class Command(VerbCommand):
                 for each in under
             )  # fmt: skip
             self.print_out(table(OF_ASSIGNMENT, rows))
+
+    def edited(self, edit: "Edit", options: dict[str, Any]) -> None:
+        done = "there" if edit.changed is None else "changed"
+        self.answer({"id": edit.row.pk} | self.service().values(edit.row), f"{one_line(edit.row)} is {done}")
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        from fleet.management import removal
+
+        removal.remove(self, self.service(), self.all_found(options), options)
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:

@@ -12,7 +12,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.base import VerbCommand, patiently
+from declarations.surfaces.commands.base import patiently
+from declarations.surfaces.commands.nouns import NounCommand
 from external.formatting import moment
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
@@ -44,15 +45,19 @@ LEFT_ALONE = {"cancel": {*FINISHED}, "retry": {Status.RUNNING, Status.SUCCEEDED}
 VERBS: dict[str, Verb] = {"cancel": cancel, "retry": retry}
 
 
-class Command(VerbCommand):
+class Command(NounCommand):
     help = (
-        "Look at the backlog and put it right. Alone: what lies in each queue, who serves it, and what needs attention "
+        "Look at the backlog and put it right. Alone: what is in each queue, who serves it, and what needs attention "
         "with what to do about it; a + behind a number means that there are more. Exit codes: 0, 1 when no record "
         "matched, 2 for bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        arguments.add_arguments(parser)
+        super().add_arguments(parser)
+        arguments.add_summary(parser)
+
+    def add_verbs(self, verbs: Any) -> None:
+        arguments.add_verbs(verbs)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] and options["watch"]:

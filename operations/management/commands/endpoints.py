@@ -1,4 +1,5 @@
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,21 @@ class Command(DeclaredCommand):
         "rotate": "hooks --keep-for 7d",
     }  # fmt: skip
 
-    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
-        for changes in (adding, setting):
-            secret = changes.add_mutually_exclusive_group()
-            secret.add_argument(
-                "--authorization-file", metavar="FILE",
-                help="file with the Authorization header of callbacks; -: standard input. It is never shown again",
-            )  # fmt: skip
-            secret.add_argument("--no-authorization", action="store_true", help="send no Authorization")
-        rotates = self.add_verb(verbs, "rotate", "make a new signing secret, and print it: it is not shown again")
+    def add_to_changes(self, changes: ArgumentParser) -> None:
+        secret = changes.add_mutually_exclusive_group()
+        secret.add_argument(
+            "--authorization-file", metavar="FILE",
+            help="file with the Authorization header of callbacks; -: standard input. It is never shown again",
+        )  # fmt: skip
+        secret.add_argument("--no-authorization", action="store_true", help="send no Authorization")
+
+    def add_more_verbs(self, verbs: Any) -> None:
+        rotates = self.add_named(verbs, "rotate", "make a new signing secret, and print it: it is not shown again")
         rotates.add_argument(
             "--keep-for", type=duration(0, LONGEST_KEEP_FOR), default=KEEP_FOR, metavar="DURATION",
             help=f"the secrets before it sign for so long, as 12h or 7d ({span(KEEP_FOR)}); 0: no more",
         )  # fmt: skip
-        tests = self.add_verb(verbs, "test", "let a worker deliver a test event, and say what came of it")
+        tests = self.add_named(verbs, "test", "let a worker deliver a test event, and report its answer")
         tests.add_argument("--wait", type=duration(0, 3600), metavar="DURATION", help="(its timeouts, and 10 s)")
 
     def facts(self, row: Endpoint) -> dict[str, Any]:

@@ -3,10 +3,14 @@
 It also ends when its whole process group is asked to, as systemd and a terminal do.
 """
 
+import json
 import logging
 import os
 import signal
 import time
+from argparse import ArgumentParser
+from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,10 +21,11 @@ from django_q import cluster
 from django_q.management.commands.qcluster import Command as ClusterCommand
 
 from declarations.surfaces.commands.base import unanswered
-from external.formatting import first_line
+from external.formatting import first_line, moment
 from jobs.database_errors import is_away
 from jobs.management.commands.worker import is_migrated
 from jobs.worker import outage
+from operations.installing import install
 
 TRY_AGAIN_AFTER_SECONDS = 2.0
 LOGGED_EVERY_SECONDS = 60.0
@@ -30,10 +35,27 @@ class Command(ClusterCommand):  # type: ignore[misc]
     help = (
         "Run the periodic tasks (tick, pruning, sweeps, digests) by the clock. One on one host is enough; without it "
         "workers do most of that. It waits for a database that is away. Exit code 2 where tables are not those of this "
-        "version."
+        "version. install: make its table hold these tasks: the tick, every minute; pruning, every hour; the six "
+        "sweeps of the progressive schedule, on their grid; digests of alerts, hourly. It lists what it installs, "
+        "changes (field: before → after) and leaves. Run it again after each upgrade: what is right stays as it is. "
+        "An operator's changes of these rows are put back, so do not tune them there; rows that an operator added are "
+        "left alone. Exit codes of that: 0, 2 when the database does not answer."
     )
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("verb", nargs="?", choices=("install",), help="install: put the tasks into its table")
+        parser.add_argument("--dry-run", action="store_true", help="of install: list the steps, and change nothing")
+        parser.add_argument(
+            "--json", action="store_true", help="of install: print {dry_run, tasks: [{name, action, changes}]}"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["verb"]:
+            self._install(options)
+            return
+        if options["dry_run"] or options["json"]:
+            raise CommandError("--dry-run and --json are of `qcluster install`", returncode=2)
         while not _answers():
             time.sleep(TRY_AGAIN_AFTER_SECONDS)
         connections.close_all()  # its processes are forked
@@ -43,6 +65,22 @@ class Command(ClusterCommand):  # type: ignore[misc]
             super().handle(*args, **options)
         except RuntimeError as error:
             raise CommandError(f"{error}; its log above says why", returncode=1) from error
+
+    def _install(self, options: dict[str, Any]) -> None:
+        try:
+            steps = install(dry_run=options["dry_run"])
+        except Error as error:
+            raise unanswered(error, "nothing was installed: ") from error
+        if options["json"]:
+            facts = {"dry_run": options["dry_run"], "tasks": [asdict(step) for step in steps]}
+            self.stdout.write(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
+            return
+        for step in steps:
+            self.stdout.write(f"{step.action:<9}  {step.name}")
+            for name, (before, after) in step.changes.items():
+                self.stdout.write(f"             {name}: {_describe(before)} → {_describe(after)}")
+        if options["dry_run"]:
+            self.stdout.write("Nothing was changed (--dry-run).")
 
 
 class Guard(cluster.Sentinel):  # type: ignore[misc]
@@ -86,3 +124,9 @@ class InOneLine(logging.Filter):
         reason = first_line(str(error))
         record.msg, record.args, record.exc_info = "waiting for the database: %s", (reason,), None
         return True
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{moment(value)} UTC"
+    return "none" if value is None else str(value)

@@ -36,6 +36,11 @@ LIST = columns("name", "cron", "zone", "events>", "window", "stagger", "goes to"
 NEXT = columns("next triggers", "UTC", "window closes")
 PAST = columns("trigger (UTC)", "state", "events>", *(f"{name}>" for name in STATES), "window closes (UTC)", "")
 
+OF_SEVERAL = {
+    "trigger": "put a batch on the backlog now",
+    "pause": "trigger nothing until it is resumed; what is on the backlog continues",
+    "resume": "trigger again; what was due while it was paused is not caught up",
+}
 LOST = " Its triggers are deleted with it, and with them launch and lag of what it delivered; records stay."
 
 
@@ -54,17 +59,16 @@ class Command(DeclaredCommand):
         "triggers": "nightly --limit 50",
     }  # fmt: skip
 
-    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
-        self.add_verb(verbs, "trigger", "put a batch on the backlog now")
-        self.add_verb(verbs, "pause", "trigger nothing until it is resumed; what is on the backlog goes on")
-        self.add_verb(verbs, "resume", "trigger again; what was due while it was paused is not caught up")
-        cancels = self.add_verb(verbs, "cancel", "cancel its batches under way; it goes on triggering")
+    def add_more_verbs(self, verbs: Any) -> None:
+        for verb, what in OF_SEVERAL.items():
+            self.add_named(verbs, verb, what, several=True)
+        cancels = self.add_named(verbs, "cancel", "cancel its batches under way; it continues to trigger")
         cancels.add_argument("--yes", action="store_true", help="do it without asking")
-        triggers = self.add_verb(verbs, "triggers", "list what it has triggered, the latest first")
+        triggers = self.add_named(verbs, "triggers", "list what it has triggered, the latest first")
         triggers.add_argument(
             "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)"
         )
-        self.add_verb(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
+        self.add_named(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 
     def _list(self, options: dict[str, Any]) -> None:
         found = list(self.rows())
@@ -95,18 +99,18 @@ class Command(DeclaredCommand):
         self.answer(facts, done, lambda: messages_view(messages(found)))
 
     def _trigger(self, options: dict[str, Any]) -> None:
-        schedule = self.found(options)
-        with without_its_log_lines():
-            trigger = verbs.trigger_now(schedule, WHO)
-        self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
+        for schedule in self.all_found(options):
+            with without_its_log_lines():
+                trigger = verbs.trigger_now(schedule, WHO)
+            self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
 
     def _pause(self, options: dict[str, Any]) -> None:
-        schedule = self.found(options)
-        self._report(schedule, *schedule_verbs.pause(schedule))
+        for schedule in self.all_found(options):
+            self._report(schedule, *schedule_verbs.pause(schedule))
 
     def _resume(self, options: dict[str, Any]) -> None:
-        schedule = self.found(options)
-        self._report(schedule, *schedule_verbs.resume(schedule))
+        for schedule in self.all_found(options):
+            self._report(schedule, *schedule_verbs.resume(schedule))
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)

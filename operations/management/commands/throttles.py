@@ -22,9 +22,9 @@ class Command(DeclaredCommand):
     service = Throttles
     examples = {"add": "billing --max-in-flight 20 --rate 5", "set": "billing --rate none", "resume": "billing 20"}
 
-    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
-        self.add_verb(verbs, "pause", "let nothing more of it begin")
-        resuming = self.add_verb(verbs, "resume", "let so many of it run again")
+    def add_more_verbs(self, verbs: Any) -> None:
+        self.add_named(verbs, "pause", "let nothing more of it begin", several=True)
+        resuming = self.add_named(verbs, "resume", "let so many of it run again")
         resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -42,7 +42,10 @@ class Command(DeclaredCommand):
         self.warn(throttle, throttles.warnings(throttle, live))
 
     def _pause(self, options: dict[str, Any]) -> None:
-        self.report(self.service().edit(self.found(options), {"max_in_flight": 0}), options)
+        edits = [self.service().edit(row, {"max_in_flight": 0}) for row in self.all_found(options)]
+        self._print(throttles.live([edit.row.pk for edit in edits]))
+        for edit in edits:
+            self.warn(edit.row, edit.warnings)
 
     def _resume(self, options: dict[str, Any]) -> None:
         if options["max_in_flight"] < 1:

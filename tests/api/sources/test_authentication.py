@@ -101,7 +101,7 @@ class TestEnrolment:
         answers = [enrol(code) for code in (*codes, "K7QP-K7QP-K7QP-K7QP", "", "nul\0", "日本")]
         assert {answer.status_code for answer in answers} == {401}
         assert len({answer.content for answer in answers}) == 1
-        assert "manage.py enrol" in problem_of(answers[0])["hint"]
+        assert "manage.py sources enrol" in problem_of(answers[0])["hint"]
         assert AgentToken.objects.count() == 1
 
     def test_what_is_no_text_or_too_long_is_refused_by_name_and_uses_up_no_code(self) -> None:

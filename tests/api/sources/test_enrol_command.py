@@ -1,4 +1,4 @@
-"""manage.py enrol"""
+"""manage.py sources enrol"""
 
 import json
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def enrol(capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*arguments: str) -> str:
-        call_command("enrol", *arguments)
+        call_command("sources", "enrol", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -26,7 +26,7 @@ def enrol(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def refusal(*arguments: str) -> str:
     with pytest.raises(CommandError) as caught:
-        call_command("enrol", *arguments)
+        call_command("sources", "enrol", *arguments)
     assert caught.value.returncode == 2
     return str(caught.value)
 
@@ -80,13 +80,13 @@ class TestBadInput:
         make_source(name="laptop")
         for seconds in ("0", "-5", "nan", "inf", "1e12", "0.5"):
             with pytest.raises(CommandError, match=r"--valid-for: .* is no duration"):
-                call_command("enrol", "laptop", "--valid-for", seconds)
+                call_command("sources", "enrol", "laptop", "--valid-for", seconds)
         assert not EnrolmentCode.objects.exists()
 
     def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         source = make_source(name="laptop")
-        monkeypatch.setattr("fleet.management.commands.enrol.named", lambda *_: source)
+        monkeypatch.setattr("fleet.management.sources.enrol.named", lambda *_: source)
         type(source).objects.all().delete()
         for option in ("--token", "--revoke", "--json"):
-            assert "deleted meanwhile" in refusal("laptop", option)
+            assert "deleted in the meantime" in refusal("laptop", option)
         assert not AgentToken.objects.exists()

@@ -52,7 +52,7 @@ def test_from_a_code_to_a_ready_record(http: httpx.Client, capsys: pytest.Captur
     planning.emit_due()
     later = timezone.now() + timedelta(hours=1)
     BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=later)
-    call_command("enrol", "laptop", "--json")
+    call_command("sources", "enrol", "laptop", "--json")
     code = json.loads(capsys.readouterr().out)["code"]
 
     enrolled = http.post("enrol", json={"code": code, "hostname": "laptop.local"})

@@ -110,7 +110,7 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     )
     assert [drills.plan(NOW + timedelta(days=days)) for days in (29, 31)] == [0, 1], "every 30 days"
     out = StringIO()
-    call_command("drill", "--json", stdout=out)
+    call_command("restores", "drill", "--json", stdout=out)
     [shown] = json.loads(out.getvalue())
     assert (shown["source"], shown["proved_point"]) == ("nas", point)
     for page in (f"assignment/{row.pk}/change/", "assignment/", "source/", f"source/{row.source_id}/change/"):
@@ -155,7 +155,7 @@ def test_a_person_drills_now_whatever_the_window(built: Built) -> None:
     assert BacklogRecord.objects.get().status == Status.READY
     assert program.post(f"assignments/{row.pk}/drill").status_code == 409
     with pytest.raises(CommandError, match="on the backlog already"):
-        call_command("drill", "nas")
+        call_command("restores", "drill", "nas")
     row.backups.all().delete()
     BacklogRecord.objects.all().delete()
     assert (drills.drill_now([row.pk]), drills.plan(NOW + timedelta(days=99))) == (0, 0), "it has no backup"

@@ -64,7 +64,7 @@ def spoil_manifest(built: Built, point: str) -> None:
 
 
 def command_for(point: str) -> str:
-    return f"{PROGRAM} restore nas --at {point} --from 'off site' --to FOLDER"
+    return f"{PROGRAM} restores run nas --at {point} --from 'off site' --to FOLDER"
 
 
 def test_a_failed_restore_names_the_copy_and_the_command_that_restores_from_it(built: Built, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_failed_restore_names_the_copy_and_the_command_that_restores_from_it(b
     assert (tmp_path / "to/docs/a").read_text() == "first"
     refusal = fields_of(ask(at=point, repository="office", **api))["at"]
     assert ("is it mounted?" in refusal, command_for(point) in refusal) == (True, True)
-    _, refused = command("restore")
+    _, refused = command("restores run")
     assert command_for(built.points[1]) in refused("nas", "--from", "office", "--to", tmp_path / "to2", code=1)
 
 
@@ -92,7 +92,7 @@ def test_a_point_that_the_repository_of_from_lacks_is_refused_and_no_other_one_s
 ) -> None:
     point, to = built.points[1], ("--to", tmp_path / "to")
     (built.folder / "repository" / layout.manifest_path(ASSIGNMENT, point)).unlink()
-    done, refused = command("restore")
+    done, refused = command("restores run")
     text = refused("nas", "--from", "office", "--at", point, *to, code=2)
     assert f"there is no point {point}; for the newest one at or before that time, write 2026-11-20T07:00:00+0" in text
     assert command_for(point) in text
@@ -180,7 +180,7 @@ def test_where_a_check_found_damage_that_it_may_share_it_is_not_named(
     damage["repository"] = Repository.objects.get(name="off site").pk
     CheckRound.objects.create(assignment=Assignment.objects.get(), planned_at=database_clock(), damage=[damage])
     burn(built)
-    _, refused = command("restore")
+    _, refused = command("restores run")
     arguments = ("nas", "--from", "office", "--to", tmp_path / "to", "--at", built.points[number])
     assert ("off site" in refused(*arguments, code=1)) is is_named
 

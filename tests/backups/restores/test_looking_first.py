@@ -55,7 +55,7 @@ def there() -> list[str]:
 
 
 def restore(*arguments: str) -> None:
-    call_command("restore", "shop", *arguments)
+    call_command("restores", "run", "shop", *arguments)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`manage.py restore`, with real repositories, in the foreground."""
+"""`manage.py restores run`, with real repositories, in the foreground."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 
 from sources.models import Assignment, Repository
 from tests.backups.test_retention import add_backup
+from tests.commands import command
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.made_by_hand import take_over
@@ -38,8 +39,12 @@ def built(tmp_path: Path, settings: Any) -> Built:
 
 def restore(*arguments: object) -> str:
     out = StringIO()
-    call_command("restore", "nas", *map(str, arguments), stdout=out)
+    call_command("restores", "run", "nas", *map(str, arguments), stdout=out)
     return out.getvalue()
+
+
+def points(*arguments: object) -> str:
+    return command("restores points")[0]("nas", *arguments)
 
 
 def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -> None:
@@ -54,8 +59,8 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
     assert picture(tmp_path / "to") == before
     assert "nas as of 2026-11-20 07:00:00 +0100 (point 20261120T060000Z, times in Europe/Berlin)" in out
     assert "1 file, 5 bytes, restored to" in out
-    assert [row["point"] for row in json.loads(restore("--list", "--json"))] == built.points[::-1]
-    assert "docs/a" in restore("--list", "--path", "docs")
+    assert [row["point"] for row in json.loads(points("--json"))] == built.points[::-1]
+    assert "docs/a" in points("--path", "docs")
 
 
 def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restored(
@@ -71,7 +76,7 @@ def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restor
     policy = assignment.policy
     policy.repository = Repository.objects.create(name="new", location=str(later.folder / "repository"))
     policy.save()
-    assert [row["point"] for row in json.loads(restore("--list", "--json"))] == [*later.points, *built.points]
+    assert [row["point"] for row in json.loads(points("--json"))] == [*later.points, *built.points]
     restore("--at", built.points[0], "--to", tmp_path / "to")
     assert (tmp_path / "to/a").read_text() == "first"
     (later.folder / "repository").rename(tmp_path / "away")
@@ -103,7 +108,7 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
 
 def test_an_unknown_source_names_similar_ones(built: Built) -> None:
     with pytest.raises(CommandError, match="there is no source 'nsa'; did you mean 'nas'"):
-        call_command("restore", "nsa", "--list")
+        call_command("restores", "points", "nsa")
 
 
 def test_a_repository_with_backups_under_another_policy_names_that_one(built: Built) -> None:
@@ -117,7 +122,7 @@ def test_a_repository_with_backups_under_another_policy_names_that_one(built: Bu
 
     def refused(repository: str) -> str:
         with pytest.raises(CommandError) as error:
-            restore("--policy", second.policy, "--from", repository, "--list")
+            points("--policy", second.policy, "--from", repository)
         return str(error.value)
 
     nothing = f"holds neither backups of nas under {second.policy} nor copies of them"
@@ -139,7 +144,7 @@ def test_a_killed_restore_goes_on(built: Built, tmp_path: Path, number: int, cod
         built.write(f"{name}", os.urandom(20_000_000))
     to, point = tmp_path / "to", built.back_up()
     take_over(Assignment.objects.get(), Repository.objects.get())
-    command = (sys.executable, "manage.py", "restore", "nas", "--to", str(to), "--json")
+    command = (sys.executable, "manage.py", "restores", "run", "nas", "--to", str(to), "--json")
     environment = {**os.environ, "DATABASE_URL": database_url(), "BACKUPSCHED_VAR": str(tmp_path / "var")}
     pipe = subprocess.PIPE
 

@@ -1,4 +1,4 @@
-"""`manage.py backoff`: pictures, figures and tables; and what it says to bad usage."""
+"""`manage.py policies backoff`: pictures, figures and tables; and what it says to bad usage."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fleet.management.policies.backoff import _write
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, Rule
 from operations.backoff.study import every_algorithm, study
-from operations.management.commands.backoff import _write
 from tests.commands import command
 from tests.factories import make_retry_policy
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 PNG = b"\x89PNG"
 
 
-run, refused = command("backoff")
+run, refused = command("policies backoff")
 
 
 class TestFigures:

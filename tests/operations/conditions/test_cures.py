@@ -28,7 +28,7 @@ from tests.sources.factories import make_assignment, make_policy
 
 TYPED = re.compile(r"`<PROGRAM> ([^`]*)`")
 FILLED_IN = {"ID": "7", "DAYS": "7", "N": "2", "POINT": "20261121T065755Z", "FOLDER": "/srv/restored", "FILE": "f.yaml",
-             "STATUS": "failing", "GROUP": "0123456789ab", "{}": "source 7",
+             "STATUS": "failing", "GROUP": "0123456789ab", "{}": "sources",
              "PLACE": "/srv/backups", "LOCATION": "/srv/backups"}  # fmt: skip
 NOT_DJANGOS = ("recover",)
 

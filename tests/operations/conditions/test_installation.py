@@ -26,7 +26,7 @@ from tests.threads import another_connection
 class TestASystemInOrder:
     @pytest.fixture(autouse=True)
     def in_order(self, capsys):
-        call_command("install_schedules")
+        call_command("qcluster", "install")
         serve(default=4)
         make_record(run_after=database_clock())
         make_schedule(next_trigger_at=in_time(minutes=1))  # there is something to do, without sources

@@ -125,7 +125,7 @@ def test_what_is_wrong_with_the_queue_is_a_finding_in_the_words_of_the_summary(
 class TestThePeriodicTasks:
     @pytest.fixture(autouse=True)
     def installed(self, capsys):
-        call_command("install_schedules")
+        call_command("qcluster", "install")
 
     def test_a_task_that_is_not_installed_or_was_changed_is_a_warning(self):
         PeriodicTask.objects.filter(name="backlog prune").delete()
@@ -135,7 +135,7 @@ class TestThePeriodicTasks:
         found = finding("periodic_tasks")
         assert found.severity is WARNING
         assert "backlog prune is not installed" in found.what
-        assert found.do == "`manage.py install_schedules`"
+        assert found.do == "`manage.py qcluster install`"
         assert "minutes is 60" in found.what
         assert "hourly was changed (next_run is" in found.what
 

@@ -193,7 +193,7 @@ class TestAtTheSameMoment:
 
 @pytest.mark.django_db
 def test_a_code_is_made_for_an_address_that_agents_can_call_only() -> None:
-    run, refused = command("enrol")
+    run, refused = command("sources enrol")
     source = make_source()
     for url in ("notaurl", "ftp://host/", "https://", "https://host/?q", "https://a b/", "https://host:99999/"):
         assert "is no address of a web server" in refused(source.name, "--url", url, code=None)

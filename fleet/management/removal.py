@@ -1,0 +1,47 @@
+"""`remove` of sources and repositories: at once, or in the background where backups are to be removed with them."""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from backups.upkeep import removals
+from declarations.service import Service
+from declarations.surfaces.commands.base import TerminalCommand, person, without_its_log_lines
+from declarations.surfaces.terminal import one_line
+from jobs.conf import PROGRAM
+
+ABOUT = (
+    "Delete them. What has backups is deleted in the background: the rows of its backups, and with --with-backups "
+    "their files, too. Without, these stay in the repository, with RECOVER.txt, which says how to get them back. A "
+    f"source is retired by that. `{PROGRAM} backlog list --kind removal` shows how far it is. To keep backups as long "
+    "as their policies say: `sources retire`. Exit codes: 0; 1 when one is in use; 2 for bad usage."
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add what this `remove` takes besides names."""
+    parser.description = ABOUT
+    parser.add_argument("--with-backups", action="store_true", help="delete the files of their backups, too")
+
+
+def remove(command: TerminalCommand, service: Service[Any], rows: Sequence[Any], options: dict[str, Any]) -> None:
+    """Remove rows with all that goes with them, after one question. All or none is begun."""
+    for row in rows:
+        if text := service.obstacle(row) or ". ".join(service.users(row)):  # type: ignore[attr-defined]
+            raise ValueError(text)
+    goes = removals.contents(list(rows))
+    used = [row for row in rows if service.uses(row)]
+    files = f", with {goes}, {'files and all' if options['with_backups'] else 'whose files stay there'}" if used else ""
+    names = ", ".join(str(row) for row in rows)
+    shown = one_line(f"{service.title} {names}{files}")
+    if not command.is_agreed(options, f"Delete {shown}?", "add --yes to delete it"):
+        return
+    with without_its_log_lines(), transaction.atomic():
+        service.remove([row for row in rows if row not in used])
+        begun = removals.start_all(used, with_backups=options["with_backups"], by=person()) if used else []
+    facts = {"removed": [row.name for row in rows], "backups": goes.backups, "size": goes.size}
+    facts |= {"repositories": goes.repositories, "records": [record.pk for record in begun]}
+    done = f"being deleted; `{PROGRAM} backlog show {begun[0].pk}`" if begun else "deleted"
+    command.answer(facts, f"{shown}: {done}")

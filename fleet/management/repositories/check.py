@@ -1,0 +1,30 @@
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any
+
+from backups.upkeep import checks
+from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.unknown import named
+from fleet.management.base import add_names, ask_for
+from fleet.management.sources.check import IDLE
+from sources.models import Repository
+
+HELP = (
+    "Read now all that the round under way has left in repositories, whatever the windows, and compare it with the "
+    "manifests. A worker does it. Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad "
+    "usage."
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_names(parser, "repository")
+
+
+def run(command: TerminalCommand, options: dict[str, Any]) -> None:
+    rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
+    lying = {row: list(checks.lying_in(row)) for row in rows}
+
+    def ask(ids: Iterable[int]) -> int:
+        return sum(checks.check_now(each, by=person(), repository=row) for row, each in lying.items())
+
+    ask_for(command, ", ".join(map(str, rows)), ask, [], IDLE, "sources check")

@@ -1,0 +1,24 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from declarations.surfaces.commands.base import TerminalCommand
+from declarations.unknown import named
+from fleet.management.base import add_names, ask_for
+from fleet.management.sources.copy import copy_now
+from sources.models import Assignment, Repository
+
+HELP = (
+    "Copy now, whatever the windows, what repositories lack of the sources whose policies copy to them. A worker does "
+    "it. Exit codes: 0; 1 when there is nothing to copy, or it is copied already; 2 for bad usage."
+)
+IDLE = "no policy copies to it (copy_to), nothing is backed up there yet, or all of it is copied already"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_names(parser, "repository")
+
+
+def run(command: TerminalCommand, options: dict[str, Any]) -> None:
+    rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
+    ids = Assignment.objects.filter(policy__copy_to__in=rows).values_list("pk", flat=True)
+    ask_for(command, ", ".join(map(str, rows)), copy_now, ids, IDLE, "sources copy")

@@ -1,0 +1,7 @@
+"""Verbs of `restores`, a module each."""
+
+VERBS = {
+    "points": "show the points of a source, or what a folder held in one",
+    "run": "restore into a folder of this host, back to the source, or into a new database, without a worker",
+    "drill": "show what was last proved restorable, or prove it of some sources now",
+}

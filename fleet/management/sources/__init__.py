@@ -1,0 +1,16 @@
+"""Verbs of `sources`, a module each."""
+
+VERBS = {
+    "backup-now": "back them up now, whatever their period and window",
+    "pause": "make no more backups of them, until a time or until they are resumed",
+    "resume": "back them up again",
+    "retire": "take them out of use, and keep their backups as long as their policies say; --undo",
+    "preview": "show their next periods and windows",
+    "enrol": "make a code with which the agent of a source gets its token",
+    "held-back": "list those whose last backup looked wrong, of which nothing is removed",
+    "accept": "what is held back of them is meant so: what is kept is removed again as their policies say",
+    "check": "show what was read last and compared with the manifests, or read all of some sources now",
+    "copy": "show the copies in other repositories, or copy some sources now",
+    "prune": "remove the points that their policies do not keep",
+    "export": "write everything that is declared as a fleet file, which `apply` reads",
+}

@@ -1,0 +1,27 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from declarations.surfaces.commands.base import TerminalCommand, person
+from fleet.management.base import add_names, do_each, sources_named
+from jobs.conf import PROGRAM
+from sources.models import Source
+from sources.planning import held_back
+
+HELP = (
+    f"Accept what is held back of sources, as `{PROGRAM} sources held-back` lists: their backups are meant so, and "
+    "what is kept is removed again as their policies say. Exit codes: 0; 1 where nothing is held back; 2 for bad usage."
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_names(parser)
+
+
+def run(command: TerminalCommand, options: dict[str, Any]) -> None:
+    do_each(command, sources_named(options["names"]), _accept)
+
+
+def _accept(source: Source) -> str:
+    if not held_back.accept(list(source.assignments.values_list("pk", flat=True)), by=person()):
+        raise ValueError("nothing is held back")
+    return "accepted; what is kept is removed again as its policies say"

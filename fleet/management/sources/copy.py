@@ -1,0 +1,50 @@
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any
+
+from backups.upkeep import copies
+from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.terminal import columns
+from external.formatting import moment
+from fleet.management.base import ask_for, facts_by, of_sources
+from sources.models import Copy
+
+HELP = (
+    "Show the copies of sources in other repositories: when each last had all points, and since when one is missing; "
+    "with a NAME: copy that source now, whatever its window. A worker does it. Exit codes: 0; 1 when there is nothing "
+    "to copy, or it is copied already; 2 for bad usage."
+)
+COLUMNS = columns("source", "policy", "repository", "last success (UTC)", "points", "behind since (UTC)", "error")
+FACTS = {
+    "source": "assignment__source__name",
+    "policy": "assignment__policy__schedule__name",
+    "repository": "repository__name",
+    "copied_at": "copied_at",
+    "points": "points",
+    "to_copy_since": "assignment__to_copy_since",
+    "error": "error",
+}
+EMPTY = "There are no copies: a policy asks for them by `copy_to`, and they come after its next backups."
+IDLE = "it has no backup, its policy names no second repository (copy_to), or it is copied already"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of the sources that are copied now")
+
+
+def run(command: TerminalCommand, options: dict[str, Any]) -> None:
+    if not options["names"]:
+        command.list_out(facts_by(Copy.objects, FACTS), COLUMNS, _row, EMPTY)
+        return
+    what, ids = of_sources(options["names"])
+    ask_for(command, what, copy_now, ids, IDLE, "sources copy")
+
+
+def copy_now(ids: Iterable[int]) -> int:
+    """Ask for the copies of these assignments. Returns how many are new on the backlog."""
+    return copies.copy_now(ids, by=person())
+
+
+def _row(found: dict[str, Any]) -> tuple[object, ...]:
+    *names, copied, points, behind, error = found.values()
+    return *names, moment(copied), len(points), moment(behind), error

@@ -1,0 +1,10 @@
+"""Verbs of `backlog` that are a module each."""
+
+VERBS = {
+    "hold": "hold everything at once, in every queue",
+    "release": "end the hold of everything",
+    "sweep": "make ready what waits for a sweep of the progressive schedule",
+    "breakers": "list the circuit breakers, open ones first",
+    "close-breaker": "let everything that waits for a breaker continue",
+    "probe-breaker": "let one record through an open breaker as a trial",
+}

@@ -1,0 +1,20 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from declarations.surfaces.commands.base import TerminalCommand, person, without_its_log_lines
+from jobs import backlog
+
+HELP = (
+    "End the hold of everything: all that waits continues, what was stopped starts again. Queues that were paused by "
+    "themselves stay so. Exit codes: 0, also when nothing was on hold; 2 when the database does not answer."
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def run(command: TerminalCommand, options: dict[str, Any]) -> None:
+    with without_its_log_lines():
+        changed = backlog.release(by=person())
+    command.answer({"changed": changed}, "work continues" if changed else "nothing was on hold")
