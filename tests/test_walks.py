@@ -86,7 +86,7 @@ def test_a_check_of_availability(assignment: Assignment) -> None:
 
 
 def test_a_copy(assignment: Assignment) -> None:
-    for modules in (FIRST, 39):
+    for modules in (FIRST, 40):
         run = Run(claimed_for(assignment, queue="backups"))
         with at_most(modules, "copy"):
             assert isinstance(copy_source(run), Succeeded)
