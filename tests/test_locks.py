@@ -17,7 +17,8 @@ NEEDED = {
     "requirements-bench.lock": PROJECT["dependency-groups"]["bench"],
     "requirements-sqs.lock": EXTRAS["sqs"],
 }
-EVERYWHERE = [requirement for extra, required in EXTRAS.items() if extra != "sqs" for requirement in required]
+OF_FEW = {"sqs", "simulation"}
+EVERYWHERE = [requirement for extra, required in EXTRAS.items() if extra not in OF_FEW for requirement in required]
 """What the README's two commands need, or show."""
 
 
