@@ -30,34 +30,10 @@ SELECT '{AlertKind.WORKER}', 'worker:' || w.id, NULL, w.name, w.heartbeat_at,
                       AND (younger.stopped_at IS NOT NULL OR younger.heartbeat_at > %(silent_before)s::timestamptz))
 """
 
-# A repository is nearly full below a tenth, until more than an eighth is free again; and where a backup was ended since
-# it filled it, until that one succeeds, or a tenth more is free than that one had.
-OF_SPACE: Final = f"""
-SELECT '{AlertKind.SPACE}', 'repository:' || r.id, NULL, r.name, NULL,
-       round(100.0 * r.room_free / r.room_total, 1) || ' %% of it is free'
-       || COALESCE(', and a backup needs more: ' || lacks.source, '')
-  FROM sources_repository r
- CROSS JOIN LATERAL (
-       SELECT min(s.name) AS source
-         FROM sources_assignment a
-         JOIN sources_source s ON s.id = a.source_id
-         JOIN sources_policy p ON p.id = a.policy_id
-         JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
-        WHERE p.repository_id = r.id AND a.room_lacked IS NOT NULL AND r.room_free < a.room_lacked * 1.1
-          AND s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled) AS lacks
- WHERE r.room_total > 0
-   AND (lacks.source IS NOT NULL
-        OR r.room_free < r.room_total * 0.1
-        OR (r.room_free < r.room_total * 0.125
-            AND EXISTS (SELECT FROM alerting_alert a
-                         WHERE a.kind = '{AlertKind.SPACE}' AND a.subject = 'repository:' || r.id
-                           AND a.ended_at IS NULL)))
-"""
-
 GIVEN: Final = """
 SELECT * FROM unnest(%(kinds)s::text[], %(subjects)s::text[], %(policies)s::bigint[], %(names)s::text[],
                      %(sinces)s::timestamptz[], %(texts)s::text[])
 """
 """What conditions of other kinds found (`watching.py`)."""
 
-ALL: Final = "\nUNION ALL\n".join((OF_ASSIGNMENTS, OF_WORKERS, OF_SPACE, GIVEN))
+ALL: Final = "\nUNION ALL\n".join((OF_ASSIGNMENTS, OF_WORKERS, GIVEN))

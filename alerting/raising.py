@@ -1,8 +1,8 @@
 """Raises alerts and ends them: one statement a round, which writes nothing where nothing changed.
 
-What no longer holds is calm. It is over once it has been calm for as long as its kind wants, so what comes and goes
-within minutes is one alert; what holds again before a route has heard that it was over goes on. What is no longer
-looked at, since its source is paused or gone, ends without a word.
+An alert whose finding is gone is calm. It is over once it has been calm for as long as its kind wants, so that a
+finding which comes and goes within minutes is one alert; it continues if the finding is there again before a route has
+heard that it was over. An alert of a source that was paused or deleted ends without a message.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ AT_ONCE = 5000
 FLUTTERING = (
     AlertKind.WATCHDOG, AlertKind.SCHEDULE, AlertKind.WORKER, AlertKind.REPOSITORY, AlertKind.BREAKER, AlertKind.SPACE,
 )  # fmt: skip
-"""What comes and goes: people hear of it when the next round finds it still, and of its end after CALM_FOR."""
+"""Kinds that come and go: routes hear of them when the next round still finds them, and of their end after CALM_FOR."""
 CALM_FOR = timedelta(minutes=5)
 
 SHOWN_ELSEWHERE = (
     AlertKind.FAILING, AlertKind.OVERDUE, AlertKind.NEVER, AlertKind.WORKER, AlertKind.REPOSITORY, AlertKind.BREAKER,
     AlertKind.HOLD, AlertKind.CHECK, AlertKind.DRILL, AlertKind.HELD_BACK,
 )  # fmt: skip
-"""Beside alerts, from the tables as they are now."""
+"""Kinds that pages and commands show next to alerts, from the tables as they are now."""
 
 # `alert_to_announce` and `one_open_alert_per_subject` serve it; the conditions read the assignments once.
 LOOK = f"""
@@ -73,7 +73,7 @@ RETURNING 1
 SELECT (SELECT count(*) FROM reopened) + (SELECT count(*) FROM raised) + (SELECT count(*) FROM moved)
 """
 
-# What a person paused, retired, disabled or deleted is no good news.
+# A source that an operator paused, retired, disabled or deleted is not *OK again*.
 MUTE = """
 UPDATE alerting_alert al
    SET ended_at = %(now)s, known_to = '{}'
@@ -91,7 +91,7 @@ UPDATE alerting_alert al
 
 
 class Found(NamedTuple):
-    """Something that was found to be wrong beside what the database shows. `since` None: since now."""
+    """An alert as the conditions found it. `since`: None if since now."""
 
     kind: AlertKind
     subject: str
@@ -102,7 +102,7 @@ class Found(NamedTuple):
 
 
 def look(now: datetime, found: Sequence[Found] = ()) -> int:
-    """Raise and end alerts, with what else was `found`. Returns how many changed."""
+    """Raise and end alerts: of assignments and workers, and those that conditions `found`. Returns how many changed."""
     values: dict[str, Any] = {
         "now": now,
         "silent_before": now - timedelta(seconds=conf.lease_seconds()),
@@ -124,12 +124,12 @@ def look(now: datetime, found: Sequence[Found] = ()) -> int:
 
 
 def open_alerts() -> Any:
-    """What needs a person now, the latest first."""
+    """Open alerts, the latest first."""
     return Alert.objects.filter(ended_at=None).select_related("policy__schedule")
 
 
 def in_need(now: datetime) -> list[str]:
-    """In a sentence for each kind what no status, worker, breaker or hold shows, so that all is not well."""
+    """A sentence for each kind that no status, worker, breaker or hold shows, so that all is not well."""
     shown = Alert.objects.filter(ended_at=None, calm_since=None).exclude(kind__in=SHOWN_ELSEWHERE)
     counts = dict(shown.order_by("kind").values_list("kind").annotate(Count("pk")))
     return [_sentence(AlertKind(kind), count, shown.filter(kind=kind)) for kind, count in counts.items()]
@@ -142,6 +142,6 @@ def _sentence(kind: AlertKind, count: int, alerts: QuerySet[Alert]) -> str:
 
 
 def prune(before: datetime) -> int:
-    """Forget what was over before then, and messages as old."""
+    """Forget alerts that were over before then, and messages as old."""
     sent = AlertMessage.objects.filter(made_at__lt=before, next_at=None).delete()[0]
     return sent + Alert.objects.filter(ended_at__lt=before).delete()[0]

@@ -1,9 +1,9 @@
-"""The round of a minute: look at everything, raise and end alerts, announce them, ping. In a thread: a hundred thousand
-alerts that come at once take seconds, for which no worker's loop may stand still.
+"""The round of a minute: look at everything, raise and end alerts, announce them, ping. It runs in a thread: a hundred
+thousand alerts that come at once take seconds, for which no worker's loop may stand still.
 
-Every worker and qcluster comes here each minute; the first of them in a minute does it, so either death is noticed by
-the other. When none came for a while, the machine or the database was away, and what stood still for as long is no
-fault: it is counted from `resumed_at` on.
+Every worker and qcluster comes here each minute; the first of them in a minute does the round, so the death of either
+is noticed by the other. When none came for a while, the machine or the database was away, and nothing that stood still
+for as long is at fault: it is counted from `resumed_at` on.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 EVERY = timedelta(seconds=50)
 """Less than a minute: the processes that come are not in step."""
 GAP = timedelta(seconds=150)
-"""Without a round, after which what stood still is counted anew."""
+"""Time without a round after which the watch starts again to count what stands still."""
 
 
 _one_at_a_time = threading.Lock()
@@ -42,8 +42,8 @@ def _round_alone() -> None:
 
 
 def round_of_the_minute(now: datetime | None = None, boot: float | None = None) -> int:
-    """Do what is due at `now` (aware; the database's clock by default) and `boot` (seconds of the boot clock). Returns
-    how much was changed."""
+    """Do the round at `now` (aware; the database's clock by default) and `boot` (seconds of the boot clock). Returns
+    how many alerts were changed and messages written."""
     instant = now or database_clock()
     watch = _take(instant)
     if watch is None:
@@ -71,7 +71,7 @@ def ping_for_the_scheduler() -> None:
 
 @transaction.atomic
 def _take(now: datetime) -> Watch | None:
-    """The watch, with the round of this minute taken; None: another process has."""
+    """The watch, with the round of this minute taken; None if another process has it."""
     watch = Watch.objects.select_for_update(skip_locked=True).first()
     if watch is None:
         made = Watch.objects.bulk_create([Watch(pk=1, looked_at=now, resumed_at=now)], ignore_conflicts=True)

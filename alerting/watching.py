@@ -9,11 +9,12 @@ a database that was away), nothing is late for two minutes.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.utils.module_loading import autodiscover_modules
 
-from alerting.models import AlertKind, Watch
+from alerting.models import Alert, AlertKind, Watch
 from alerting.raising import Found
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
@@ -30,6 +31,7 @@ KINDS = {
     "on_hold": AlertKind.HOLD,
     "open_breakers": AlertKind.BREAKER,
     "places": AlertKind.REPOSITORY,
+    "space": AlertKind.SPACE,
     "self_backup": AlertKind.SELF_BACKUP,
     "schedules": AlertKind.SCHEDULE,
     "windows": AlertKind.SCHEDULE,
@@ -43,7 +45,7 @@ KINDS = {
 """Condition → the kind of alert that its findings are. Others are no alert: an operator paused a queue, a setting costs
 time, or a status says it."""
 
-ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",)}
+ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",), "space": ("repository:",)}
 """Condition → how the subjects begin of which there are alerts."""
 
 LATE_ALONE = ("workers", "unserved_queues", "unpromoted")
@@ -74,7 +76,7 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
 
 def alerts(findings: Iterable[Finding], around: Look) -> Iterator[Found]:
     """The alerts of these findings."""
-    found = list(findings)
+    found = list(map(_lasting, findings))
     policies = (
         dict(Policy.objects.values_list("schedule", "pk")) if any(each.kind in BY_SCHEDULE for each in found) else {}
     )
@@ -86,6 +88,16 @@ def alerts(findings: Iterable[Finding], around: Look) -> Iterator[Found]:
             continue
         if each.kind not in LATE_ALONE or around.late_before:
             yield _alert(each, policies)
+
+
+def _lasting(finding: Finding) -> Finding:
+    """A repository that was nearly full is so until an eighth is free again."""
+    what, _, key = finding.subject.partition(":")
+    if finding.kind != "space" or what != "nearly":
+        return finding
+    same = replace(finding, subject=f"repository:{key}")
+    is_open = Alert.objects.filter(kind=AlertKind.SPACE, subject=same.subject, ended_at=None).exists()
+    return same if is_open else finding
 
 
 BY_SCHEDULE = ("schedules", "windows")

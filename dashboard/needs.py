@@ -1,4 +1,4 @@
-"""What needs a person: the sources, the worst first, and what else does not work. Each with its reason and a button."""
+"""Sources and findings that need an operator, the worst first, each with its reason and a button."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, Status
 from sources.models import Assignment, Source
 
 UP_TO_DATE = "up to date"
-"""What *protected* is called beside what is protected, too: what runs, waits, is due or absent."""
+"""The name of *protected* next to other statuses that are protected, too: running, waiting, due, absent."""
 SHOWN = 6
 LOOKED_AT = 60
-"""Of the sources in need, for those that fail alike: they stand there once."""
+"""Sources in need that are compared: those that fail alike are shown once."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
 
 
 def notices(request: HttpRequest, workers: Sequence[WorkerSummary] | None, now: datetime) -> list[Notice]:
-    """What else needs a person, as far as this one may look at it. `workers`: None: may not."""
+    """Other findings that the user may look at. `workers`: None if he may not look at those."""
     found: list[Notice] = []
     if workers is not None:
         open_page = reverse("admin:jobs_worker_changelist")

@@ -14,7 +14,7 @@ from backups.upkeep.checks import in_words
 from external.formatting import moment
 from fleet import assignment_findings, status
 from jobs.conf import PROGRAM
-from operations.finding import COUNT_TO, Case, Finding, Look, Severity, condition, ok, warning
+from operations.finding import COUNT_TO, Case, Finding, Look, Severity, condition, ok, rows, warning
 from sources.declarations.hook_file import HookUnusable, hook_of
 from sources.models import Assignment, Policy, RecoveryKey, Repository, SelfBackup, Source
 from storage.points.checking import Damage
@@ -44,10 +44,10 @@ def _cases(kind: str, look: Look) -> Iterator[Case]:
 )
 def repository_modes(look: Look) -> Iterator[Case]:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
-    rows = {each.name: each for each in Repository.objects.filter(remote={}).order_by("name")}
-    found = of_directories("open_to_others", {name: {"location": each.location} for name, each in rows.items()})
+    known = {each.name: each for each in Repository.objects.filter(remote={}).order_by("name")}
+    found = of_directories("open_to_others", {name: {"location": each.location} for name, each in known.items()})
     for name, why in found.items():
-        yield Case(f"repository:{rows[name].pk}", why)
+        yield Case(f"repository:{known[name].pk}", why)
 
 
 @condition(
@@ -97,6 +97,34 @@ def places(look: Look) -> Iterator[Case]:
     for each in Repository.objects.exclude(away_why="").order_by("name"):
         since = f" since {moment(each.away_since)} UTC" if each.away_since else ""
         yield Case(f"place:{each.pk}", f"{each}{since}: {each.away_why}", each.away_since, str(each))
+
+
+# A source that was ended since it filled its repository lacks room until it succeeds, or a tenth more is free.
+SPACE = f"""
+SELECT r.id, r.name, r.room_free < r.room_total * 0.1 OR lacks.source IS NOT NULL,
+       round(100.0 * r.room_free / r.room_total, 1) || ' %% of it is free'
+       || COALESCE(', and a backup needs more: ' || lacks.source, '')
+  FROM sources_repository r
+ CROSS JOIN LATERAL (
+       SELECT min(s.name) AS source
+       {assignment_findings.JOINED}
+        WHERE p.repository_id = r.id AND a.room_lacked IS NOT NULL AND r.room_free < a.room_lacked * 1.1
+          AND {assignment_findings.ACTIVE}) AS lacks
+ WHERE r.room_total > 0 AND (lacks.source IS NOT NULL OR r.room_free < r.room_total * 0.125)
+ ORDER BY r.name
+"""
+
+
+@condition(
+    "no repository is nearly full",
+    "nearly full: {}",
+    "make room, or let policies keep less (docs/repositories.md)",
+)
+def space(look: Look) -> Iterator[Case]:
+    """Repositories of which less than an eighth is free, or too little for a backup. The subject is `nearly:…` where
+    more than a tenth is: that ends no alert, and is none."""
+    for pk, name, is_full, text in rows(SPACE, now=look.now):
+        yield Case(f"{'repository' if is_full else 'nearly'}:{pk}", f"{name}, {text}", None, name)
 
 
 @condition(
@@ -208,7 +236,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
 )
 def repositories_usable(look: Look) -> Iterator[Case]:
     """Whether each repository can be written now. A file is tried there; nothing of it stays."""
-    rows = {each.name: each for each in Repository.objects.order_by("name")}
-    found = not_writable_of(rows.values())
+    known = {each.name: each for each in Repository.objects.order_by("name")}
+    found = not_writable_of(known.values())
     for name, why in found.items():
-        yield Case(f"repository:{rows[name].pk}", f"{name}: {why}")
+        yield Case(f"repository:{known[name].pk}", f"{name}: {why}")

@@ -122,3 +122,16 @@ def test_the_documentation_explains_each_finding():
 def test_each_condition_that_is_an_alert_is_declared():
     assert watching.KINDS.keys() <= set(conditions.names())
     assert watching.ONLY.keys() | set(watching.LATE_ALONE) <= watching.KINDS.keys()
+
+
+FOUND_BEFORE = """
+settings version migrations writable durability isolation pooler connections clocks workers silent_workers
+dead_letters unserved_queues on_hold paused_queues open_breakers unknown_kinds table_settings horizon sockets
+expired_leases set_aside periodic_tasks sweeps protection repository_modes held_back broken_off damage places checks
+hooks owed_hooks copies drills self_backup repositories_usable alert_routes
+"""
+
+
+def test_no_finding_of_before_is_missed():
+    """The names by which monitors may skip them; of the watchdog's see `tests/alerting/test_watchdog.py`."""
+    assert set(FOUND_BEFORE.split()) - set(conditions.names()) == set()
