@@ -1,4 +1,4 @@
-"""*Test connection*: is a source there, and may its engine read it? Asked by a person who waits, so in bounded time."""
+"""*Test connection*: is a source there, and may its engine read it? Asked by a user who waits, so in bounded time."""
 
 import threading
 from dataclasses import asdict, dataclass
@@ -13,12 +13,12 @@ from sources.models import Source
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 8.0
 END_SECONDS = 4.0
-"""For the process to start and to end."""
+"""Time for the process to start and to end."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of it, in a sentence for people."""
+    """The result of a test, in a sentence for users."""
 
     works: bool
     text: str

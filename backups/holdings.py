@@ -1,4 +1,4 @@
-"""Which repositories hold points of an assignment, and which points, by our rows. Nothing here looks into one."""
+"""Repositories that hold points of an assignment, and these points, by our rows. Nothing here looks into one."""
 
 from sources.models import Assignment, Repository
 from storage import layout

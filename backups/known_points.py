@@ -12,8 +12,9 @@ from storage.points.known import OF_A_MARK, Known
 
 
 def of(assignment: Assignment, repository: Repository) -> Known:
-    """Those that have a row, or a digest that was kept before the result of their backup was lost. One of before
-    digests were kept has none, and is foreign until a person accepts it. Of restic, the ids of snapshots."""
+    """Our points in a repository, with their digests: points with a row, or with a digest that was kept before the
+    result of their backup was lost. A point from before digests were kept has none, and is foreign until a user
+    accepts it. In a repository of restic the digests are the ids of snapshots."""
     found: dict[str, list[str]] = {each: [] for each in holdings.recorded(assignment, repository)}
     if repository.format == Format.RESTIC:
         rows = assignment.backups.filter(repository=repository).order_by().values_list("snapshot", flat=True)
@@ -28,13 +29,14 @@ def of(assignment: Assignment, repository: Repository) -> Known:
 
 
 def of_folder(folder: str, repository: Repository) -> Known:
-    """The same of the assignment of that folder; no point, if there is none."""
+    """Our points of the assignment with that folder; none if there is no such assignment."""
     assignment = Assignment.objects.filter(directory=folder).first()
     return of(assignment, repository) if assignment else {}
 
 
 def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, accepted: bool = False) -> None:
-    """Keep one, beside those that the point has. `accepted`: a person has taken it for ours; so has a copy of it."""
+    """Keep a digest, next to those that the point has. `accepted`: a user has accepted it, here or where it was copied
+    from."""
     same = ManifestDigest.objects.filter(assignment=assignment_id, point=point, sha256=digest, accepted=True)
     row = ManifestDigest(assignment_id=assignment_id, repository_id=repository_id, point=point, sha256=digest)
     row.accepted = accepted or same.exists()
@@ -42,24 +44,24 @@ def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, acc
 
 
 def are_chained(assignment: Assignment, repository: Repository) -> bool:
-    """Whether each point there came after those before it: one that a person has accepted may have come between."""
+    """True if each point there came after those before it: one that a user has accepted may have come between."""
     return not ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=True).exists()
 
 
 def keeping(assignment: Assignment, repository: Repository) -> partial[None]:
-    """`keep` for what works there."""
+    """`keep`, for an order that works there."""
     return partial(keep, assignment.pk, repository.pk)
 
 
 def replace(assignment_id: int, repository_id: int, digests: dict[str, str], *, accepted: bool = False) -> None:
-    """Keep these, by point, and no other ones of their points: their manifests are written."""
+    """Keep these digests, by point, and no others of their points: their manifests are written."""
     for point, digest in digests.items():
         keep(assignment_id, repository_id, point, digest, accepted=accepted)
         _of_points(assignment_id, repository_id, [point]).exclude(sha256=digest).delete()
 
 
 def forget(assignment_id: int, repository_id: int, points: Collection[str]) -> None:
-    """Of points that are gone."""
+    """Forget the digests of points that are gone."""
     _of_points(assignment_id, repository_id, points).delete()
 
 
@@ -78,7 +80,7 @@ def give_up(assignment: Assignment, repository: Repository, there: Collection[st
 
 
 def forget_marks(assignment_id: int, repository_id: int) -> None:
-    """Of runs before a point that is made: no later one takes over what they left."""
+    """Forget the marks of runs before a point that is made: no later run takes over what they left."""
     kept = ManifestDigest.objects.filter(assignment=assignment_id, repository=repository_id)
     kept.filter(point__endswith=OF_A_MARK).delete()
 

@@ -183,7 +183,7 @@ def _is_kept(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
     try:
         keep(facts["point"], facts["digest"])
     except Exception:
-        log.warning("the digest of point %s could not be kept; the work goes on", facts["point"], exc_info=True)
+        log.warning("the digest of point %s could not be kept; the work continues", facts["point"], exc_info=True)
         return False
     return True
 

@@ -25,7 +25,7 @@ from storage.points.store import StorageFailed
 
 AT_ONCE = 8
 START_SECONDS = 10.0
-"""Of a process, on a host that is busy."""
+"""Time for a process to start, on a host that is busy."""
 ROOM_HOLDS_FOR = timedelta(minutes=1)
 
 BUSY_FOR = timedelta(seconds=60)
@@ -79,8 +79,8 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
 
 
 def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """What is wrong with directories, by their names in `asked`, which has the `location` of each and what else the
-    question takes. One on a dead share says so, and holds up no other."""
+    """Problems of directories, by their names in `asked`, which has the `location` of each and what else the question
+    takes. One on a dead share is such a problem, and holds up no other."""
     if not asked:
         return {}
     seconds = repository_orders.ANSWER_SECONDS

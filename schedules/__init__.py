@@ -1,6 +1,6 @@
 """Schedules: from a trigger of the clock to a batch of records on the backlog.
 
-declarations what a schedule may be; editing: how it is edited; obstacles: what stands against that
+declarations what a schedule may be; editing: how it is edited; obstacles: what prevents that
 cron         when a period begins
 capacity     what its triggers will put on the backlog in the next days, and whether that can be done in time
 watermarks   which triggers are due, after a second or after three days

@@ -24,7 +24,7 @@ from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UN
 
 AT_ONCE = 1000
 DROP_SECONDS = 0.2
-"""Of a minute's round."""
+"""Time of a minute's round."""
 _witnesses: dict[int, int] = {}
 """Trigger id → the record that was unfinished when this process last looked. A hint."""
 
@@ -55,9 +55,9 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
 
 
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
-    """Note of which batches every record has ended, of all schedules or of these. Returns how many.
+    """Finish the batches of which every record has ended, of all schedules or of these. Returns how many.
 
-    One that a person retries a record of in this moment is not noted (`finishing`).
+    A batch of which a user retries a record in this moment is left out (`finishing`).
     """
     under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
     if schedule_ids is not None:
@@ -71,11 +71,11 @@ def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> in
 
 
 def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
-    """Which of these schedules have a batch that is unfinished, or one that waits to be emitted. What is seen to have
-    ended is noted.
+    """The ids of those schedules that have an unfinished batch, or one that waits to be emitted. A batch that has ended
+    is finished by the way.
 
-    A batch that has ended counts as that also while it is held by who asks for retries of it, which may open nothing:
-    a trigger would be skipped for good.
+    It counts as ended also while a transaction that asks for retries holds it, which may open nothing: a trigger would
+    be skipped for good.
     """
     unfinished = Trigger.objects.filter(schedule__in=schedule_ids, finished_at=None).order_by()
     rows = list(unfinished.values_list("pk", "schedule_id", "emitted_at"))
@@ -86,7 +86,7 @@ def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
 
 
 def _without_witness(ids: list[int]) -> list[int]:
-    """Those of these triggers of which no record is unfinished, as it seems: nothing is locked."""
+    """Triggers without an unfinished record, as it seems: nothing is locked."""
     known = {trigger_id: _witnesses[trigger_id] for trigger_id in ids if trigger_id in _witnesses}
     alive = {row[0] for row in execute(STILL_UNFINISHED, {"ids": list(known.values())}).fetchall()} if known else set()
     doubtful = [trigger_id for trigger_id in ids if known.get(trigger_id) not in alive]
@@ -139,7 +139,7 @@ def prune(before: datetime) -> int:
 
 
 def subject_of(schedule: Schedule) -> str:
-    """What the log of decisions calls a schedule."""
+    """The name of a schedule in the log of decisions."""
     return f"schedule:{schedule.pk}"
 
 
@@ -150,7 +150,7 @@ def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> deci
 
 
 def lines_of_skipped(skipped: Iterable[tuple[Schedule, datetime, str]]) -> list[decisions.Line]:
-    """Of triggers that emit nothing, each with the reason: one line a schedule and reason, however many they are."""
+    """Lines for triggers that emit nothing: one for each schedule and reason, however many triggers there are."""
     alike: dict[tuple[int, str], list[datetime]] = defaultdict(list)
     schedules = {}
     for schedule, trigger_at, reason in skipped:

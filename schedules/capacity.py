@@ -1,10 +1,10 @@
-"""Whether the batches of a schedule complete in their windows: one check, with one curve of its load.
+"""The check whether the batches of a schedule complete in their windows, with one curve of its load.
 
     check(schedule, now) -> Capacity
 
 Arrivals follow from cron, events and stagger, minute by minute over seven days, with those of the schedules that share
 its throttle. They fill a fluid queue, which is emptied at the least pace that the throttle and the workers allow. A
-batch is through when the work that lies in the queue at its last event is. What is left out: docs/decisions/0037.
+batch is through when the work that is in the queue at its last event is. Not considered: docs/decisions/0037.
 """
 
 from bisect import bisect_left
@@ -39,8 +39,8 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 and batch."""
 
 batches_provided: list[Callable[[list[int], GoOn], dict[int, tuple[int, float]]]] = []
-"""Of each provider, by its schedules among these ids: how many records a batch has at most, and for how many seconds at
-least they may run in a period. It is given how long it may go on."""
+"""One function for each provider: schedule ids → for its own, how many records a batch has at most, and for how many
+seconds at least they may run in a period. It is given how long it may work."""
 
 SAMPLE, LEAST_SAMPLE = 200, 10
 """Records of each of the latest five triggers that are read for a median, also of a batch of a million: of all
@@ -129,7 +129,8 @@ class Capacity(NamedTuple):
 
 
 def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONGEST_SECONDS) -> Capacity:
-    """Of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware; the database's clock).
+    """The capacity of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware, by the
+    database's clock).
 
     Raises: ValueError for a cron or zone that cannot be read, or when it takes more than so many `seconds`.
     """
@@ -193,7 +194,7 @@ def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, 
 def steps_of_batch(demand: Demand, batches: int, among: int = 1) -> tuple[list[tuple[int, float]], float]:
     """The arrivals of each of so many batches, and the seconds from its trigger to its last event.
 
-    Cron's triggers lie on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
+    Cron's triggers are on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
     As steps (minute after the trigger, change in events a minute): a spread batch is nearly level and has few. `among`:
     how many schedules are looked at.
     """
@@ -232,7 +233,7 @@ def _add(to: list[float], arriving: Iterable[tuple[tuple[int, ...], Sequence[tup
 
 
 def _levels(steps: Iterable[float]) -> list[float]:
-    """What steps add up to, minute by minute, less what is only rounding."""
+    """The sums of steps, minute by minute, without what is only rounding."""
     return [max(0.0, round(level, 5)) for level in accumulate(steps)]
 
 

@@ -1,7 +1,7 @@
 """Cron expressions in a time zone: when a period begins. Pure.
 
-The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant stands here, since
-cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
+The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant is decided here,
+since cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
 
 * a local time that does not exist (a gap) fires at the first instant after the gap, together with what is due there;
 * a local time that exists twice (a fold) fires the first time only, unless the expression names all 24 hours: then an
@@ -39,7 +39,7 @@ NAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-"""What other programs take for an expression, and what it is in five fields."""
+"""Words that other programs take for an expression, and the five fields that they mean."""
 
 FIELDS = {
     "minute": "0 to 59",
@@ -55,7 +55,7 @@ LONGEST_ABBREVIATION = 4
 
 
 OF_NO_PLACE = {"localtime", "Factory", "posixrules", "leapseconds"}
-"""Files that lie beside the zones: the first is that of the host, so other hosts would keep another time."""
+"""Files next to those of zones: the first is the host's, so other hosts would keep another time."""
 
 
 @cache
@@ -106,7 +106,7 @@ def check_expression(expression: str) -> None:
 
 
 def _problem_of_field(name: str, field: str) -> str:
-    """What is wrong with one field of an expression; empty: nothing."""
+    """The problem with one field of an expression; empty if there is none."""
     alone = [field if each == name else "*" for each in FIELDS]
     try:
         CronSim(" ".join(alone), _ANY)
@@ -126,7 +126,7 @@ def from_fields(
     """The expression of five fields, each as in an expression; None, empty and `*`: left out.
 
     A minute that is left out beside hours that are not means on the hour: hours of `3,6,9` fire three times a day, as
-    in the batch scheduler that this one follows. In an expression that would be 180 times; `0-59` says so here.
+    in the batch scheduler that this one follows. In an expression that would be 180 times; here that is `0-59`.
     Raises: ValueError naming the field.
     """
     given = (minute, hour, day_of_month, month, day_of_week)
@@ -171,13 +171,13 @@ def _overlap(local: datetime) -> timedelta:
 
 
 def _wall(local: datetime) -> datetime:
-    """What the clock on the wall shows: the local time without its zone."""
+    """The time on the wall: local, without its zone."""
     return local.replace(tzinfo=None, fold=0)
 
 
 @dataclass(frozen=True)
 class Period:
-    """What a cron expression in a zone divides time into: each trigger begins a new period."""
+    """The periods into which a cron expression divides time in a zone: each trigger begins a new one."""
 
     expression: str
     zone: str
@@ -227,7 +227,7 @@ class Period:
                 again.append(instant + overlap)
 
     def around(self, instant: datetime) -> tuple[datetime, datetime, datetime]:
-        """The last two triggers at or before `instant`, and the next one: the period that it lies in, and the one
+        """The last two triggers at or before `instant`, and the next one: the period that it is in, and the one
         before. Remembered until the next trigger: working that out for 10,000 policies each minute takes 2 s."""
         known = _around.get(self)
         if known is None or not known[1] <= instant < known[2]:
@@ -238,7 +238,7 @@ class Period:
         return known
 
     def current(self, instant: datetime) -> datetime:
-        """The last trigger at or before `instant`: the start of the period that it lies in."""
+        """The last trigger at or before `instant`: the start of the period that it is in."""
         self.check()
         search = _wall(instant.astimezone(self.tzinfo)) + _SECOND
         for shown in CronSim(self.expression, search.replace(microsecond=0), reverse=True):

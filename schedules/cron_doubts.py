@@ -1,6 +1,6 @@
-"""What of a cron expression may not be meant: what it will do, and what to write instead. Pure.
+"""Doubts about a cron expression: parts that may not be meant, what they will do, and what to write instead. Pure.
 
-What is typed is looked at; what was stored by an earlier version goes on as it is.
+Only new expressions are looked at; one that an earlier version has stored stays as it is.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a schedule may be, as far as no table is needed to say so."""
+"""The declaration of a schedule, with all rules that need no table."""
 
 from typing import Annotated, Any
 

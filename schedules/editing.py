@@ -77,12 +77,12 @@ class Schedules(Service[Schedule]):
 
 
 def takes_events(kind: str) -> bool:
-    """Whether counted events may be of this kind: not of one whose records have openings or a settle of their own."""
+    """True if counted events may be of this kind: its records have no openings, and nothing follows their settle."""
     return registry.kind(kind).next_opening is None and registry.kind(kind).after_settle is None
 
 
 def _is_in_mid_batch(schedule: Schedule) -> bool:
-    """Whether a counted batch is begun and not complete: its provider would not be asked at that launch time."""
+    """True if a counted batch is begun and not complete: its provider would not be asked at that launch time."""
     begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, frozen_config__isnull=False)
     return begun.exists()
 

@@ -26,15 +26,15 @@ from schedules.watermarks import ON_TIME_FOR
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 LONGEST_VALUE = 64
-"""Characters of what fills a gap: an id, a number, an instant."""
+"""Characters in a gap: an id, a number, an instant."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What the events of a trigger have in common.
+    """A batch: all that the events of a trigger have in common.
 
-    `begins_at`: from when on they start; `drops_at`: when those that were not delivered are dropped (None: never);
-    `event_ids`: what their ids begin with, their numbers follow.
+    `begins_at`: the earliest start; `drops_at`: when events that were not delivered are dropped, None if never;
+    `event_ids`: the beginning of their ids, which their numbers follow.
     """
 
     schedule: Schedule
@@ -55,7 +55,7 @@ class Batch:
         return sum(map(len, self.template.texts)) + LONGEST_VALUE * len(self.template.gaps)
 
     def milliseconds(self, first: int, last: int) -> list[int]:
-        """How long after `begins_at` the events `first` … `last` start."""
+        """The milliseconds from `begins_at` to the start of each of the events `first` … `last`."""
         if self.schedule.stagger != Stagger.EVEN:
             return [0] * (last + 1 - first)
         until = self.drops_at or self.begins_at + timedelta(seconds=self.schedule.window_for)
@@ -91,7 +91,7 @@ class Part(NamedTuple):
 def part_of(trigger: Unemitted, schedule: Schedule, now: datetime, room: int, characters: int) -> Part | str:
     """The next events of a trigger of `schedule`: up to `room` of them, of so many `characters`, but one at least.
 
-    A text says why it emits nothing more.
+    A text is the reason why it emits nothing more.
     """
     schedule = as_begun(schedule, trigger.frozen_config)
     seen_at = _seen_at(trigger, schedule, now)
@@ -117,7 +117,7 @@ def part_of(trigger: Unemitted, schedule: Schedule, now: datetime, room: int, ch
 
 
 def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
-    """When its turn came. In a queue that is when it is first gone at."""
+    """The instant when its turn came. In a queue that is the beginning of its batch."""
     return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
 
 
@@ -139,16 +139,16 @@ def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> Bat
 
 
 def beginning(trigger_at: datetime, seen_at: datetime) -> datetime:
-    """From when on the events of a trigger start.
+    """The instant from which on the events of a trigger start.
 
-    Who comes late, after downtime or from the queue, begins when it was seen: what was to be spread over an hour is not
-    let go at once because that hour has passed.
+    A late batch, after downtime or from the queue, begins when its trigger was seen: events that were to be spread over
+    an hour do not all start at once because that hour has passed.
     """
     return seen_at.replace(microsecond=0) if seen_at - trigger_at > ON_TIME_FOR else trigger_at
 
 
 def instant_text(instant: datetime) -> str:
-    """As 2026-03-02T09:00:00Z, with milliseconds where there are any."""
+    """An instant such as 2026-03-02T09:00:00Z, with milliseconds where there are any."""
     timespec = "milliseconds" if instant.microsecond else "seconds"
     return instant.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
@@ -178,16 +178,16 @@ FROZEN_FIELDS = (
     "name", "zone", "kind", "event_count", "endpoint_id", "payload_template", "window_for", "stagger", "late",
     "throttle_id", "priority",
 )  # fmt: skip
-"""Whatever a batch and its records take from their schedule."""
+"""All that a batch and its records take from their schedule."""
 
 
 def frozen_config_of(schedule: Schedule) -> str:
-    """What the batch of a trigger of `schedule` is made of, as JSON."""
+    """The fields of a schedule that its batches are made of, as JSON."""
     return json.dumps({field: getattr(schedule, field) for field in FROZEN_FIELDS})
 
 
 def as_begun(schedule: Schedule, frozen_config: str | None) -> Schedule:
-    """`schedule` as it was when the batch began, unsaved and not to be saved; itself without a frozen configuration."""
+    """A copy of `schedule` as it was when the batch began, not to be saved; itself without a frozen configuration."""
     if frozen_config is None:
         return schedule
     begun = copy(schedule)

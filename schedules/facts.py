@@ -16,7 +16,7 @@ STATES = ("waiting", "ready", "running", "succeeded", "failed", "cancelled")
 
 
 def schedule_facts(schedule: Schedule) -> dict[str, Any]:
-    """Durations are seconds, instants aware; what it names is told by name, null for none.
+    """Durations are seconds, instants aware; rows that it refers to are given by name, null for none.
 
     `next_trigger_at` is null also for one that is paused.
     """
@@ -54,7 +54,7 @@ def trigger_facts(trigger: Trigger, progress: Progress | None) -> dict[str, Any]
 
 
 def describe_trigger(trigger: Trigger) -> str:
-    """What became of a trigger, in words: for who has just asked for it."""
+    """The outcome of a trigger in words, for a user who has just asked for it."""
     at = f"{moment(trigger.trigger_at)} UTC"
     events = several(trigger.events, "event")
     if state_of(trigger) == "skipped":
@@ -83,5 +83,5 @@ def state_of(trigger: Trigger) -> str:
 
 
 def has_begun(trigger: Trigger) -> bool:
-    """Whether any of its batch is on the backlog; that of a huge one is put there bit by bit."""
+    """True if any of its batch is on the backlog; a huge one is put there bit by bit."""
     return trigger.emitted_at is not None or trigger.events > 0

@@ -1,4 +1,4 @@
-"""A batch ends, or is under way again because a person retries one of its records; and what if both at once.
+"""A batch ends, or is under way again because a user retries one of its records; and both at the same moment.
 
 A finish locks the trigger of its batch FOR UPDATE, skipping what is locked, and asks for unfinished records in a
 statement after that. A retry holds the trigger of its record's batch FOR KEY SHARE from before it opens the

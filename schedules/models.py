@@ -16,14 +16,14 @@ class Stagger(models.TextChoices):
 
 
 class Late(models.TextChoices):
-    """What becomes of an event that has not been delivered when its window closes."""
+    """The fate of an event that has not been delivered when its window closes."""
 
     DELIVER = "deliver", "deliver it all the same"
     DROP = "drop", "drop it: it fails"
 
 
 class Overlap(models.TextChoices):
-    """What a trigger does while an earlier batch of its schedule is unfinished."""
+    """The behaviour of a trigger while an earlier batch of its schedule is unfinished."""
 
     ALLOW = "allow", "begin beside it"
     QUEUE = "queue", "wait until it is finished"

@@ -25,12 +25,12 @@ LAST_DELIVERY_FOR = 30.0
 """Seconds before the close of the window in which no event starts, so that the last one can still be delivered: what
 an endpoint gets for an answer by default."""
 MARGIN = 1 / 20
-"""Of the window, at most so much is left for that: the rest is fuller by it."""
+"""The most of a window that is left for that: the rest is fuller by it."""
 
 
 class Window(NamedTuple):
     """A window of so many `minutes`, in the last of which events start for `last_width` seconds only, and in that
-    `share` of the turns, counted from `start`. `stride` minutes lie between one event and the next; event 1 starts in
+    `share` of the turns, counted from `start`. `stride` minutes are between one event and the next; event 1 starts in
     minute `first`, and the last minute has its place at step `last` of a turn."""
 
     minutes: int

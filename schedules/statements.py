@@ -7,7 +7,7 @@ from schedules.models import Overlap
 
 _UNFINISHED = ", ".join(str(status.value) for status in UNFINISHED)
 
-# What was begun with a count is counted to its end, whatever its schedule has become meanwhile.
+# What was begun with a count is counted to its end, whatever its schedule has become since.
 _PROVIDED = "(s.provider <> '' AND t.frozen_config IS NULL)"
 
 # What is there already is left alone, but for providers: those are asked again, and emit what is not there yet. A batch

@@ -14,7 +14,7 @@ from uuid import uuid4
 OF_THE_BATCH = ("schedule", "trigger_at", "count", "zone")
 OF_THE_EVENT = ("event_id", "number", "run_after")
 NAMES = (*OF_THE_BATCH, *OF_THE_EVENT)
-"""What a placeholder may be. `number` and `count` are numbers, the others texts; instants as 2026-03-02T09:00:00Z."""
+"""Names of placeholders. `number` and `count` are numbers, the others texts; instants are 2026-03-02T09:00:00Z."""
 
 LARGEST = 200_000
 """Characters of a template as JSON: a message of SQS holds 256 KiB, and the facts come on top."""

@@ -5,21 +5,21 @@ import time
 from collections.abc import Callable
 
 LONGEST_SECONDS = 3.0
-"""For a page or an answer: a thread of the website is busy for so long."""
+"""Limit of a page or an answer: a thread of the website is busy for so long."""
 
 LONGEST_LOOK_SECONDS = 600.0
-"""For a person at a terminal."""
+"""Limit of a command at a terminal."""
 
 GoOn = Callable[[], None]
 """Called at each step. Raises: ValueError when the time is over."""
 
 
 def for_ever() -> None:
-    """Of what somebody waits for at a terminal, or whose steps are few."""
+    """No limit: a user waits for it at a terminal, or its steps are few."""
 
 
 def within(seconds: float, what: str) -> GoOn:
-    """For so many seconds from now on. `what`: takes longer, in words that end with what to do."""
+    """A limit of so many seconds from now on. `what` ends the error: what was looked for, and what to do about it."""
     until = time.monotonic() + seconds
 
     def go_on() -> None:

@@ -1,7 +1,7 @@
 """First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
 
 The row of a trigger is the intent: once it is there, an emitter will put its batch on the backlog (`emitter`), however
-often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
+often emitters are killed. Killed before the commit, nothing has happened and the watermark is what it was.
 """
 
 import time
@@ -38,7 +38,7 @@ STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
 
 class Intent(NamedTuple):
-    """A trigger to write down. `skipped_for`: why it emits nothing; empty: it is to be emitted."""
+    """A trigger to write down. `skipped_for`: the reason why it emits nothing; empty if it is to be emitted."""
 
     schedule: Schedule
     trigger_at: datetime
@@ -92,7 +92,7 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
 
 
 def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[Schedule, Due]]:
-    """What is due of these schedules, or of as many of them as the time and a transaction hold."""
+    """The due triggers of these schedules, or of as many of them as fit into the time and a transaction."""
     found: list[tuple[Schedule, Due]] = []
     triggers = 0
     for schedule in schedules:
@@ -129,13 +129,13 @@ def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:
 
 
 def busy_ones(schedules: Iterable[Schedule], now: datetime) -> set[int]:
-    """The ids of those that skip a trigger now, since a batch of theirs is unfinished. Asked under their locks."""
+    """The ids of schedules that skip a trigger now, since their last batch is unfinished. Asked under their locks."""
     ids = [schedule.pk for schedule in schedules if schedule.overlap == Overlap.SKIP]
     return batches.schedules_under_way(ids, now) if ids else set()
 
 
 def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
-    """Why a trigger of it emits nothing. Empty: it does."""
+    """The reason why a trigger of a schedule emits nothing; empty if it does."""
     if schedule.provider and schedule.provider not in providers.known:
         return f"there is no provider {schedule.provider!r} here: is its app installed?"
     return STILL_UNDER_WAY if schedule.pk in busy else ""
@@ -159,7 +159,7 @@ def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decision
 
 
 def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:
-    """Of what waits for the batches of these schedules to end, keep the latest triggers, as after downtime."""
+    """Keep the latest of the triggers that wait for batches of these schedules to end, as after downtime."""
     queues = {schedule.pk: schedule for schedule in schedules if schedule.overlap == Overlap.QUEUE}
     if queues:
         rows = execute(TOO_LONG_QUEUED, {"schedule_ids": list(queues), "longest": LONGEST_QUEUE}).fetchall()

@@ -1,4 +1,4 @@
-"""What a person asks for about a schedule. Each verb is one transaction, but for long cancels."""
+"""The verbs of a schedule, for users. Each is one transaction, but for long cancels."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
 
 
 def pause(schedule: Schedule, now: datetime | None = None) -> None:
-    """No triggers from now on. Those that wait in its queue emit nothing; batches that have begun go on.
+    """No triggers from now on. Those that wait in its queue emit nothing; batches that have begun continue.
 
     A policy's backups stay on the backlog: `sources.planning` has what else pausing one means.
     """
@@ -68,7 +68,7 @@ def pause(schedule: Schedule, now: datetime | None = None) -> None:
 
 
 def resume(schedule: Schedule, now: datetime | None = None) -> None:
-    """Triggers again from now on. What was missed meanwhile is not caught up; a policy emits the present period."""
+    """Triggers again from now on. Those missed in between are not caught up; a policy emits the present period."""
     _switch(schedule, True, now)
 
 

@@ -1,10 +1,10 @@
-"""Which triggers of a schedule are due, and how far its watermark moves. Pure.
+"""The due triggers of a schedule, and how far its watermark moves. Pure.
 
-The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. What lies between it and
+The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. Whatever is between it and
 the present is due, whether the emitter slept for a second or was down for three days:
 
 * a schedule that catches up within N seconds gets every trigger not older than that, the oldest first;
-* one that does not say gets only the last;
+* one without such a limit gets only the last;
 * what is skipped is named by its first and last instant, in one line of the log of decisions. Counting it took
   15 ms a thousand: 3,000 schedules of `*/5` that were off for a week held up their worker for 45 s.
 
@@ -31,9 +31,9 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Due:
-    """What a schedule has to emit: `triggers`, the oldest first. `next_trigger_at`: its watermark after that.
+    """The triggers that a schedule has to emit, the oldest first. `next_trigger_at`: its watermark after that.
 
-    `skipped`: the first and the last of the older triggers that are not caught up; None: there are none.
+    `skipped`: the first and the last of the older triggers that are not caught up; None if there are none.
     """
 
     triggers: tuple[datetime, ...]
@@ -42,7 +42,7 @@ class Due:
 
 
 def due(schedule: Schedule, now: datetime) -> Due:
-    """What `schedule` has to emit at `now` (aware). Raises: ValueError when its cron or zone cannot be read."""
+    """The triggers that `schedule` has to emit at `now` (aware). Raises: ValueError if its cron or zone is invalid."""
     period, watermark = schedule.period, schedule.next_trigger_at
     if watermark is None:
         return Due((period.current(now),) if schedule.provider else (), period.next_after(now))
@@ -82,7 +82,7 @@ def _between(period: Period, first: datetime, last: datetime) -> Iterator[dateti
 
 
 def can_emit(schedule: Schedule) -> bool:
-    """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
+    """True if its cron and zone are valid: rows written past the forms must not stop the others."""
     try:
         schedule.period.check()
     except ValueError as error:

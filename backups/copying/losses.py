@@ -1,4 +1,4 @@
-"""What becomes of the record of a source that was lost in mid-backup: `sources/domain/losses.py` has the rule."""
+"""Outcomes of records whose source was lost in mid-backup: `sources/domain/losses.py` has the rule."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from sources import planning
 from sources.models import Assignment, Policy
 
 NOTICED_WITHIN_SECONDS = 60.0
-"""How long engines take to notice that a source is gone, tries of their own included."""
+"""The time in which an engine notices that a source is gone, with its tries."""
 
 
 def vanished(policy: Policy, silence: str) -> Unavailable:
@@ -23,7 +23,7 @@ def lost(policy: Policy, reason: str) -> Unavailable:
 
 
 def counted(outcome: Outcome, assignment: Assignment) -> Outcome:
-    """The same, unless the source was lost just now and the time before, too: then it comes behind what is there."""
+    """The same outcome, unless the source was lost now and the time before, too: then it comes behind what is there."""
     if not isinstance(outcome, Unavailable) or not assignment.losses:
         return outcome
     recheck_after = assignment.policy.recheck_after

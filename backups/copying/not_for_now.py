@@ -1,7 +1,7 @@
-"""What becomes of a copy whose source answers and says *not for now*: a table is locked, a standby ends long queries.
+"""Outcomes of copies whose source answers *not for now*: a table is locked, a standby ends long queries.
 
 It is put off without a failure, since such a moment passes by itself. Three times in a row it does not: then it is a
-failure, which its retry policy spaces out and people get to see.
+failure, which its retry policy spaces out and users see.
 """
 
 from datetime import timedelta
@@ -17,7 +17,7 @@ BEGINNING = "not for now: "
 
 
 def put_off(record: Claimed, reason: str, recheck_after: float) -> Outcome:
-    """`recheck_after`: seconds after which it is tried again."""
+    """Try again in `recheck_after` seconds, or fail for the third time in a row."""
     text = f"{BEGINNING}{reason}"
     attempts = Attempt.objects.filter(record_id=record.id, queue=planning.BACKUPS).order_by("-number")
     before = list(attempts.values_list("outcome", "error")[: TIMES - 1])

@@ -1,4 +1,4 @@
-"""What of a backup's outcome goes out: an event to the endpoint that its policy names, and a dead-man ping.
+"""Notifications of a backup's outcome: an event to the endpoint that its policy names, and a dead-man ping.
 
 Both are records on the backlog, made in the transaction that settles the attempt: none is lost, and each is delivered,
 signed, throttled and tried again as all others are. No payload holds a secret.
@@ -42,7 +42,7 @@ def follow(assignment: Assignment, record: Claimed, now: datetime, body: dict[st
 
 
 def goes_out(assignments: Any) -> Assignment | None:
-    """The assignment of a settled attempt, if its policy wants anything of it to go out."""
+    """The assignment of a settled attempt, if its policy wants a notification."""
     found = assignments.select_related("policy__schedule", "policy__outcomes_endpoint", "source").first()
     wanted = found is not None and (found.policy.outcomes_endpoint_id or found.policy.ping_url)
     return found if wanted else None

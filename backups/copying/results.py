@@ -1,4 +1,4 @@
-"""What a settled attempt means for its assignment, and the line of the log that says so."""
+"""The results of a settled attempt for its assignment, and the line of the log that explains them."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ WRITTEN = (
 )  # fmt: skip
 
 NOT_KEPT = ("verdict", "error", "warnings", "not_kept", "repository", "engine", "room", "doubt", "manifest")
-"""Fields of a result that its row has otherwise, or not."""
+"""Fields of a result that its row has under another name, or not at all."""
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
@@ -72,7 +72,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             BacklogRecord.objects.filter(pk=record.id, closes_at__lte=now).update(run_after=now)
         case Cancelled():
             # out of its trigger, so that a resume in the same period emits again, also one that has come already; what
-            # a person cancelled stays so
+            # a user cancelled stays cancelled
             ended = BacklogRecord.objects.filter(pk=record.id)
             if assignments.active().exists():
                 ended = ended.filter(cancel_requested_at=None)
@@ -149,7 +149,8 @@ def _first_line(text: str) -> str:
 
 
 def _back_into_its_window(record: Claimed, now: datetime) -> None:
-    """What a person asked for runs out of its window for one attempt; a tick finds the opening of the next one."""
+    """Close the window of a backup that ran outside of it for one attempt, since a user asked for it: a tick finds the
+    next opening."""
     retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
     retried.exclude(origin__schedule__policy__window=[], origin__schedule__policy__excluded_dates=[]).update(
         closes_at=now
@@ -177,7 +178,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         assignment.overdue_since = None
     _hold_back_what_looks_wrong(assignment, record, result, now)
     assignment.save(update_fields=WRITTEN)
-    # the policy may have been given another one meanwhile
+    # the policy may have been given another one since
     repository_id = result.repository or assignment.policy.repository_id
     if result.manifest and (point := layout.point_of(result.snapshot)):
         known_points.replace(assignment.pk, repository_id, {point: result.manifest})

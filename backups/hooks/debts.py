@@ -1,14 +1,14 @@
-"""What a worker owes that was killed, or stopped before it was done: the `after` of a hook whose `before` has run, or
-may have.
+"""Debts of workers that were killed, or stopped before they were done: the `after` of a hook whose `before` has run,
+or may have.
 
 before `before` begins     a note is written into a folder of this host, under a lock that lasts as long as the run
-`before` has succeeded     the name of the note says so from then on
-before `after` begins      it says that, too
+`before` has succeeded     the name of the note has that word from then on
+before `after` begins      it has that word, too
 when `after` has ended     the note is removed, and when `before` has failed by itself
 the worker is killed       the note stays, and the kernel lets go of the lock
 
 So a note without a lock is owed. Workers of this host look for them when they start and each minute, and the next
-backup of the assignment looks before it begins. What is noted in a name takes no room on a disk that is full, and is
+backup of the assignment looks before it begins. A word in a name takes no room on a disk that is full, and is
 there as a whole or not at all.
 """
 
@@ -27,18 +27,18 @@ from storage.places.locks import PATIENCE_SECONDS, Busy, held
 log = logging.getLogger(__name__)
 
 SUCCEEDED, AGAIN = "succeeded", "again"
-"""In the name of a note: `before` has, and `after` has begun once at least."""
+"""Words in the name of a note: `before` has succeeded, and `after` has begun at least once."""
 
 Pay = Callable[["Debt", dict[str, Any]], bool]
-"""Of a debt, and what stands in its note. Returns whether it is paid."""
+"""Pays a debt, given with the content of its note. Returns whether it is paid."""
 
 
 class Unpaid(Exception):
-    """What is owed of an earlier run cannot be paid now."""
+    """A debt of an earlier run cannot be paid now."""
 
 
 class Debt:
-    """A note, by its file: `ASSIGNMENT.json`, with what has become of it as words in between."""
+    """A note, by its file: `ASSIGNMENT.json`, with words in between for what has happened since."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -46,7 +46,8 @@ class Debt:
         self.assignment, self.said = int(number), set(said)
 
     def says(self, word: str) -> None:
-        """From now on, after a power failure, too. On a disk that is read-only since it cannot be said."""
+        """Add a word to the name of the note, which outlives a power failure. Not possible on a disk that has become
+        read-only."""
         if word not in self.said:
             renamed = self.file.with_name(f"{self.file.name.removesuffix('.json')}.{word}.json")
             self.said.add(word)
@@ -57,7 +58,7 @@ class Debt:
                 log.warning("cannot note at %s that it is %s: %s", self.file, word, error.strerror)
 
     def note(self) -> dict[str, Any] | None:
-        """None: it was cut off, so no `before` has begun; or it is paid. Raises: OSError where it cannot be read."""
+        """The note; None if it was cut off, so that no `before` has begun, or is paid. Raises: OSError."""
         with suppress(FileNotFoundError, ValueError):
             found: dict[str, Any] = json.loads(self.file.read_text())
             return found
@@ -74,7 +75,7 @@ def root() -> Path:
 
 @contextmanager
 def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
-    """For a run: pay what is owed of an earlier one, and owe this note until it is paid.
+    """Pay the debts of earlier runs, and owe this note until it is paid, around a run.
 
     Raises: Busy while another run of it holds its lock; Unpaid; OSError where no note can be written.
     """
@@ -88,7 +89,7 @@ def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
 
 
 def pay_all(pay: Pay) -> None:
-    """What is owed on this host. Runs that are under way hold their locks."""
+    """Pay all debts on this host. Runs that are under way hold their locks."""
     for assignment in {debt.assignment for debt in debts()}:
         with suppress(Busy), held(_lock(assignment), "", patience=0):
             for debt in debts():

@@ -1,6 +1,6 @@
 """Runs the hook of a policy around a backup of one of its sources, and when an attempt has failed.
 
-    before       its exit code decides: 0 goes on, 75 is a source that is not there, all else is a failure, unless
+    before       its exit code decides: 0 continues, 75 is a source that is not there, all else is a failure, unless
                  the hook says otherwise
     the copy     only then
     after        always after a `before` that succeeded, whatever became of the copy: a snapshot has to be released;
@@ -55,7 +55,7 @@ OUTCOMES = {
     Verdict.UNAVAILABLE: "unavailable", Verdict.NOT_FOR_NOW: "unavailable",
     Verdict.BUSY: "unavailable",
 }  # fmt: skip
-"""What `after` sees; all else has failed."""
+"""Outcomes that `after` sees; all others are failures."""
 
 KILLED = {"OUTCOME": "failed", "ERROR": "the worker was killed, or stopped before `after` had ended"}
 
@@ -64,7 +64,8 @@ Do = Callable[..., tuple[Ended, str]]
 
 
 def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal) -> Outcome | EngineResult:
-    """What comes of `copy(task)` with what the hook of its policy does before and after it."""
+    """Run `copy(task)` with the hook of its policy before and after it. Returns the result, or the outcome if the hook
+    decides."""
     name, grace = assignment.policy.hook, task.grace
     if not name:
         return copy(task)
@@ -120,7 +121,7 @@ def _through(
 def _before(
     do: Do, assignment: Assignment, task: BackupTask, stop: StopSignal
 ) -> tuple[Ending, Outcome | EngineResult | None]:
-    """How `before` ended, and what comes of the run without a copy; None: it is to be made."""
+    """The end of `before`, and the result of the run without a copy; None if the copy is to be made."""
     ended, problem = do("before", stop, task.grace / 2)
     if ended.ending is Ending.STOPPED:
         return ended.ending, failure(Verdict.STOPPED, STOPPED)
@@ -130,7 +131,7 @@ def _before(
 
 
 def _stages_of(debt: debts.Debt) -> dict[str, str]:
-    """What `after`, which begins now, sees of what was before it."""
+    """Variables for `after`, which begins now, about what was before it."""
     seen = {
         "BEFORE": "succeeded" if debts.SUCCEEDED in debt.said else "cut off",
         "AFTER": "again" if debts.AGAIN in debt.said else "first",
@@ -147,7 +148,7 @@ def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
     error = outcome.error if isinstance(outcome, Failed) else "it ran for too long"
     try:
         hook = hook_of(assignment.policy.hook)
-    except HookUnusable:  # the failure says so, where that is what failed
+    except HookUnusable:  # the failure names it, where that is what failed
         return
     grace = conf.ending_seconds()
     stop, facts = Later(run.stop, grace * 3 / 8), _facts(run, assignment)
@@ -188,7 +189,7 @@ def _run(
     hook: Hook, about_run: Mapping[str, str], about: dict[str, Any], secrets: Iterable[str],
     what: str, stop: StopSignal, grace: float, **facts: str,
 ) -> tuple[Ended, str]:  # fmt: skip
-    """How a command of the hook ended, and what was wrong, for people; empty: nothing, or there is no such command."""
+    """The end of a command of the hook, and the problem for users; empty if there was none, or no such command."""
     if what not in hook.commands:
         return Ended(Ending.EXITED, 0), ""
     passed = {name: os.environ[name] for name in hook.environment if name in os.environ}

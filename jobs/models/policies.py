@@ -1,4 +1,4 @@
-"""What holds records up: retry policies and sweeps, throttles, breakers; and where they come from."""
+"""The rows that hold records up (retry policies and sweeps, throttles, breakers), and the origins of records."""
 
 import logging
 from typing import Any
@@ -50,7 +50,7 @@ class RetryPolicy(models.Model):
 
 
 class Origin(models.Model):
-    """What puts records on the backlog again and again, as a schedule: what the queue has to know of it.
+    """An origin puts records on the backlog again and again, such as a schedule: all that the queue has to know of it.
 
     A settle reads it: in which zone the days of its records are counted, which priority they return to after a failure,
     and by which policy they are retried from now on.
@@ -84,8 +84,8 @@ class Sweep(models.Model):
 class Throttle(models.Model):
     """A cap on records in flight, shared by any number of origins, and on how many begin a second.
 
-    The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` lie in it, and each record that is
-    claimed takes one. What lies in it at an instant is `tokens` plus what has flowed in since `tokens_at`.
+    The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` are in it, and each record that is
+    claimed takes one. Its content at an instant is `tokens` plus what has flowed in since `tokens_at`.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -113,7 +113,7 @@ class Throttle(models.Model):
 
     @property
     def bucket_size(self) -> float:
-        """How many tokens lie in a full bucket."""
+        """The number of tokens in a full bucket."""
         return float(self.burst or max(1.0, self.rate or 1.0))
 
 
@@ -135,7 +135,7 @@ class Lane(models.Model):
 
 
 class Breaker(models.Model):
-    """Stops trying what fails for all its records, as a host that is down (`jobs/breakers/`).
+    """Stops trying what fails for all its records, such as a host that is down (`jobs/breakers/`).
 
     Closed: `opened_at` is empty, records go through. Open: they wait, but for a trial every now and then.
     """
@@ -165,5 +165,5 @@ class Breaker(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing goes through but trials."""
+        """True if nothing goes through but trials."""
         return self.opened_at is not None

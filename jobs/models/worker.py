@@ -43,7 +43,7 @@ class Worker(models.Model):
 
     @classmethod
     def alive(cls, now: datetime) -> models.QuerySet["Worker"]:
-        """Those with a heartbeat within the last lease."""
+        """Workers with a heartbeat within the last lease."""
         return cls.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=conf.lease_seconds()))
 
     def is_alive(self, now: datetime) -> bool:
