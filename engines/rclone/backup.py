@@ -66,7 +66,7 @@ class _Backup:
     def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
-        self.listing = Listing(opened.enter_context(Sorted()))
+        self.listing = Listing(opened.enter_context(Sorted()), run.task.reserve)
         self.likeness = Likeness(run.task, run.stop)
         self.wanted = Wanted(begun.name, Lists(opened), run.task.source.kind == "local")
         self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()

@@ -4,6 +4,7 @@ listing of rclone's. What could not be listed is named.
 
 import json
 import re
+import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from engines.rclone.local import Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import Judgement
+from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
 from storage.points.counted import Counted
@@ -29,6 +31,16 @@ DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "what is said of it has more than 64 KiB"
+MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
+"""Entries of a point, as many as its manifest may hold (`store.MANIFEST`), and those of them that could not be listed,
+which are held in memory."""
+LOOK_EVERY = 10_000
+TOO_MANY = (
+    "the source lists more than {:,} entries, which is more than a point can hold: leave large directories out (engine "
+    "option exclude), or divide it into several sources"
+)
+TOO_MANY_EXCEPTIONS = "{:,} entries that the source lists so far cannot be kept, the last one {!r:.200}: {}"
+NO_ROOM = "what the source lists does not fit on the disk of temporary files: {}; make room there, or set TMPDIR"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
@@ -43,10 +55,12 @@ Ask = Callable[..., Judgement]
 
 @dataclass
 class Listing:
-    """`found` is filled; `exceptions`: path → why it could not be listed; `notes`: what should be kept, and is not kept
-    whole; `not_kept`: what no backup of such a source keeps; `untold`: and of what is not known whether it is there."""
+    """`found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`: path → why it
+    could not be listed; `notes`: what should be kept, and is not kept whole; `not_kept`: what no backup of such a
+    source keeps; `untold`: and of what is not known whether it is there."""
 
     found: Sorted[Listed]
+    reserve: float = 0.0
     exceptions: dict[str, str] = field(default_factory=dict)
     notes: Counted = field(default_factory=Counted)
     not_kept: Counted = field(default_factory=Counted)
@@ -62,17 +76,32 @@ class Listing:
     def add(self, listed: Listed) -> None:
         path, head, fields, _ = listed
         if LEADS_ELSEWHERE.search(path) or not is_nameable(path):
-            self.exceptions.update([_unsound(path)])
+            self._except_for(*_unsound(path))
         elif len(head) > LONG and not is_readable(Entry(*fields)):
-            self.exceptions[path] = TOO_LONG
+            self._except_for(path, TOO_LONG)
         else:
             if fields[6] is not None and fields[7] is not None:
                 self.users.add(fields[6])
                 self.groups.add(fields[7])
+            self._check_bounds()
             self.found.add(listed)
 
     def except_for(self, path: str, why: str) -> None:
-        self.exceptions.update([(path, why) if not path or is_sound(Entry(path)) else _unsound(path)])
+        self._except_for(*((path, why) if not path or is_sound(Entry(path)) else _unsound(path)))
+
+    def _except_for(self, path: str, why: str) -> None:
+        self.exceptions[path] = why
+        if len(self.exceptions) > MOST_EXCEPTIONS:
+            raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY_EXCEPTIONS.format(len(self.exceptions), path, why))
+
+    def _check_bounds(self) -> None:
+        """What is listed waits on the disk of temporary files, and some servers list without end. Raises: RunEnded."""
+        if self.found.count >= MOST:
+            raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(MOST))
+        if self.found.count % LOOK_EVERY == 0:
+            disk = Path(tempfile.gettempdir())
+            if lack := room.lack(disk, self.reserve, written=self.found.count and float("inf")):
+                raise RunEnded(Verdict.SOURCE_FAILED, NO_ROOM.format(lack))
 
 
 def listed_of(entry: Entry) -> Listed:
