@@ -11,16 +11,21 @@ from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from api.agent_messages import SnoozeRequest
-from api.auth import Staff, name_of
+from api.auth import Staff, name_of, viewing
 from api.declared import Declared
-from api.errors import ApiError
-from api.fields import DURATION, Body, MovedAnswer, Name, Stored
+from api.errors import ApiError, not_valid
+from api.fields import DURATION, Body, Instant, MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pausing import PauseRequest
+from api.record_schemas import ExplanationAnswer
 from fleet.edits import Sources, policies_of
+from fleet.explaining import explain_source
+from fleet.explaining.groups import explain_all
+from fleet.explaining.history import NotKept
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
 from jobs.clock import database_clock
+from operations.backlog.reason import Code
 from sources import planning
 from sources.agents import checkins, tokens
 from sources.declarations import resources
@@ -65,6 +70,43 @@ class SourcePauseQuery(PauseRequest):
     """`stop`: stop what runs of it, too."""
 
     stop: Annotated[bool, Field(strict=False)] = False
+
+
+class ExplainQuery(Schema):
+    """`policy`: the name of one that it is under; without it: under all. `at`: an instant that is over."""
+
+    policy: Name | None = None
+    at: Instant | None = None
+
+
+class ExplainedAnswer(ExplanationAnswer):
+    """The reasons under a policy; null: it is under none, or being deleted. `record`: its record on the backlog."""
+
+    policy: str | None
+    record: int | None
+
+
+class SourceExplanationAnswer(Schema):
+    """Why the backups of a source do not run, under each of its policies."""
+
+    name: str
+    under: list[ExplainedAnswer]
+
+
+class GroupAnswer(Schema):
+    """How many sources under policies a reason keeps from running, and some of their names."""
+
+    code: Code
+    what: str
+    number: int
+    names: list[str]
+
+
+class GroupsAnswer(Schema):
+    """The most frequent reason first."""
+
+    at: datetime
+    groups: list[GroupAnswer]
 
 
 class CheckedInAnswer(Schema):
@@ -139,6 +181,31 @@ def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
     if source.paused_at is not None:
         raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source.pk}/resume")
     return {"moved": planning.back_up_now(source.assignments.all(), asked_by=name_of(request))}
+
+
+@resource.verb(
+    "explain", viewing("sources.source"), "Why its backups do not run", answer=SourceExplanationAnswer,
+    named="explain source", method="get",
+)  # fmt: skip
+def explain(request: HttpRequest, source: Source, query: Query[ExplainQuery]) -> dict[str, Any]:
+    """Each reason in the order in which they would have to end, with its numbers. With `at`: as it was then."""
+    try:
+        found = explain_source(source, database_clock(), policy=query.policy, at=query.at)
+    except ValueError as error:
+        raise not_valid(
+            [("at" if isinstance(error, NotKept) else "policy", str(error))], "GET /api/sources/{id} names its policies"
+        ) from error
+    return {"name": source.name, "under": [each.as_facts for each in found]}
+
+
+@router.get(
+    "/sources/explain", auth=viewing("sources.source"), response=GroupsAnswer, operation_id="explain_sources",
+    summary="Why backups do not run, over all sources",
+)  # fmt: skip
+def explain_sources(request: HttpRequest) -> dict[str, Any]:
+    """Each source under each policy counts once, by its first reason; the most frequent reason first."""
+    now = database_clock()
+    return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
 
 
 @resource.verb("snooze", OPERATING, "No backups before")

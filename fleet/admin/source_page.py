@@ -25,6 +25,7 @@ from engines.kinds import RULES
 from external.durations import span
 from external.formatting import several
 from fleet import edits
+from fleet.admin import why
 from fleet.admin.protection import mends, of_a_source, table_of_copies
 from fleet.admin.source_form import TRIED
 from fleet.status import reasons_of
@@ -151,6 +152,7 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
         "next_attempt": _next_attempt(assignments, now),
         "snoozed": source.snoozed_until is not None and source.snoozed_until > now,
         **_days(assignments, now),
+        **why.of_page(source, assignments, now),
         "curves": [
             _curve("size", [each.size for each in backups], filesizeformat),
             _curve("duration", [(each.ended_at - each.started_at).total_seconds() for each in backups], span),

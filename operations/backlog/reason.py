@@ -43,6 +43,12 @@ class Code(StrEnum):
     FAILED = "failed"
     SUCCEEDED = "succeeded"
     CANCELLED = "cancelled"
+    LOG = "log"
+    FIRED = "fired"
+    SKIPPED = "skipped"
+    OVERLAP = "overlap"
+    NO_TRIGGER = "no_trigger"
+    EDITED = "edited"
 
 
 REFUSED_BY_CLAIM = frozenset({Code.ON_HOLD, Code.QUEUE_PAUSED, Code.WINDOW, Code.THROTTLED})
@@ -59,6 +65,8 @@ WHAT = {
     Code.THROTTLED: "throttled", Code.ENOUGH: "enough have answered", Code.NO_UNIT: "no free unit",
     Code.READY: "ready, in line", Code.RUNNING: "running", Code.AWAY: "repository away",
     Code.NO_ROOM: "repository full", Code.FAILED: "gave up", Code.SUCCEEDED: "succeeded", Code.CANCELLED: "cancelled",
+    Code.LOG: "a line of the log", Code.FIRED: "fired", Code.SKIPPED: "skipped",
+    Code.OVERLAP: "an earlier batch is unfinished", Code.NO_TRIGGER: "no trigger", Code.EDITED: "edited since",
 }  # fmt: skip
 """The same for people, as headings."""
 

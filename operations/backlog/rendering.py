@@ -1,6 +1,6 @@
 """The backlog as text for a terminal. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from declarations.surfaces.printable import facts_in_words
-from declarations.surfaces.terminal import columns, plain, table
+from declarations.surfaces.terminal import columns, one_line, plain, table
 from external.durations import span
 from external.formatting import moment, several
 from jobs.conf import PROGRAM
@@ -19,6 +19,7 @@ from operations.backlog import at_work
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
+from operations.backlog.reason import Explanation
 from operations.backlog.summary import LYING, Summary, WorkerSummary
 
 
@@ -59,6 +60,17 @@ def _workers(workers: list[WorkerSummary]) -> Table:
         for worker in workers
     )  # fmt: skip
     return table(WORKERS, rows)
+
+
+def reasons_view(found: Explanation) -> Iterator[str]:
+    """A line a reason: its code, its text, and when it ends where the text does not say so."""
+    for number, reason in enumerate(found.reasons, 1):
+        text, until, end = one_line(reason.text), reason.until, ""
+        if until and until > found.at and moment(until) not in text:
+            end = f" (until {moment(until)} UTC)"
+        yield f"  {number}. {reason.code}: {text}{end}"
+    if found.runnable:
+        yield "  A claim could take it now."
 
 
 RECORDS = columns("id>", "what", "status", "queue", "run after (UTC)", "priority>", "failures>", "last error")

@@ -27,6 +27,10 @@ from sources.planning import AVAILABILITY, BACKUPS, KIND, subject_of
 MOST_DAYS = 90
 
 
+PAUSED, DISABLED = "It was paused, snoozed or retired", "Its policy was disabled"
+HELD = "Everything was on hold"
+
+
 class Idle(NamedTuple):
     """From when until when no backup was wanted, and why. `until` None: it has not ended."""
 
@@ -95,7 +99,7 @@ def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datet
     """
     by_policy = {each.policy_id: stretches_of(each, dates[0], dates[-1]) for each in assignments}
     found = _found(assignments, by_policy, now)
-    pauses = _pauses(assignments)
+    pauses = idle_of(assignments)
     judged = {}
     for each in assignments:
         stretches = by_policy[each.policy_id]
@@ -145,16 +149,16 @@ def _found(
     return {(assignment, number): Found(*facts) for assignment, number, *facts in execute(FOUND, values).fetchall()}
 
 
-def _pauses(assignments: Sequence[Assignment]) -> dict[int, list[Idle]]:
+def idle_of(assignments: Sequence[Assignment]) -> dict[int, list[Idle]]:
     """Assignment id → when no backup of it was wanted."""
     sources, policies = ({getattr(each, name) for each in assignments} for name in ("source_id", "policy_id"))
     of_sources, of_policies = defaultdict[int | None, list[Idle]](list), defaultdict[int | None, list[Idle]](list)
     for each in Pause.objects.filter(Q(source__in=sources) | Q(policy__in=policies)).order_by("since"):
-        of_sources[each.source_id].append(Idle("It was paused, snoozed or retired", each.since, each.until))
-        of_policies[each.policy_id].append(Idle("Its policy was disabled", each.since, each.until))
+        of_sources[each.source_id].append(Idle(PAUSED, each.since, each.until))
+        of_policies[each.policy_id].append(Idle(DISABLED, each.since, each.until))
     present = Hold.objects.values_list("since", Value(None, DateTimeField()))
     past = PastHold.objects.values_list("since", "until")
-    holds = [Idle("Everything was on hold", *times) for times in past.union(present).order_by("since")]
+    holds = [Idle(HELD, *times) for times in past.union(present).order_by("since")]
     return {each.pk: [*of_sources[each.source_id], *of_policies[each.policy_id], *holds] for each in assignments}
 
 
@@ -197,7 +201,7 @@ def account_of(assignment: Assignment, day: date, now: datetime) -> Account:
     attempts = Attempt.objects.filter(record__in=ids, ended_at__gte=stretch.begins, started_at__lt=stretch.ends)
     idle = [
         each
-        for each in _pauses([assignment])[assignment.pk]
+        for each in idle_of([assignment])[assignment.pk]
         if each.since < stretch.ends and (each.until is None or each.until > stretch.begins)
     ]
     return Account(assignment, judged, stretch, list(attempts.order_by("started_at", "record_id", "number")), idle)

@@ -1,5 +1,6 @@
 """Why a record does not run: each reason, with its numbers."""
 
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from jobs.states import Status, WaitingFor
 from operations.backlog import line
 from operations.backlog.reason import Code, texts
 from operations.backlog.reasons import explain
+from tests.commands import command
 from tests.factories import (
     NOON,
     claim_ready,
@@ -270,6 +272,19 @@ def test_a_long_backlog_costs_no_more_than_a_short_one(django_assert_max_num_que
     record = make_record(lane=make_lane(make_throttle(1)))
     with django_assert_max_num_queries(16):
         explain(record, NOON)
+
+
+def test_the_command_has_a_line_a_reason_and_json():
+    ask, refused = command("backlog")
+    record = make_record(subject="a\x1bb")
+    first, second, *_, last = ask("explain", str(record.pk)).splitlines()
+    assert first.startswith(f"test a\\x1bb (#{record.pk}) at ")
+    assert second.startswith("  1. unserved: no worker is alive")
+    assert last == "  A claim could take it now."
+    facts = json.loads(ask("explain", str(record.pk), "--json"))
+    assert [each["code"] for each in facts["reasons"]] == ["unserved", "ready"]
+    assert "there is no record 999999" in refused("explain", "999999", code=1)
+    assert "'x' is not the id of a record" in refused("explain", "x")
 
 
 def test_the_page_of_reasons_has_each_code_in_order():

@@ -1,6 +1,7 @@
 """Verbs of `sources`, a module each."""
 
 VERBS = {
+    "explain": "say every reason for which its backups do not run, now or at a time; --all",
     "backup-now": "back them up now, whatever their period and window",
     "pause": "make no more backups of them, until a time or until they are resumed",
     "resume": "back them up again",

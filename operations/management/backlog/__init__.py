@@ -1,6 +1,7 @@
 """Verbs of `backlog` that are a module each."""
 
 VERBS = {
+    "explain": "say every reason for which a record does not run now",
     "hold": "hold everything at once, in every queue",
     "release": "end the hold of everything",
     "sweep": "make ready what waits for a sweep of the progressive schedule",

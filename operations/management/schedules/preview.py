@@ -52,8 +52,8 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     command.answer(facts, _view(schedule, batches, [Message(**each) for each in facts["messages"]]))
 
 
-def instant_of_option(text: str | None, schedule: Schedule) -> datetime | None:
-    """The instant of `--from`: ISO 8601 with an offset, or else the wall clock time of the schedule's zone; None if
+def instant_of_option(text: str | None, schedule: Schedule, option: str = "--from") -> datetime | None:
+    """The instant of an option: ISO 8601 with an offset, or else the wall clock time of the schedule's zone; None if
     there is none. Raises: ValueError with an example."""
     if text is None:
         return None
@@ -61,9 +61,9 @@ def instant_of_option(text: str | None, schedule: Schedule) -> datetime | None:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"--from {text!r} is not an instant; {EXAMPLES}") from None
+        raise ValueError(f"{option} {text!r} is not an instant; {EXAMPLES}") from None
     if parsed.year not in YEARS:
-        raise ValueError(f"--from {text!r} is out of range; choose a year from {YEARS[0]} to {YEARS[-1]}")
+        raise ValueError(f"{option} {text!r} is out of range; choose a year from {YEARS[0]} to {YEARS[-1]}")
     return parsed.astimezone(UTC) if parsed.tzinfo else instant_of(parsed, schedule.period.tzinfo)
 
 

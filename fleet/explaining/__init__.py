@@ -1,0 +1,92 @@
+"""Why the backups of a source do not run now, under each of its policies.
+
+assignments.py  the reasons that stand above the record, and behind it: the source, the policy, the repository
+groups.py       all sources at once, by the first reason of each
+history.py      the same of an instant that is over, and how long each reason held
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from declarations.unknown import no_such
+from fleet.explaining.assignments import explain
+from fleet.explaining.history import explain_at
+from jobs.models import BacklogRecord
+from operations.backlog.reason import Code, Explanation, Reason
+from sources.availability import repository_breaker
+from sources.models import Assignment, Source
+from sources.planning.names import KIND, REMOVAL, subject_of, subject_of_source
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A source under a policy, and every reason for which its backup does not run. Without a policy: of the source."""
+
+    policy: str | None
+    explanation: Explanation
+    record: int | None = None
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """By name."""
+        return {"policy": self.policy, "record": self.record} | self.explanation.as_facts
+
+
+def explain_source(
+    source: Source, now: datetime, *, policy: str | None = None, at: datetime | None = None
+) -> list[Explained]:
+    """By the name of the policy; `policy`: under that one alone; `at`: as it was then, not now.
+
+    Raises: ValueError for a policy that it is not under, and an instant of which no history is kept.
+    """
+    if at is None and (found := _removal(source)):
+        return [Explained(None, Explanation(now, False, (found,)))]
+    related = Assignment.objects.filter(source=source).select_related(
+        "source", "policy__schedule", "policy__repository"
+    )
+    related = related.annotate(open_breaker=repository_breaker.OPEN_BREAKER).order_by("policy__schedule__name")
+    assignments = list(related)
+    if policy is not None:
+        names = [str(each.policy) for each in assignments]
+        assignments = [each for each in assignments if str(each.policy) == policy]
+        if not assignments:
+            raise ValueError(no_such("policy of this source", policy, names))
+    if not assignments:
+        reason = Reason(Code.UNPROTECTED, "it is in no policy, so it is never backed up")
+        return [Explained(None, Explanation(now, False, (reason,)))]
+    if at is not None:
+        return [Explained(str(each.policy), explain_at(each, at, now)) for each in assignments]
+    records = _records(assignments)
+    return [
+        Explained(str(each.policy), explain(each, records.get(subject_of(each.pk)), now), _id_of(records, each))
+        for each in assignments
+    ]
+
+
+def _id_of(records: dict[str, BacklogRecord], assignment: Assignment) -> int | None:
+    record = records.get(subject_of(assignment.pk))
+    return record.pk if record else None
+
+
+def _removal(source: Source) -> Reason | None:
+    of_source = BacklogRecord.objects.filter(kind=REMOVAL, subject=subject_of_source(source.pk)).unfinished().first()
+    if of_source is None:
+        return None
+    return Reason(Code.REMOVED, f"it is being deleted, by record {of_source.pk}", facts={"record": of_source.pk})
+
+
+def _records(assignments: Sequence[Assignment]) -> dict[str, BacklogRecord]:
+    """Subject → its unfinished record; of one that fails and has none, the dead letter that it left."""
+    of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy", "origin", "leased_by")
+    found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=map(_subject, assignments))}
+    for each in assignments:
+        if each.failures and _subject(each) not in found:
+            ended = of_backups.filter(subject=_subject(each), finished_at__isnull=False).order_by("-finished_at")
+            found |= {_subject(each): last for last in ended[:1]}
+    return found
+
+
+def _subject(assignment: Assignment) -> str:
+    return subject_of(assignment.pk)

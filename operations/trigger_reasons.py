@@ -1,0 +1,154 @@
+"""Why a schedule did not fire at an instant, or when it fires next: from its cron, its triggers, the log and the audit.
+
+What was edited since is taken back by the audit: cron, zone and whether it was enabled are those of that instant.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from audit.entries import of_rows
+from audit.models import Verb
+from external.durations import span
+from external.formatting import moment, several
+from jobs import conf
+from jobs.conf import PROGRAM
+from jobs.models import Decision, Worker
+from operations.backlog.reason import Code, Explanation, Reason
+from schedules import batches
+from schedules.cron import Period
+from schedules.models import Schedule, Trigger
+
+A_MOMENT = timedelta(seconds=60)
+"""A trigger may be asked for to the minute."""
+ON_TIME = timedelta(seconds=90)
+
+
+def explain_schedule(schedule: Schedule, now: datetime, at: datetime | None = None) -> Explanation:
+    """`at`: an aware instant; None: when it fires next, and what keeps it from that."""
+    found = _coming(schedule, now) if at is None or at > now else _past(schedule, at, now)
+    return Explanation(at or now, runnable=False, reasons=tuple(found))
+
+
+@dataclass(frozen=True)
+class _Then:
+    """What a schedule was at an instant. `made_at`: when it was made, if after that; `edits`: what changed since."""
+
+    period: Period
+    enabled: bool
+    made_at: datetime | None
+    disabled: Any
+    edits: list[Any]
+
+
+def _then(schedule: Schedule, at: datetime) -> _Then:
+    entries = list(of_rows([(Schedule, schedule.pk)]).order_by("at", "pk"))
+    later = [each for each in entries if each.at > at]
+    values: dict[str, Any] = {"cron": schedule.cron, "zone": schedule.zone, "enabled": schedule.enabled}
+    edits = [each for each in later if each.verb == Verb.CHANGED and values.keys() & each.before.keys()]
+    for each in reversed(edits):
+        values |= {name: value for name, value in each.before.items() if name in values}
+    made = next((each.at for each in later if each.verb == Verb.CREATED), None)
+    disabled = [each for each in entries if each.at <= at and each.after.get("enabled") is False]
+    return _Then(Period(values["cron"], values["zone"]), values["enabled"], made, disabled[-1:], edits)
+
+
+def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+    if not schedule.enabled:
+        yield Reason(Code.DISABLED, f"it is disabled: `{PROGRAM} schedules resume {schedule.name}` ends that")
+    try:
+        schedule.period.check()
+    except ValueError as error:
+        yield Reason(Code.UNREADABLE, f"it emits nothing until it is corrected: {error}")
+        return
+    if not Worker.alive(now).exists():
+        yield Reason(
+            Code.UNSERVED, f"no worker is alive: `{PROGRAM} worker` starts one; the tick of qcluster fires, too"
+        )
+    unemitted = Trigger.objects.filter(schedule=schedule, finished_at=None, emitted_at=None).order_by("trigger_at")
+    if waiting := list(unemitted[:100]):
+        text = f"{several(len(waiting), 'trigger')} of it wait for an earlier batch to end, the first since"
+        yield Reason(Code.OVERLAP, f"{text} {moment(waiting[0].trigger_at)} UTC")
+    if schedule.next_trigger_at and schedule.next_trigger_at <= now:
+        yield Reason(
+            Code.NOT_PLANNED, f"its trigger at {moment(schedule.next_trigger_at)} UTC is fired by the next tick"
+        )
+    coming = schedule.period.next_after(now)
+    ahead = span((coming - now).total_seconds())
+    yield Reason(Code.NOT_DUE, f"its next trigger comes at {_both(coming, schedule.period)}, in {ahead}", coming)
+
+
+def _past(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
+    rows = Trigger.objects.filter(schedule=schedule, trigger_at__gt=at - A_MOMENT, trigger_at__lte=at)
+    if row := rows.order_by("-trigger_at").first():
+        yield _fired(row)
+        return
+    if at < (kept := now - conf.keep_finished()):
+        yield Reason(Code.NO_TRIGGER, f"triggers are kept since {moment(kept)} UTC, and that was before")
+        return
+    then = _then(schedule, at)
+    if then.made_at:
+        yield Reason(Code.NO_TRIGGER, f"it was made at {moment(then.made_at)} UTC, after that", then.made_at)
+        return
+    if not then.enabled:
+        by = f", since {moment(then.disabled[0].at)} UTC by {then.disabled[0].who}" if then.disabled else ""
+        yield Reason(Code.DISABLED, f"it was disabled then{by}")
+    for edit in then.edits:
+        if words := ", ".join(f"{name} was {edit.before[name]}" for name in ("cron", "zone") if name in edit.before):
+            yield Reason(Code.EDITED, f"until {edit.who} changed it at {moment(edit.at)} UTC, its {words}", edit.at)
+    yield from _by_cron(schedule, then.period, at, now)
+
+
+def _by_cron(schedule: Schedule, period: Period, at: datetime, now: datetime) -> Iterator[Reason]:
+    """What its cron of then says of that instant; and of one that should have fired, what became of it."""
+    try:
+        last, following = period.current(at), period.next_after(at)
+    except ValueError as error:
+        yield Reason(Code.UNREADABLE, f"it could not be read then: {error}")
+        return
+    if last <= at - A_MOMENT:
+        text = (
+            f"`{period.expression}` in {period.zone} has no trigger at {_both(at, period)}: the last one before came at"
+        )
+        yield Reason(
+            Code.NO_TRIGGER, f"{text} {_both(last, period)}, the next one at {_both(following, period)}", following
+        )
+        return
+    if line := _missed(schedule, last, now):
+        yield Reason(Code.SKIPPED, f"it was missed, since nothing ticked then: {line.text}", facts=dict(line.facts))
+    elif schedule.next_trigger_at and schedule.next_trigger_at <= last:
+        since = moment(schedule.next_trigger_at)
+        yield Reason(Code.NOT_PLANNED, f"it is due since then, and nothing has ticked: it is emitted up to {since} UTC")
+    elif schedule.enabled:
+        yield Reason(Code.NO_TRIGGER, f"it should have fired at {_both(last, period)}, and nothing is kept of that")
+
+
+def _missed(schedule: Schedule, trigger_at: datetime, now: datetime) -> Decision | None:
+    lines = Decision.objects.filter(kind=schedule.kind, subject=batches.subject_of(schedule), what="missed")
+    instants = (line for line in lines.filter(at__gte=trigger_at, at__lte=now).order_by("at"))
+    wanted = trigger_at.isoformat()
+    return next((line for line in instants if line.facts["first"] <= wanted <= line.facts["last"]), None)
+
+
+def _fired(row: Trigger) -> Reason:
+    facts = {"trigger_at": row.trigger_at, "seen_at": row.seen_at, "emitted_at": row.emitted_at, "events": row.events}
+    by = f", triggered by hand by {row.asked_by}" if row.asked_by else ""
+    if row.skipped_for:
+        text = f"its trigger at {moment(row.trigger_at)} UTC{by} emitted nothing: {row.skipped_for}"
+        return Reason(Code.SKIPPED, text, facts=facts)
+    late = row.seen_at - row.trigger_at
+    seen = f"; it was seen {span(late.total_seconds())} late" if late > ON_TIME else ""
+    if row.emitted_at is None:
+        text = f"its trigger at {moment(row.trigger_at)} UTC{by} waits for an earlier batch to end{seen}"
+        return Reason(Code.OVERLAP, text, facts=facts)
+    ended = f", which ended by {moment(row.finished_at)} UTC" if row.finished_at else ", which are not all done"
+    events = f"{several(row.events, 'record')} on the backlog{ended if row.events else ''}"
+    text = f"it fired: its trigger at {moment(row.trigger_at)} UTC{by} was emitted at {moment(row.emitted_at)} UTC"
+    return Reason(Code.FIRED, f"{text}{seen}, and put {events}", facts=facts)
+
+
+def _both(instant: datetime, period: Period) -> str:
+    """In UTC, and on the clock of its zone."""
+    local = f" ({instant.astimezone(period.tzinfo):%a %H:%M} in {period.zone})" if period.zone != "UTC" else ""
+    return f"{moment(instant)} UTC{local}"
