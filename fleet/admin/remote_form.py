@@ -1,20 +1,42 @@
-"""The inputs of a source of the kind `rclone`: the type of its remote, as rclone lists them, and what rclone takes for
-it. What rclone calls advanced has an input once it is set, by a fleet file or the API."""
+"""The inputs of an rclone remote, of a source of the kind `rclone` or of a repository: its type, as rclone lists them,
+and what rclone takes for it. What rclone calls advanced comes last, for a folded part of the form."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from declarations.parts import Part, Parts
 from engines.kinds import MARKER
 from external.processes.programs import ProgramMissing
-from sealing.lookup import FORMS
+from fleet.admin.secret_inputs import HELP, SecretField
 from storage.places import providers
-from storage.places.providers import ALLOWED, PLAINTEXT
+from storage.places.providers import ALLOWED, PLAINTEXT, Option
+from storage.places.remotes import REST_SERVER
+
+Form = TypeVar("Form", bound=forms.BaseForm)
 
 OPTION, SECRET = "option_", "secret_"
 TYPE = f"{OPTION}type"
+NEEDED: frozenset[str] = frozenset()
+OF_A_REST_SERVER = {
+    "url": Option(NEEDED, False, False, "Its URL, as https://backups.example.org:8000", is_usual=True),
+    "user": Option(None, False, False, "The account there", is_usual=True),
+    "password": Option(None, True, True, "Of that account", is_usual=True),
+}
+UNKNOWN = Option(None, False, False, "Not one of its options")
+"""Something that is stored and that rclone does not name, or no longer: it can be seen, and taken away."""
+ALWAYS_ASKED = frozenset({"host_keys"})
+"""Options that rclone calls advanced, and without which nothing is written."""
+LONGEST = 500
+
+
+class RemoteInputs(NamedTuple):
+    """Fields by their names: what most set, and the rest."""
+
+    usual: dict[str, forms.Field]
+    advanced: dict[str, forms.Field]
 
 
 def titles() -> dict[str, str]:
@@ -25,45 +47,113 @@ def titles() -> dict[str, str]:
         return {}
 
 
-def fields_of(kind: str, options: Mapping[str, Any]) -> dict[str, forms.Field]:
-    """The inputs of a remote of the type `kind`, by name, needed ones first; `options`: those that it has."""
-    found = providers.providers().get(kind, {}) if kind in titles() else {}
-    shown = {
-        f"{SECRET if each.is_secret else OPTION}{name}": _field_of(name, each)
-        for name, each in sorted(found.items(), key=lambda pair: pair[1].required_by is None)
-        if name in options or (each.is_usual and not _runs_on_the_worker(name))
-    }
-    types = forms.ChoiceField(
-        label="Type",
-        choices=[("", "choose"), *((name, f"{title} ({name})") for name, title in titles().items())],
-        widget=UnfoldAdminSelectWidget,
+def type_field(empty: str, others: Iterable[tuple[str, str]] = ()) -> forms.ChoiceField:
+    """The type of a remote. `empty`: what is meant by none."""
+    of_rclone = ((name, f"{title} ({name})") for name, title in titles().items())
+    return forms.ChoiceField(
+        label="Type", choices=[("", empty), *others, *of_rclone], widget=UnfoldAdminSelectWidget, required=False,
         help_text="As rclone calls them. With another one, save once to see what that needs.",
-    )
-    plaintext = forms.ChoiceField(
-        label="Plaintext", required=False, choices=[("", "no"), (ALLOWED, ALLOWED)], widget=UnfoldAdminSelectWidget,
-        help_text="Whether its password may be sent in clear, as over FTP without TLS.",
     )  # fmt: skip
-    marker = forms.CharField(label="Marker", required=False, max_length=500, help_text=MARKER.means)
-    return {TYPE: types, **shown, f"{OPTION}{PLAINTEXT}": plaintext, f"{OPTION}{MARKER.name}": marker}
 
 
-def sent(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """What was typed, as options and secrets."""
-    return {
-        field: {name.removeprefix(prefix): value for name, value in typed.items() if name.startswith(prefix) and value}
-        for field, prefix in (("options", OPTION), ("secrets", SECRET))
-    }
+def inputs_of(kind: str, stored: Iterable[str] = ()) -> RemoteInputs:
+    """The inputs of a remote of the type `kind`, needed ones first; `stored`: names of what it has set."""
+    found = _options_of(kind)
+    usual: dict[str, forms.Field] = {}
+    advanced: dict[str, forms.Field] = {}
+    unknown = {name: UNKNOWN for name in stored if name not in {*found, "type", PLAINTEXT, MARKER.name}}
+    for name, option in sorted((found | unknown).items(), key=lambda pair: pair[1].required_by is None):
+        if name in stored or not _runs_on_the_worker(name):
+            is_usual = option.is_usual or option.required_by is not None or name in ALWAYS_ASKED
+            place = usual if is_usual else advanced
+            place[f"{SECRET if option.is_secret else OPTION}{name}"] = _field_of(name, option)
+    if found:
+        advanced[f"{OPTION}{PLAINTEXT}"] = forms.ChoiceField(
+            label="Plaintext", required=False, choices=[("", "no"), (ALLOWED, ALLOWED)], widget=UnfoldAdminSelectWidget,
+            help_text="Whether its password may be sent in clear, as over FTP without TLS.",
+        )  # fmt: skip
+    return RemoteInputs(usual, advanced)
 
 
-def _field_of(name: str, option: providers.Option) -> forms.Field:
-    return forms.CharField(
-        max_length=500,
-        required=option.required_by == frozenset(),
-        label=name.replace("_", " ").capitalize(),
-        widget=UnfoldAdminTextInputWidget,
-        help_text=f"{option.means}." + (f" Where it is found: {FORMS}." if option.is_secret else ""),
-    )
+def fields_of(kind: str, stored: Iterable[str] = ()) -> dict[str, forms.Field]:
+    """Those of a source, with its type and its marker."""
+    usual, advanced = inputs_of(kind, stored)
+    marker = forms.CharField(
+        label="Marker", required=False, max_length=LONGEST, strip=False, widget=UnfoldAdminTextInputWidget,
+        help_text=f"{MARKER.means}.",
+    )  # fmt: skip
+    return {TYPE: type_field("choose"), **usual, f"{OPTION}{MARKER.name}": marker, **advanced}
+
+
+def advanced_of(kind: str, stored: Iterable[str] = ()) -> list[str]:
+    """The names of those that are folded."""
+    return list(inputs_of(kind, stored).advanced)
+
+
+def made(form: type[Form], **attributes: Any) -> type[Form]:
+    """A form like that one, with these fields and facts."""
+    metaclass: Any = type(form)
+    found: type[Form] = metaclass(form.__name__, (form,), attributes)
+    return found
+
+
+def in_pairs(names: Sequence[str]) -> list[Any]:
+    """Fields of a fieldset, two in a line."""
+    return [tuple(names[start : start + 2]) for start in range(0, len(names), 2)]
+
+
+def in_lines(first: Sequence[str], names: Iterable[str]) -> list[Any]:
+    """The settings of a remote in a fieldset: the `first` fields, texts two in a line, and a line for each secret."""
+    rest = [name for name in names if name not in first]
+    texts = [name for name in rest if not name.startswith(SECRET)]
+    return [*first, *in_pairs(texts), *(name for name in rest if name.startswith(SECRET))]
+
+
+def show(form: forms.BaseForm, options: Mapping[str, Any], secrets: Mapping[str, str], kind: str) -> None:
+    """Fill in what is stored, or the type that was chosen for a new one."""
+    for name, field in form.fields.items():
+        if isinstance(field, SecretField):
+            field.initial = field.stored = secrets.get(name.removeprefix(SECRET), "")
+        elif name.startswith(OPTION):
+            option = name.removeprefix(OPTION)
+            text = Part(option).text(options[option]) if option in options else ""
+            field.initial = text or (kind if name == TYPE else "")
+            if isinstance(field, forms.ChoiceField):
+                choices: Any = field.choices
+                field.choices = [*choices, *([] if text in dict(choices) else [(text, text)])]
+
+
+def sent(typed: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was typed, as options and secrets. `stored`: options that stay as they are where their text is the same."""
+    cells = {name.removeprefix(OPTION): text for name, text in typed.items() if name.startswith(OPTION)}
+    known = {name: value for name, value in stored.items() if name in cells}
+    secrets = {name.removeprefix(SECRET): text for name, text in typed.items() if name.startswith(SECRET) and text}
+    return Parts(tuple(map(Part, cells))).value([cells], known), secrets
+
+
+def _options_of(kind: str) -> dict[str, Option]:
+    if kind == REST_SERVER:
+        return OF_A_REST_SERVER
+    return providers.providers().get(kind, {}) if kind in titles() else {}
+
+
+def _field_of(name: str, option: Option) -> forms.Field:
+    words: dict[str, Any] = {
+        "required": option.required_by == NEEDED, "label": name.replace("_", " ").capitalize(),
+        "help_text": f"{option.means}.",
+    }  # fmt: skip
+    if option.is_secret:
+        return SecretField(**(words | {"help_text": f"{option.means}. {HELP}."}))
+    if option.choices:
+        choices = [("", "as usual"), *((each, each) for each in option.choices)]
+        return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget, **words)
+    # with its spaces: those that are stored are part of the value, others are taken off once they are not
+    return forms.CharField(max_length=LONGEST, strip=False, widget=UnfoldAdminTextInputWidget, **words)
 
 
 def _runs_on_the_worker(name: str) -> bool:
-    return bool(providers.of_the_worker({name: ""}) or providers.RUNS_A_PROGRAM.fullmatch(name))
+    return bool(
+        providers.of_the_worker({name: ""})
+        or providers.RUNS_A_PROGRAM.fullmatch(name)
+        or name in providers.SET_FROM_HOST_KEYS
+    )

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -14,11 +13,11 @@ from unfold.decorators import action, display
 
 from backups.upkeep import checks
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question, shown_once
-from declarations.surfaces.admin.base import SMALL_TEXT_AREAS
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.declared import DeclaredAdmin
 from external.formatting import several
 from fleet.admin.backups import CHECK, CHECK_MEANS, Verb, done
 from fleet.admin.deletion import RemovesInBackground
+from fleet.admin.repository_form import SettingsByType
 from fleet.repository_edits import KEEP_THE_KEY, Repositories
 from jobs import breakers
 from jobs.models import Breaker
@@ -28,34 +27,16 @@ from sources.declarations.reach import EXPORT_KEY
 from sources.models import Assignment, Repository
 
 SHOWN = 100
-FIELDS = ("name", "format", "remote", "location", "secrets", "encrypted", "key")
-
-
-class RepositoryForm(DeclaredForm):
-    service = Repositories
-    force = forms.BooleanField(
-        required=False,
-        help_text="Also where other files lie, or where its points do not: its sources are doubtful from then on.",
-    )
-
-    def sent(self) -> dict[str, Any]:
-        return super().sent() | {"force": self.cleaned_data.get("force", False)}
-
-    class Meta:
-        model = Repository
-        fields = FIELDS
 
 
 @admin.register(Repository)
-class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, DeclaredAdmin):
+class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, DeclaredAdmin):
     """Where backups go, and whether anything goes there now."""
 
     called = "repository"
     when_empty = "A repository is where backups go: a directory of the workers' hosts, or a folder of a remote."
     list_display = ("name", "format", "kind", "location", "encrypted", "breaker_state")
     search_fields = ("name", "location")
-    form = RepositoryForm
-    formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("breaker",)
     actions_detail = ("check_this", "show_key")
 
@@ -65,9 +46,6 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, DeclaredAdmin):
 
     def in_the_way(self, rows: list[Any]) -> bool:
         return any(map(Repositories().users, rows))
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*FIELDS, "force", "breaker") if obj else (*FIELDS, "force")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """What writes it, and whether it is encrypted, stays as it was made."""

@@ -6,7 +6,7 @@ this works without JavaScript.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,12 +17,13 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from declarations.surfaces.admin.declared import DeclaredForm, DeclaredPages
+from declarations.surfaces.admin.declared import DeclaredPages
 from engines.kinds import RULES, Option
 from engines.not_kept import not_kept
 from fleet.admin import remote_form
 from fleet.admin.agents import AGENT_FIELDS
-from fleet.admin.remote_form import OPTION, SECRET, TYPE
+from fleet.admin.remote_form import OPTION, SECRET, TYPE, in_lines, in_pairs, made
+from fleet.admin.secret_inputs import HELP, SecretField, StoresSecrets
 from fleet.edits import Sources
 from operations.limits import LimitOfOneProcess, TooMany
 from sources.availability import host_keys
@@ -39,18 +40,24 @@ FETCH_BUTTON = (
     '<button name="{}" value="1" class="border border-base-200 mt-2 px-3 py-2 rounded-default dark:border-base-700">'
     "Fetch host key</button>"
 )
+CLEARED = (
+    f"{HELP}. A change of kind, address, port, host key or options by an account that may not set secrets clears it."
+)
 WAKING = ("mac_address", "wake_address", "wake_port", "wake_allowed")
 OF_A_KIND = ("address", "port", "path", "options", "secret", "secrets", "host_key", *WAKING)
 """Fields that not every kind has."""
 
 
-class SourceForm(DeclaredForm):
+class SourceForm(StoresSecrets):
     """Of a source of `kind`."""
 
     service = Sources
+    stored_as = "source"
     kind = ""
     type_chosen = ""
     """Of an rclone remote that is new."""
+    advanced: Sequence[str] = ()
+    """Fields of what rclone calls advanced."""
     fetched = ""
     """What came of fetching the host key: then nothing is saved."""
 
@@ -62,12 +69,10 @@ class SourceForm(DeclaredForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        rule, options = RULES.get(self.kind), self.instance.options or {}
-        for name, field in self.fields.items():
-            if name.startswith(OPTION):
-                field.initial = options.get(name.removeprefix(OPTION), self.type_chosen if name == TYPE else "")
-            elif name.startswith(SECRET):
-                field.initial = (self.instance.secrets or {}).get(name.removeprefix(SECRET), "")
+        rule = RULES.get(self.kind)
+        remote_form.show(self, self.instance.options or {}, self.instance.secrets or {}, self.type_chosen)
+        if "secret" in self.fields:
+            self.fields["secret"] = SecretField(self.instance.secret, required=False, label="Secret", help_text=CLEARED)
         if rule is None:
             return
         # the declaration checks this, too; here it makes the asterisk
@@ -91,7 +96,7 @@ class SourceForm(DeclaredForm):
         found = super().sent()
         typed = {name: value for name, value in self.cleaned_data.items() if name.startswith((OPTION, SECRET))}
         if self.kind in RULES and {name for name in self.fields if name.startswith((OPTION, SECRET))} == typed.keys():
-            found |= remote_form.sent(typed)
+            found["options"], found["secrets"] = remote_form.sent(typed, self.instance.options or {})
         if self.initial.get("kind") not in (None, self.kind):
             fields = Sources.declaration.model_fields
             gone = [name for name in OF_A_KIND if name not in self.fields and name not in found]
@@ -113,15 +118,9 @@ def form_of(kind: str, remote: str = "", has: tuple[str, ...] = ()) -> type[Sour
     rule = RULES.get(kind)
     options = {f"{OPTION}{option.name}": _field_of(option) for option in (rule.options if rule else ())}
     if rule and rule.is_any_remote:
-        options = remote_form.fields_of(remote, dict.fromkeys(has))
-    return _made(SourceForm, **options, kind=kind, type_chosen=remote)
-
-
-def _made(form: type[SourceForm], **attributes: Any) -> type[SourceForm]:
-    """A form like that one, with these fields and facts."""
-    metaclass: Any = type(form)
-    made: type[SourceForm] = metaclass(form.__name__, (form,), attributes)
-    return made
+        options = remote_form.fields_of(remote, has)
+    advanced = remote_form.advanced_of(remote, has) if rule and rule.is_any_remote else ()
+    return made(SourceForm, **options, kind=kind, type_chosen=remote, advanced=advanced)
 
 
 def _field_of(option: Option) -> forms.Field:
@@ -135,19 +134,23 @@ def _field_of(option: Option) -> forms.Field:
     return forms.CharField(max_length=500, widget=UnfoldAdminTextInputWidget, **words)
 
 
-def tabs_of(kind: str, options: Iterable[str]) -> tuple[Any, ...]:
-    """The fieldsets of a kind whose form has these fields for its options: its name above, and the rest in tabs."""
+def tabs_of(kind: str, options: Iterable[str], advanced: Sequence[str] = ()) -> tuple[Any, ...]:
+    """The fieldsets of a kind whose form has these fields for its options: its name above, and the rest in tabs; what
+    rclone calls advanced in one of its own."""
     top = (None, {"fields": ("name", "kind")})
     rule = RULES.get(kind)
     if rule is None:
         return (top,)
     reached = ["address"] if rule.address else []
     reached += ["port"] if rule.has_port else []
-    reached += ["path", *options]
+    reached += [*in_lines([TYPE, "path"], options)] if rule.is_any_remote else ["path", *options]
     reached += ["secret"] if rule.address else []
     reached += ["host_key"] if rule.has_host_key else []
     connection = ("Connection", {"classes": ["tab"], "fields": tuple(reached)})
-    more = ("More", {"classes": ["tab"], "fields": ("not_kept", "log")})
+    more = (
+        "Advanced" if advanced else "More",
+        {"classes": ["tab"], "fields": (*in_pairs(advanced), "not_kept", "log")},
+    )
     if not rule.is_a_machine:
         return top, connection, more
     agent = ("Agent", {"classes": ["tab"], "fields": AGENT_FIELDS})
@@ -161,15 +164,18 @@ class SettingsByKind(DeclaredPages):
     """For the admin of sources: the form of the kind that a source has, or is given."""
 
     form = SourceForm
+    change_form_before_template = "fleet/enter_saves.html"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        names = _form_of(request, obj).base_fields
-        return tabs_of(_kind(request, obj), [name for name in names if name.startswith((OPTION, SECRET))])
+        form = _form_of(request, obj)
+        names = [name for name in form.base_fields if name.startswith((OPTION, SECRET))]
+        usual = [name for name in names if name not in form.advanced]
+        return tabs_of(_kind(request, obj), usual, form.advanced)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = _form_of(request, obj)
         if fetched := getattr(request, "fetched", ""):
-            form = _made(form, fetched=fetched)
+            form = made(form, fetched=fetched)
         return super().get_form(request, obj, change, **({"form": form} | kwargs))
 
     def changeform_view(
@@ -197,7 +203,7 @@ class SettingsByKind(DeclaredPages):
         return TemplateResponse(request, "fleet/choose_kind.html", context)
 
     def _choose_remote(self, request: HttpRequest) -> HttpResponse:
-        types = remote_form.fields_of("", {})[TYPE].widget.render("type", "", {"id": "type"})
+        types = remote_form.type_field("choose").widget.render("type", "", {"id": "type"})
         context = {"title": "Add source: which storage is it?", "opts": Source._meta, "types": types}
         carried = {"carried": list(request.GET.items())}
         return TemplateResponse(

@@ -39,6 +39,8 @@ REACHABLE = frozenset({
 """The types that are used. Of what a later rclone adds it is looked at first which servers it goes to, and how."""
 UNGUARDED = frozenset({"hdfs", "storj", "tardigrade"})
 """Types whose first server names others, with which rclone connects by ways that no gate guards."""
+CHOSEN = frozenset({"provider", "vendor"})
+"""Options that are one of their examples, though rclone takes other texts, too."""
 SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_password", "host_key_algorithms"})
 
 
@@ -53,6 +55,8 @@ class Option:
     means: str = ""
     is_usual: bool = False
     """rclone does not call it advanced."""
+    choices: tuple[str, ...] = ()
+    """The values that it takes, where that are few and known."""
 
 
 def check_remote(remote: Mapping[str, Any]) -> None:
@@ -157,8 +161,17 @@ def _options(rows: list[dict[str, Any]]) -> dict[str, Option]:
             required = before.required_by | (required or frozenset())
         is_secret = row["IsPassword"] or (row["Sensitive"] and not NAMES_WHO_ASKS.fullmatch(name))
         means = row["Help"].partition("\n")[0].rstrip(".")
-        found[name] = Option(required, is_secret, row["IsPassword"], means, not (row["Advanced"] or row["Hide"]))
+        is_usual = not (row["Advanced"] or row["Hide"])
+        found[name] = Option(required, is_secret, row["IsPassword"], means, is_usual, _choices(row))
     return found
+
+
+def _choices(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["Type"] == "bool":
+        return ("true", "false")
+    if row.get("Exclusive") or row["Name"] in CHOSEN:
+        return tuple(each["Value"] for each in row.get("Examples") or () if each["Value"])
+    return ()
 
 
 def _near(name: str, names: Collection[str]) -> str:

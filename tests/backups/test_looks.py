@@ -202,7 +202,7 @@ class TestAMove:
     def test_by_the_admin(self, sources: list[Assignment], empty: str) -> None:
         row = Repository.objects.get()
         client = staff("change_repository", "view_repository", "use_any_folder")
-        form = {"name": "office", "location": empty, "remote": "{}", "secrets": "{}"}
+        form = {"name": "office", "location": empty}
         page = client.post(f"/admin/sources/repository/{row.pk}/change/", form)
         assert "is not there, as" in page.content.decode()
         client.post(f"/admin/sources/repository/{row.pk}/change/", form | {"force": "on"})

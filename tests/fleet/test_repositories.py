@@ -160,8 +160,6 @@ class TestOnEverySurface:
             "location": str(tmp_path / "vault"),
             "format": "rclone",
             "encrypted": "on",
-            "remote": "{}",
-            "secrets": "{}",
         }
         page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
         row = Repository.objects.get()

@@ -98,8 +98,21 @@ class DeclaredPages(ModelAdmin):
         made = super().get_form(request, obj, change, **kwargs)
         return type(made.__name__, (made,), {"account": request.user})
 
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        """A form that is not saved leaves nothing of what it has stored while it was checked."""
+        if request.method != "POST":
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        with transaction.atomic():
+            answer = super().changeform_view(request, object_id, form_url, extra_context)
+            if not getattr(request, "is_saved", False):
+                transaction.set_rollback(True)
+        return answer
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """The view is one transaction."""
+        request.is_saved = True  # type: ignore[attr-defined]
         if change:
             form.edits.lock(obj.pk)
         if form.changed or not change:
