@@ -27,7 +27,7 @@ class TriggerAnswer(
     state: TriggerState
 
 
-class BatchProgress(Stored, of=batches.Progress, names=" ".join(STATES)):
+class BatchProgress(Stored, of=batches.BatchCounts, names=" ".join(STATES)):
     """How many records of a batch are where."""
 
 

@@ -17,32 +17,32 @@ END_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
-class Tried:
+class ConnectionTest:
     """The result of a test, in a sentence for users."""
 
     works: bool
     text: str
 
 
-def try_source(source: Source) -> Tried:
+def try_source(source: Source) -> ConnectionTest:
     """Ask the source as a worker would, then let its engine look at it from this host. Takes 20 s at the longest."""
     answer = probes.ask_now(source, ANSWER_SECONDS)
     if not answer.present:
-        return Tried(False, f"{answer.text}.")
+        return ConnectionTest(False, f"{answer.text}.")
     try:
         specification = specification_of(source)
     except SecretNotFound as error:
-        return Tried(False, f"{answer.text}, but {error}.")
+        return ConnectionTest(False, f"{answer.text}, but {error}.")
     if refusal := refused_in_clear(specification):
-        return Tried(False, f"{answer.text}, but it {refusal}.")
+        return ConnectionTest(False, f"{answer.text}, but it {refusal}.")
     order = {"source": asdict(specification), "seconds": LOOK_SECONDS}
     in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
     try:
         found = repository_orders.ask("try_source", source.name, in_time, **order)
     except (repository_orders.Unanswered, OSError) as error:
-        return Tried(False, f"{answer.text}, but its engine could not be tried: {error}.")
+        return ConnectionTest(False, f"{answer.text}, but its engine could not be tried: {error}.")
     if found is None:
-        return Tried(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
+        return ConnectionTest(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
     if "problem" in found:
-        return Tried(False, f"{answer.text}, but {found['problem']}.")
-    return Tried(True, f"{answer.text}, and {found['text']}.")
+        return ConnectionTest(False, f"{answer.text}, but {found['problem']}.")
+    return ConnectionTest(True, f"{answer.text}, and {found['text']}.")

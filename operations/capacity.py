@@ -9,7 +9,7 @@ from rich.text import Text
 
 from declarations.surfaces.terminal import plain
 from schedules.capacity import MINUTES, Capacity
-from schedules.capacity_report import Message, messages
+from schedules.capacity_report import PlanMessage, messages
 
 MARKS = {"bad": ("! ", "red"), "warning": ("! ", "yellow"), "good": ("", "green"), "": ("", "")}
 BARS = " ▁▂▃▄▅▆▇█"
@@ -17,7 +17,7 @@ WIDTH, HEIGHT, BASE = 672, 150, 130
 WIDEST_LABEL = 50
 
 
-def messages_view(found: Iterable[Message]) -> RenderableType:
+def messages_view(found: Iterable[PlanMessage]) -> RenderableType:
     """A line a message."""
     return Group(*(Text(f"{MARKS[each.level][0]}{plain(each.text)}", style=MARKS[each.level][1]) for each in found))
 

@@ -30,7 +30,7 @@ _witnesses: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
-class Progress:
+class BatchCounts:
     """How many records of a batch are where. `events`: how many it was emitted with."""
 
     events: int
@@ -42,7 +42,7 @@ class Progress:
     cancelled: int = 0
 
 
-def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
+def progress(triggers: Iterable[Trigger]) -> dict[int, BatchCounts]:
     """Trigger id → how far its batch is, in one question. It reads every record of these batches."""
     asked = list(triggers)
     values = {
@@ -51,7 +51,7 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
         "trigger_at": [trigger.trigger_at for trigger in asked],
     }
     counts = {trigger_id: found for trigger_id, *found in execute(PROGRESS, values).fetchall()}
-    return {trigger.pk: Progress(trigger.events, *counts.get(trigger.pk, ())) for trigger in asked}
+    return {trigger.pk: BatchCounts(trigger.events, *counts.get(trigger.pk, ())) for trigger in asked}
 
 
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:

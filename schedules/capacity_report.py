@@ -13,7 +13,7 @@ GOOD, WARNING, BAD = "good", "warning", "bad"
 
 
 @dataclass(frozen=True)
-class Message:
+class PlanMessage:
     """A sentence about a plan. `level`: good, warning, bad, or empty for what is only to be known."""
 
     level: str
@@ -60,55 +60,59 @@ class Plan:
     pace: float
     verdict: PlanVerdict | None
     load: PlanCurve
-    messages: list[Message]
+    messages: list[PlanMessage]
 
 
-def messages(found: Capacity) -> list[Message]:
+def messages(found: Capacity) -> list[PlanMessage]:
     """The verdict first, whether each batch completes in its window; then what to look out for."""
     schedule, throttle = found.demand.schedule, found.limits.throttle
     report = _verdict(found)
     if throttle and found.others:
-        report.append(Message("", f"It shares the throttle {throttle.name} with {some_of(found.others)}."))
+        report.append(PlanMessage("", f"It shares the throttle {throttle.name} with {some_of(found.others)}."))
     shortest = min((second - first).total_seconds() for first, second in pairwise(found.next_triggers))
     if (window := schedule.window_for) > shortest:
         overlap = f"while an earlier batch is unfinished, a trigger is to {schedule.get_overlap_display()}"
         longer = f"Its window of {span(window)} is longer than the {span(shortest)} between two triggers: {overlap}."
-        report.append(Message(WARNING, longer))
+        report.append(PlanMessage(WARNING, longer))
     if not schedule.enabled:
-        report.append(Message(WARNING, "It is paused: none of this happens until it is resumed."))
+        report.append(PlanMessage(WARNING, "It is paused: none of this happens until it is resumed."))
     return report
 
 
-def _verdict(found: Capacity) -> list[Message]:
+def _verdict(found: Capacity) -> list[PlanMessage]:
     demand, schedule = found.demand, found.demand.schedule
     if not demand.events:
-        return [Message("", "A batch has no events now: nothing is due to it.")]
+        return [PlanMessage("", "A batch has no events now: nothing is due to it.")]
     if not found.pace:
         return [
-            Message(BAD, f"No batch begins: {found.limited_by} is paused (at most 0 in flight) until it is raised.")
+            PlanMessage(BAD, f"No batch begins: {found.limited_by} is paused (at most 0 in flight) until it is raised.")
         ]
     batch = f"{'up to ' if schedule.provider else ''}{several(demand.events, 'event')}"
     took = span(found.batch_takes) if found.batch_takes >= 0.1 else "less than 0.1 s"
     takes = f"Each batch of {batch} takes {took} at {_rate(found.pace)} a second"
     if found.needed_pace > found.pace:
         need = f"Cannot complete: {batch} in {span(demand.window)} need {_rate(found.needed_pace)} a second"
-        report = [Message(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")]
+        report = [
+            PlanMessage(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")
+        ]
     elif not demand.window:
-        report = [Message("", f"{takes}. It has no window to complete in.")]
+        report = [PlanMessage("", f"{takes}. It has no window to complete in.")]
     elif not found.late:
-        report = [Message(GOOD, f"{takes}: it completes in its window of {span(demand.window)}.")]
+        report = [PlanMessage(GOOD, f"{takes}: it completes in its window of {span(demand.window)}.")]
     else:
         first = found.late[0][0].astimezone(schedule.period.tzinfo)
         over = span(max(seconds for _, seconds in found.late) - demand.window)
         count = f"{len(found.late):,} of {len(found.ended):,} batches in these 7 days end after their window"
         why = " behind what shares its throttle" if found.others else ""
-        report = [Message(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")]
+        report = [
+            PlanMessage(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")
+        ]
     if found.busy > 1:
         more = f"{found.limited_by[:1].upper()}{found.limited_by[1:]} is asked for {found.busy:.1f} times what it lets"
-        report.append(Message(BAD, f"{more} through in these 7 days: more and more is left over."))
+        report.append(PlanMessage(BAD, f"{more} through in these 7 days: more and more is left over."))
     basis = "the median of its latest" if demand.is_measured else "assumed, since nothing of it has succeeded yet"
     worker = "" if found.limits.workers else "; no worker serves its queue now, one is assumed"
-    return [*report, Message("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
+    return [*report, PlanMessage("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
 
 
 def plan_of(found: Capacity) -> Plan:

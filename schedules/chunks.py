@@ -10,10 +10,10 @@ from jobs import throttles
 from jobs.database_errors import Trouble, trouble_of
 from jobs.prepared import array, execute
 from jobs.set_aside import name_once
-from schedules.events import Part, part_of
+from schedules.events import BatchPart, part_of
 from schedules.models import Schedule
 from schedules.statements import INSERT_EVENTS
-from schedules.unemitted import Emission, Unemitted
+from schedules.unemitted import Emission, UnemittedTrigger
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ LARGEST_CHUNK = 16_000_000
 """Characters of payload in a transaction: PostgreSQL takes 268 million in one array, at the cost of memory."""
 
 
-def put_events(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+def put_events(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
     """Put the next few thousand events of these triggers on the backlog, in the order of the triggers. Raises: what the
     database says to them; then none of them is there."""
     with transaction.atomic():
@@ -33,7 +33,7 @@ def put_events(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: 
     return Emission(records, frozenset(part.queue for part in parts), [part.step for part in parts], skipped)
 
 
-def put_or_skip(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+def put_or_skip(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
     """Put the events of one trigger on the backlog, or skip it if they cannot be stored."""
     try:
         return put_events(found, schedules, now)
@@ -46,11 +46,11 @@ def put_or_skip(found: Sequence[Unemitted], schedules: dict[int, Schedule], now:
 
 
 def _parts(
-    found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime
-) -> tuple[list[Part], dict[Unemitted, str]]:
+    found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime
+) -> tuple[list[BatchPart], dict[UnemittedTrigger, str]]:
     """The parts of one chunk, and the triggers that emit nothing more, each with the reason."""
-    parts: list[Part] = []
-    skipped: dict[Unemitted, str] = {}
+    parts: list[BatchPart] = []
+    skipped: dict[UnemittedTrigger, str] = {}
     room, characters = CHUNK, LARGEST_CHUNK
     for trigger in found:
         if room <= 0 or characters <= 0:
@@ -65,7 +65,7 @@ def _parts(
     return parts, skipped
 
 
-def _insert(parts: list[Part], now: datetime) -> int:
+def _insert(parts: list[BatchPart], now: datetime) -> int:
     schedules = [part.batch.schedule for part in parts]
     numbers = [number for part in parts for number in range(part.first, part.last + 1)]
     keys = [throttles.key_of([each.throttle_id] if each.throttle_id else []) for each in schedules]

@@ -36,12 +36,12 @@ from schedules.cron import Period
 from schedules.models import Schedule
 from schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED
 from schedules.triggers import record_due_triggers, unreadable
-from schedules.unemitted import Emission, Unemitted, locked, schedules_of, skip, store
+from schedules.unemitted import Emission, UnemittedTrigger, locked, schedules_of, skip, store
 from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)
 
-Put = Callable[[Sequence[Unemitted], dict[int, Schedule], datetime], Emission]
+Put = Callable[[Sequence[UnemittedTrigger], dict[int, Schedule], datetime], Emission]
 
 A_MOMENT = timedelta(seconds=5)
 """The time between a look at the clock and what another process has done by it since."""
@@ -128,7 +128,7 @@ def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
     values = {"schedule_ids": list(schedule_ids), "now": now, "on_time_for": ON_TIME_FOR}
     with transaction.atomic():
         # what is being emitted is locked
-        expired = [Unemitted(*row) for row in execute(EXPIRED_IN_QUEUE, values).fetchall()]
+        expired = [UnemittedTrigger(*row) for row in execute(EXPIRED_IN_QUEUE, values).fetchall()]
         schedules = schedules_of(expired)
         reasons = {
             trigger: f"an earlier batch did not end within {schedules[trigger.schedule_id].catch_up_for} s"

@@ -20,7 +20,7 @@ from jobs.handlers import registry
 from schedules import templates
 from schedules.models import Late, Overlap, Schedule, Stagger
 from schedules.stagger import offsets
-from schedules.unemitted import Step, Unemitted
+from schedules.unemitted import TriggerStep, UnemittedTrigger
 from schedules.watermarks import ON_TIME_FOR
 
 FORMAT = "%Y%m%dT%H%M%SZ"
@@ -30,7 +30,7 @@ LONGEST_VALUE = 64
 
 
 @dataclass(frozen=True)
-class Batch:
+class EventBatch:
     """A batch: all that the events of a trigger have in common.
 
     `begins_at`: the earliest start; `drops_at`: when events that were not delivered are dropped, None if never;
@@ -72,23 +72,25 @@ class Batch:
         return [fill(f"{prefix}{number}", number, start) for number, start in enumerate(starts, first)]
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """The events `first` … `last` of a batch, written out for a queue.
 
     `characters`: of their payloads, at most or nearly so. `step`: how far the trigger is once they are on the backlog.
     """
 
-    batch: Batch
+    batch: EventBatch
     queue: str
     first: int
     last: int
     milliseconds: list[int]
     payloads: list[str]
     characters: int
-    step: Step
+    step: TriggerStep
 
 
-def part_of(trigger: Unemitted, schedule: Schedule, now: datetime, room: int, characters: int) -> Part | str:
+def part_of(
+    trigger: UnemittedTrigger, schedule: Schedule, now: datetime, room: int, characters: int
+) -> BatchPart | str:
     """The next events of a trigger of `schedule`: up to `room` of them, of so many `characters`, but one at least.
 
     A text is the reason why it emits nothing more.
@@ -107,27 +109,27 @@ def part_of(trigger: Unemitted, schedule: Schedule, now: datetime, room: int, ch
     complete = last >= batch.count
     # the first of several parts writes down what the rest of the batch is made of
     frozen_config = frozen_config_of(schedule) if first == 1 and not complete else None
-    step = Step(
+    step = TriggerStep(
         trigger.id, last, batch.closes_at, seen_at, batch.begins_at, schedule.stagger, schedule.late, frozen_config,
         complete,
     )  # fmt: skip
     payloads = batch.payloads(first, milliseconds)
     queue = registry.kind(schedule.kind).home_queue
-    return Part(batch, queue, first, last, milliseconds, payloads, batch.longest_payload * len(payloads), step)
+    return BatchPart(batch, queue, first, last, milliseconds, payloads, batch.longest_payload * len(payloads), step)
 
 
-def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
+def _seen_at(trigger: UnemittedTrigger, schedule: Schedule, now: datetime) -> datetime:
     """The instant when its turn came. In a queue that is the beginning of its batch."""
     return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
 
 
-def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> Batch:
+def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> EventBatch:
     """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
 
     Raises: ValueError when its payload does not render.
     """
     closes_at = trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None
-    return Batch(
+    return EventBatch(
         schedule=schedule,
         trigger_at=trigger_at,
         begins_at=beginning(trigger_at, seen_at),

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from external.formatting import moment, several
 from jobs.zones import in_zone
-from schedules.batches import Progress
+from schedules.batches import BatchCounts
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
 
@@ -37,7 +37,7 @@ def trigger_times(schedule: Schedule, triggers: Iterable[datetime]) -> list[dict
     ]
 
 
-def trigger_facts(trigger: Trigger, progress: Progress | None) -> dict[str, Any]:
+def trigger_facts(trigger: Trigger, progress: BatchCounts | None) -> dict[str, Any]:
     """One trigger, and how many of its events are where."""
     return {
         "id": trigger.pk,

@@ -10,7 +10,7 @@ from jobs.set_aside import isolate
 from schedules.events import beginning
 from schedules.models import Schedule, Stagger
 from schedules.statements import COUNT_RECORDS
-from schedules.unemitted import Emission, Step, Unemitted, set_aside
+from schedules.unemitted import Emission, TriggerStep, UnemittedTrigger, set_aside
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 
@@ -34,16 +34,16 @@ def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None
         registry.add_periodic(catch_up)
 
 
-def put_batches(found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emission:
+def put_batches(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
     """Let the providers put the batches of these triggers on the backlog: one call each, for any number.
 
     A trigger for which one raises is set aside, and holds up no other. Of several triggers of one schedule the oldest
     is taken.
     """
-    by_provider: dict[str, dict[int, Unemitted]] = defaultdict(dict)
+    by_provider: dict[str, dict[int, UnemittedTrigger]] = defaultdict(dict)
     for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):
         by_provider[schedules[trigger.schedule_id].provider].setdefault(trigger.schedule_id, trigger)
-    records, steps, skipped = 0, list[Step](), dict[Unemitted, str]()
+    records, steps, skipped = 0, list[TriggerStep](), dict[UnemittedTrigger, str]()
     for name, by_schedule in by_provider.items():
         triggers = list(by_schedule.values())
         if name not in known:
@@ -56,12 +56,12 @@ def put_batches(found: Sequence[Unemitted], schedules: dict[int, Schedule], now:
 
 
 def _provide(
-    name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime
-) -> tuple[int, list[Unemitted]]:
+    name: str, triggers: list[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime
+) -> tuple[int, list[UnemittedTrigger]]:
     """The number of new records, and the triggers for which the provider did not raise."""
     records = 0
 
-    def provide(some: Sequence[Unemitted]) -> None:
+    def provide(some: Sequence[UnemittedTrigger]) -> None:
         nonlocal records
         records += known[name]([(schedules[each.schedule_id], each.trigger_at) for each in some], now)
 
@@ -70,7 +70,7 @@ def _provide(
     return records, [trigger for trigger in triggers if trigger not in bad]
 
 
-def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule]) -> list[Step]:
+def _complete(triggers: list[UnemittedTrigger], schedules: dict[int, Schedule]) -> list[TriggerStep]:
     """The last step of these triggers, with the number of their records."""
     if not triggers:
         return []
@@ -81,7 +81,7 @@ def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule]) -> list
     }
     counts: dict[int, int] = dict(execute(COUNT_RECORDS, which).fetchall())
     return [
-        Step(
+        TriggerStep(
             each.id, counts[each.id], None, each.seen_at, beginning(each.trigger_at, each.seen_at), Stagger.NONE.value,
             schedules[each.schedule_id].late, None, complete=True,
         )

@@ -28,7 +28,7 @@ MARGIN = 1 / 20
 """The most of a window that is left for that: the rest is fuller by it."""
 
 
-class Window(NamedTuple):
+class StaggerWindow(NamedTuple):
     """A window of so many `minutes`, in the last of which events start for `last_width` seconds only, and in that
     `share` of the turns, counted from `start`. `stride` minutes are between one event and the next; event 1 starts in
     minute `first`, and the last minute has its place at step `last` of a turn."""
@@ -71,7 +71,7 @@ def offsets(count: int, window_for: float, schedule_id: int, first: int = 1) -> 
     return [_offset(number - 1, window) for number in range(first, count + 1)]
 
 
-def _offset(place: int, window: Window) -> float:
+def _offset(place: int, window: StaggerWindow) -> float:
     turn = window.turn_of(place)
     step = place - window.before(turn)
     skips_last = window.in_last_minute(turn) == window.in_last_minute(turn + 1)
@@ -88,7 +88,7 @@ def usable_for(window_for: float) -> float:
     return window_for - min(LAST_DELIVERY_FOR, window_for * MARGIN)
 
 
-def _window(window_for: float, schedule_id: int) -> Window:
+def _window(window_for: float, schedule_id: int) -> StaggerWindow:
     usable = usable_for(window_for)
     count = ceil(usable / MINUTE)
     last_width = usable - (count - 1) * MINUTE
@@ -97,7 +97,7 @@ def _window(window_for: float, schedule_id: int) -> Window:
     first = floor(phase * (count - 1 + share))
     start = _frac(phase * (count - 1 + share) - share)  # so that turn 0 has the last minute if event 1 starts there
     last = (count - 1 - first) * pow(stride, -1, count) % count
-    return Window(count, last_width, share, start, stride, first, last, phase)
+    return StaggerWindow(count, last_width, share, start, stride, first, last, phase)
 
 
 @cache

@@ -18,8 +18,8 @@ from jobs.set_aside import SetAside, name_once
 from schedules import batches, providers
 from schedules.models import Overlap, Schedule
 from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
-from schedules.unemitted import Unemitted, skip
-from schedules.watermarks import Due, due
+from schedules.unemitted import UnemittedTrigger, skip
+from schedules.watermarks import DueTriggers, due
 
 SCHEDULES_A_TRANSACTION = 100
 """Some 30 ms, for which an edit of one of them waits."""
@@ -91,9 +91,9 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
     return len(schedules), len(intents)
 
 
-def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[Schedule, Due]]:
+def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[Schedule, DueTriggers]]:
     """The due triggers of these schedules, or of as many of them as fit into the time and a transaction."""
-    found: list[tuple[Schedule, Due]] = []
+    found: list[tuple[Schedule, DueTriggers]] = []
     triggers = 0
     for schedule in schedules:
         if found and (triggers >= INTENTS_A_TRANSACTION or time.monotonic() >= until):
@@ -117,7 +117,7 @@ def _set_aside(schedule: Schedule, error: Exception, now: datetime) -> None:
     _unreadable.put([schedule.pk], now)
 
 
-def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:
+def _intents(found: list[tuple[Schedule, DueTriggers]], now: datetime) -> list[Intent]:
     busy = busy_ones([schedule for schedule, each in found if each.triggers], now)
     intents = []
     for schedule, each in found:
@@ -141,7 +141,7 @@ def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
     return STILL_UNDER_WAY if schedule.pk in busy else ""
 
 
-def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
+def _lines(found: list[tuple[Schedule, DueTriggers]], intents: list[Intent]) -> list[decisions.Line]:
     passed = [_skipped(schedule, each.skipped) for schedule, each in found if each.skipped]
     skipped = [(intent.schedule, intent.trigger_at, intent.skipped_for) for intent in intents if intent.skipped_for]
     return passed + batches.lines_of_skipped(skipped)
@@ -164,4 +164,4 @@ def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:
     if queues:
         rows = execute(TOO_LONG_QUEUED, {"schedule_ids": list(queues), "longest": LONGEST_QUEUE}).fetchall()
         reason = f"{LONGEST_QUEUE} later ones wait for an earlier batch to end"
-        skip({Unemitted(*row): reason for row in rows}, queues, now)
+        skip({UnemittedTrigger(*row): reason for row in rows}, queues, now)

@@ -21,7 +21,7 @@ _failing = SetAside()
 """Triggers that this process could not emit. Their rows stay: the fault may be mended, or not exist on another host."""
 
 
-class Unemitted(NamedTuple):
+class UnemittedTrigger(NamedTuple):
     """A trigger, locked with its schedule. `events`: the number of its events on the backlog. `frozen_config`: JSON."""
 
     id: int
@@ -32,7 +32,7 @@ class Unemitted(NamedTuple):
     frozen_config: str | None = None
 
 
-class Step(NamedTuple):
+class TriggerStep(NamedTuple):
     """The place a trigger has reached: `events` of its batch are on the backlog, or all (`complete`)."""
 
     id: int
@@ -52,8 +52,8 @@ class Emission(NamedTuple):
 
     records: int
     queues: frozenset[str]
-    steps: list[Step]
-    skipped: dict[Unemitted, str]
+    steps: list[TriggerStep]
+    skipped: dict[UnemittedTrigger, str]
 
     @property
     def triggers(self) -> int:
@@ -63,20 +63,20 @@ class Emission(NamedTuple):
 
 def locked(
     only: Sequence[int] | None, limit: int, now: datetime, *, provided: bool
-) -> tuple[list[Unemitted], dict[int, Schedule]]:
+) -> tuple[list[UnemittedTrigger], dict[int, Schedule]]:
     """Up to `limit` triggers that may be emitted now, and their schedules by id, all locked. `provided`: triggers of
     providers, or else of events."""
     values = {
         "only": only, "limit": limit, "provided": provided, "on_time_for": ON_TIME_FOR, "set_aside": _failing.at(now),
     }  # fmt: skip
-    found = [Unemitted(*row) for row in execute(UNEMITTED, values).fetchall()]
+    found = [UnemittedTrigger(*row) for row in execute(UNEMITTED, values).fetchall()]
     if found:
         waiting = {row[0] for row in execute(WAITING, {"ids": [trigger.id for trigger in found]}).fetchall()}
         found = [trigger for trigger in found if trigger.id not in waiting]
     return found, schedules_of(found)
 
 
-def schedules_of(found: Sequence[Unemitted]) -> dict[int, Schedule]:
+def schedules_of(found: Sequence[UnemittedTrigger]) -> dict[int, Schedule]:
     """The schedules of these triggers, by id, with their endpoints."""
     ids = {trigger.schedule_id for trigger in found}
     return Schedule.objects.select_related("endpoint").in_bulk(ids) if ids else {}
@@ -86,11 +86,11 @@ def store(emission: Emission, schedules: dict[int, Schedule], now: datetime) -> 
     """Store how far the triggers of an emission are, and skip those that emit nothing more."""
     if emission.steps:
         columns = map(list, zip(*emission.steps, strict=True))
-        execute(STORE_STEPS, {**dict(zip(Step._fields, columns, strict=True)), "now": now})
+        execute(STORE_STEPS, {**dict(zip(TriggerStep._fields, columns, strict=True)), "now": now})
     skip(emission.skipped, schedules, now)
 
 
-def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: datetime) -> None:
+def skip(skipped: dict[UnemittedTrigger, str], schedules: dict[int, Schedule], now: datetime) -> None:
     """Let these triggers emit nothing more, each for its reason. Events that are out are then the whole batch."""
     if not skipped:
         return
@@ -104,11 +104,11 @@ def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: dat
     decisions.doing_all([*cut, *batches.lines_of_skipped(unbegun)], now)
 
 
-def _line_of_cut(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
+def _line_of_cut(trigger: UnemittedTrigger, schedule: Schedule, reason: str) -> decisions.Line:
     text = f"ended after {several(trigger.events, 'event')}: {reason}"
     return batches.line(schedule, "cut short", trigger.trigger_at, text)
 
 
-def set_aside(triggers: Iterable[Unemitted], now: datetime) -> None:
+def set_aside(triggers: Iterable[UnemittedTrigger], now: datetime) -> None:
     """Leave these triggers alone for a minute, in this process."""
     _failing.put([trigger.id for trigger in triggers], now)

@@ -30,7 +30,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Due:
+class DueTriggers:
     """The triggers that a schedule has to emit, the oldest first. `next_trigger_at`: its watermark after that.
 
     `skipped`: the first and the last of the older triggers that are not caught up; None if there are none.
@@ -41,17 +41,17 @@ class Due:
     skipped: tuple[datetime, datetime] | None = None
 
 
-def due(schedule: Schedule, now: datetime) -> Due:
+def due(schedule: Schedule, now: datetime) -> DueTriggers:
     """The triggers that `schedule` has to emit at `now` (aware). Raises: ValueError if its cron or zone is invalid."""
     period, watermark = schedule.period, schedule.next_trigger_at
     if watermark is None:
-        return Due((period.current(now),) if schedule.provider else (), period.next_after(now))
+        return DueTriggers((period.current(now),) if schedule.provider else (), period.next_after(now))
     if schedule.catch_up_for is None:
         return _only_the_last(schedule, period, watermark, now)
     since = max(watermark, now - oldest_caught_up(schedule.catch_up_for))
     taken = tuple(islice(_between(period, since, now), AT_ONCE))
     more = len(taken) == AT_ONCE
-    return Due(
+    return DueTriggers(
         triggers=taken,
         next_trigger_at=period.next_after(taken[-1]) if more else period.next_after(now),
         skipped=_skipped(period, watermark, since),
@@ -63,11 +63,11 @@ def oldest_caught_up(catch_up_for: int) -> timedelta:
     return max(timedelta(seconds=catch_up_for), ON_TIME_FOR)
 
 
-def _only_the_last(schedule: Schedule, period: Period, watermark: datetime, now: datetime) -> Due:
+def _only_the_last(schedule: Schedule, period: Period, watermark: datetime, now: datetime) -> DueTriggers:
     last = period.current(now)
     if last < watermark:  # its cron was changed past the forms: no trigger of the new one lies in between
-        return Due((last,) if schedule.provider else (), period.next_after(now))
-    return Due((last,), period.next_after(now), _skipped(period, watermark, last))
+        return DueTriggers((last,) if schedule.provider else (), period.next_after(now))
+    return DueTriggers((last,), period.next_after(now), _skipped(period, watermark, last))
 
 
 def _skipped(period: Period, since: datetime, before: datetime) -> tuple[datetime, datetime] | None:

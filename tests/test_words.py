@@ -1,24 +1,51 @@
-"""The openings of docstrings, in the rooms that have been rewritten so far: a noun or a verb."""
+"""Words in the rooms that have been rewritten so far: openings of docstrings, and names of classes."""
 
 import ast
 import re
+from collections import defaultdict
+from functools import cache
 
 import pytest
 
-from tests.documents import ROOT
+from tests.product import modules
 
 REWRITTEN = ("backups", "backups/copying", "backups/hooks", "jobs/models", "schedules")
 """Folders, without those below them."""
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
+BESIDE_THEIR_ROWS = {"RetryPolicy", "Schedule", "Throttle"}
+"""Declarations that have the name of their row so far."""
+
+
+@cache
+def trees() -> dict[str, dict[str, ast.Module]]:
+    """Folder → module → its syntax tree."""
+    found: dict[str, dict[str, ast.Module]] = defaultdict(dict)
+    for path, tree in modules():
+        folder, _, name = path.rpartition("/")
+        found[folder][name] = tree
+    return found
 
 
 @pytest.mark.parametrize("folder", REWRITTEN)
 def test_docstrings_open_with_a_noun_or_a_verb(folder: str) -> None:
     texts = {
-        f"{file.name}:{node.lineno}": node.value.value
-        for file in (ROOT / folder).glob("*.py")
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        f"{name}:{node.lineno}": node.value.value
+        for name, tree in trees()[folder].items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
     assert texts
     assert {where: text for where, text in texts.items() if OPENINGS.match(text)} == {}
+
+
+def test_a_class_of_these_rooms_has_its_name_alone() -> None:
+    places = defaultdict(list)
+    for folder, found in trees().items():
+        for name, tree in found.items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(f"{folder}/{name}")
+    ours = {
+        name: where for name, where in places.items() if any(each.rpartition("/")[0] in REWRITTEN for each in where)
+    }
+    assert {name: where for name, where in ours.items() if len(where) > 1 and name not in BESIDE_THEIR_ROWS} == {}

@@ -33,7 +33,7 @@ Pay = Callable[["Debt", dict[str, Any]], bool]
 """Pays a debt, given with the content of its note. Returns whether it is paid."""
 
 
-class Unpaid(Exception):
+class DebtUnpaid(Exception):
     """A debt of an earlier run cannot be paid now."""
 
 
@@ -77,12 +77,12 @@ def root() -> Path:
 def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
     """Pay the debts of earlier runs, and owe this note until it is paid, around a run.
 
-    Raises: Busy while another run of it holds its lock; Unpaid; OSError where no note can be written.
+    Raises: Busy while another run of it holds its lock; DebtUnpaid; OSError where no note can be written.
     """
     root().mkdir(mode=0o700, parents=True, exist_ok=True)
     with held(_lock(assignment), f"the hook of assignment {assignment}", PATIENCE_SECONDS):
         if not all(_paid(debt, pay) for debt in debts() if debt.assignment == assignment):
-            raise Unpaid
+            raise DebtUnpaid
         debt = Debt(root() / f"{assignment}.json")
         _write(debt.file, note)
         yield debt

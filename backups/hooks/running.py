@@ -83,7 +83,7 @@ def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop:
     try:
         with debts.noted(assignment.pk, {"hook": name, "facts": facts}, pay) as debt:
             return _through(run, assignment, task, copy, stop, do, debt)
-    except debts.Unpaid:
+    except debts.DebtUnpaid:
         return failure(Verdict.STOPPED, STOPPED)
     except Busy as error:
         return failure(Verdict.BUSY, str(error))

@@ -17,7 +17,7 @@ from jobs.prepared import storable
 from operations.admin.filters import OneOf, ScheduleFilter
 from operations.admin.records import url_of_batch
 from schedules import verbs
-from schedules.batches import Progress, progress
+from schedules.batches import BatchCounts, progress
 from schedules.facts import IN_STATE, has_begun, state_of
 from schedules.models import Trigger
 
@@ -34,7 +34,7 @@ COUNTED = 20
 Verb = Callable[[Trigger], int]
 
 
-def describe(found: Progress) -> str:
+def describe(found: BatchCounts) -> str:
     """How far a batch is, in one line: of its events so many delivered, and what became of the others."""
     names = {"succeeded": "done"} | {name: name for name in ("failed", "cancelled", "running", "ready", "waiting")}
     parts = [f"{count:,} {words}" for name, words in names.items() if (count := getattr(found, name))]
@@ -132,4 +132,4 @@ class TriggerAdmin(AsksFirst[Verb], Completing, ReadOnlyAdmin):
     def batch(self, trigger: Any) -> SafeString | str:
         if not has_begun(trigger):
             return "-"
-        return anchor(url_of_batch(trigger), describe(self.added(trigger) or Progress(trigger.events)))
+        return anchor(url_of_batch(trigger), describe(self.added(trigger) or BatchCounts(trigger.events)))

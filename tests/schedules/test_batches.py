@@ -11,7 +11,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
 from schedules import batches, emitter
-from schedules.batches import Progress
+from schedules.batches import BatchCounts
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule, make_worker
 
@@ -52,13 +52,13 @@ class TestProgress:
         make_record(Status.RUNNING, worker=make_worker(), origin=first.schedule, trigger_at=NOON, subject="running")
         rows(pk=ids[5]).delete()
         assert batches.progress([first, second]) == {
-            first.pk: Progress(6, waiting=1, ready=1, running=1, succeeded=1, failed=1, cancelled=1),
-            second.pk: Progress(2, ready=2),
+            first.pk: BatchCounts(6, waiting=1, ready=1, running=1, succeeded=1, failed=1, cancelled=1),
+            second.pk: BatchCounts(2, ready=2),
         }
 
     def test_of_one_that_emitted_nothing_is_nothing(self):
         trigger = Trigger.objects.create(schedule=make_schedule(), trigger_at=NOON)
-        assert batches.progress([trigger]) == {trigger.pk: Progress(0)}
+        assert batches.progress([trigger]) == {trigger.pk: BatchCounts(0)}
         assert batches.progress([]) == {}
 
 

@@ -229,7 +229,7 @@ class TestABatchThatCannotGoOn:
         begin(name="broken")
         real = chunks._insert
 
-        def insert(parts: list[events.Part], now: Any) -> int:
+        def insert(parts: list[events.BatchPart], now: Any) -> int:
             if any(part.batch.schedule.name == "broken" for part in parts):
                 raise DataError("too large")
             return real(parts, now)

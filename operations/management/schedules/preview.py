@@ -13,7 +13,7 @@ from external.durations import span
 from external.formatting import moment, several
 from operations.capacity import messages_view
 from schedules import previews
-from schedules.capacity_report import Message
+from schedules.capacity_report import PlanMessage
 from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import LARGEST_COUNT, ComingBatch, coming_batches
@@ -49,7 +49,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     start = instant_of_option(options["start"], schedule)
     batches = coming_batches(schedule, options["count"], start, seconds=LONGEST_LOOK_SECONDS)
     facts = previews.as_json(schedule, batches)
-    command.answer(facts, _view(schedule, batches, [Message(**each) for each in facts["messages"]]))
+    command.answer(facts, _view(schedule, batches, [PlanMessage(**each) for each in facts["messages"]]))
 
 
 def instant_of_option(text: str | None, schedule: Schedule, option: str = "--from") -> datetime | None:
@@ -67,7 +67,7 @@ def instant_of_option(text: str | None, schedule: Schedule, option: str = "--fro
     return parsed.astimezone(UTC) if parsed.tzinfo else instant_of(parsed, schedule.period.tzinfo)
 
 
-def _view(schedule: Schedule, batches: list[ComingBatch], found: list[Message]) -> Group:
+def _view(schedule: Schedule, batches: list[ComingBatch], found: list[PlanMessage]) -> Group:
     """Returns a line a trigger, and the verdict below."""
     zone = schedule.period.tzinfo
     batch = schedule.provider or f"{several(schedule.event_count or 0, 'event')} a trigger"
