@@ -41,10 +41,10 @@ def laptop(rng: Random, number: int, days: int, size: float = 1.0, shift: float 
         if day % 7 < 5 and rng.random() < 0.84:
             later = shift if day >= 7 else 0.0
             presence += _day(rng, arrives + later, leaves + later, day * DAY)
-    median = min(5_400.0, 330.0 * rng.lognormvariate(0.0, 0.7)) * size
+    median = min(5_400.0, 300.0 * rng.lognormvariate(0.0, 0.85)) * size
     facts = {
         "name": f"laptop-{number:03}", "kind": "sftp", "policy": "daily", "wake_on_lan": True,
-        "first_seconds": round(median * 7.5), "median_seconds": round(median), "sigma": 0.35, "presence": presence,
+        "first_seconds": round(median * 8), "median_seconds": round(median), "sigma": 0.35, "presence": presence,
     }  # fmt: skip
     return facts | ({"backed_up": True} if steady else {})
 

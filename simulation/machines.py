@@ -88,12 +88,12 @@ class SimulatedMachine:
         median = self.source.first_seconds if first else self.source.median_seconds
         return round(median * exp(self.source.sigma * self.draws[int(now // DAY)]), 6)
 
-    def run(self, now: float, *, first: bool) -> "SimulatedRun":
+    def run(self, now: float, *, first: bool, done: float = 0.0) -> "SimulatedRun":
         """The backup that begins at `now`: it ends when it is done or the source leaves. Of one that does not answer,
-        at once."""
+        at once. `done`: the share of its work that an earlier run has done."""
         leaves_at = self.leaves_at(now) if self.answers(now) else now
         fails = self.fails[int(now // DAY)]
-        ends = round(now + self.takes(now, first=first) / (2 if fails else 1), 6)
+        ends = round(now + self.takes(now, first=first) * (1.0 - done) / (2 if fails else 1), 6)
         if ends > leaves_at:
             return SimulatedRun(self.number, now, leaves_at, first)
         return SimulatedRun(self.number, now, ends, first, succeeded=not fails, failed=fails)

@@ -1,11 +1,13 @@
 """The schedulers that a fleet can be simulated with, by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from simulation import fifo, proactive
 from simulation.fleet_file import SimulatedFleet
 from simulation.lookahead.memory import MemoryWorld
+from simulation.lookahead.parts import NO_PARTS, Parts, guessed_seconds
+from simulation.lookahead.sharing import SharingWorld
 from simulation.lookahead.worker import Progress, VirtualWorker
 from simulation.lookahead.world import rows_of
 from simulation.machines import machines_of
@@ -14,9 +16,11 @@ from simulation.results import Ledger
 LONGEST_DAYS = 366
 
 
-def _lookahead(ledger: Ledger, progress: Progress) -> None:
-    world = MemoryWorld(rows_of(ledger.fleet, ledger.machines), ledger.fleet.units)
-    VirtualWorker(ledger, world).run(progress)
+def _lookahead(ledger: Ledger, progress: Progress, parts: Parts = NO_PARTS) -> None:
+    guessed = guessed_seconds(ledger.machines, ledger.fleet.seed) if parts.sizes else {}
+    rows = rows_of(ledger.fleet, ledger.machines)
+    world = (SharingWorld if parts.share else MemoryWorld)(rows, ledger.fleet.units, guessed)
+    VirtualWorker(ledger, world, parts).run(progress)
 
 
 SCHEDULERS: dict[str, Callable[[Ledger, Progress], None]] = {
@@ -27,13 +31,18 @@ SCHEDULERS: dict[str, Callable[[Ledger, Progress], None]] = {
 
 
 def named(names: str) -> list[str]:
-    """The schedulers of a list with commas. Raises: ValueError for one that there is not."""
+    """The schedulers of a list with commas; behind lookahead, each with a plus, the parts that are on. Raises:
+    ValueError for one that there is not."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    for name in wanted:
+    for each in wanted:
+        name, *parts = each.split("+")
         if name not in SCHEDULERS:
             close = get_close_matches(name, SCHEDULERS, n=1)
             there = f"did you mean {close[0]}?" if close else f"there are {', '.join(SCHEDULERS)}"
             raise ValueError(f"--scheduler: there is no {name!r}; {there}")
+        if parts and name != "lookahead":
+            raise ValueError(f"--scheduler: {name} has no parts; only lookahead has")
+        Parts.named(parts)
     if not wanted:
         raise ValueError(f"--scheduler: name one or more of {', '.join(SCHEDULERS)}")
     return list(dict.fromkeys(wanted))
@@ -44,10 +53,9 @@ def simulate(
 ) -> Ledger:
     """Let `days` of the fleet pass under one scheduler. `seed` replaces the file's."""
     ledger = Ledger(fleet, machines_of(fleet, days, seed), days)
-    SCHEDULERS[name](ledger, progress)
+    scheduler, *parts = name.split("+")
+    if parts:
+        _lookahead(ledger, progress, Parts.named(parts))
+    else:
+        SCHEDULERS[scheduler](ledger, progress)
     return ledger
-
-
-def needs(fleet: SimulatedFleet, names: Sequence[str]) -> int:
-    """Roughly how much work it is, for a progress bar: sources times schedulers."""
-    return len(fleet.sources) * len(names)

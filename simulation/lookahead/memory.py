@@ -7,9 +7,10 @@ settling     `jobs/transitions.py`, and for the assignment `backups/copying/resu
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
+from types import MappingProxyType
 from typing import cast
 
 from jobs import priorities, retries
@@ -30,7 +31,9 @@ from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
 class MemoryWorld:
     """A `BacklogWorld` on heaps."""
 
-    def __init__(self, rows: Rows, units: int) -> None:
+    def __init__(self, rows: Rows, units: int, guessed: Mapping[int, float] = MappingProxyType({})) -> None:
+        """`guessed`: seconds that first backups are thought to take."""
+        self._guessed = guessed
         self._units = units
         self._assignments = rows.assignments
         self._policies = rows.policies
@@ -114,7 +117,7 @@ class MemoryWorld:
             inserted_at=record.inserted_at,
             now=now,
         )
-        self._running[record.queue] -= 1
+        self._ended(record)
         record.status, record.waiting_for, record.run_after = change.status, change.waiting_for, change.run_after
         record.queue, record.exclusive_key = change.queue, change.exclusive_key
         record.priority, record.rank_day, record.tried_at = change.priority, change.rank_day, change.tried_at
@@ -170,7 +173,7 @@ class MemoryWorld:
                 closes_at=closes_at,
                 due_day=day,
                 rank_day=rank_day,
-                expected_seconds=assignment.last_backup_for,
+                expected_seconds=assignment.last_backup_for or self._guessed.get(assignment.pk),
                 failures=assignment.failures,
                 first_failure_at=assignment.first_failure_at if assignment.failures else None,
             )
@@ -183,7 +186,7 @@ class MemoryWorld:
             policy = self._policy_of[record.number]
             if policy.pk not in openings:
                 openings[policy.pk] = policy.opening(now)
-            self._ready[record.queue].left(record)
+            self._queue_of(record).left(record)
             record.run_after, record.closes_at = openings[policy.pk]
             record.queue, record.exclusive_key = AVAILABILITY, None
             waits = record.run_after > now
@@ -192,11 +195,17 @@ class MemoryWorld:
             self._place(record)
 
     def _run(self, record: MemoryRecord, now: datetime) -> Claimed:
-        self._ready[record.queue].left(record)
+        self._queue_of(record).left(record)
         record.status, record.attempt, record.started_at = Status.RUNNING, record.attempt + 1, now
         record.moves += 1
         self._running[record.queue] += 1
         return record.as_claimed
+
+    def _ended(self, record: MemoryRecord) -> None:
+        self._running[record.queue] -= 1
+
+    def _queue_of(self, record: MemoryRecord) -> ReadyQueue:
+        return self._ready[record.queue]
 
     def _place(self, record: MemoryRecord) -> None:
         """Where time or a claim finds it by what it has become."""
@@ -204,7 +213,7 @@ class MemoryWorld:
         if record.status == Status.WAITING:
             self._waiting.put(record.run_after, record)
         elif record.status == Status.READY:
-            self._ready[record.queue].put(record)
+            self._queue_of(record).put(record)
             if record.closes_at is not None:
                 self._closing.put(record.closes_at, record)
         else:

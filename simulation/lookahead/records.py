@@ -66,14 +66,19 @@ class ReadyQueue:
         """It is not ready any more: to be called before its `moves` change."""
         self._counts(record, -1)
 
+    def first(self) -> tuple[Any, int, MemoryRecord] | None:
+        """The key of the first one, its moves and itself."""
+        while self._heap and self._heap[0][1] != self._heap[0][2].moves:
+            heapq.heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
     def take(self, limit: int, *, woken_only: bool = False) -> Iterator[MemoryRecord]:
         """Up to `limit` records; each has to be moved before the next is asked for."""
         for _ in range(limit):
-            while self._heap and self._heap[0][1] != self._heap[0][2].moves:
-                heapq.heappop(self._heap)
-            if not self._heap or (woken_only and not priorities.is_woken(self._heap[0][2].priority)):
+            if not (found := self.first()) or (woken_only and not priorities.is_woken(found[2].priority)):
                 return
-            yield heapq.heappop(self._heap)[2]
+            heapq.heappop(self._heap)
+            yield found[2]
 
     def _counts(self, record: MemoryRecord, change: int) -> None:
         self.count += change

@@ -36,7 +36,8 @@ class Command(VerbCommand):
         )
         parser.add_argument(
             "--scheduler", default=",".join(schedulers.SCHEDULERS), metavar="NAMES",
-            help=f"with commas between them ({','.join(schedulers.SCHEDULERS)})",
+            help=f"with commas between them ({','.join(schedulers.SCHEDULERS)}); docs/simulation.md has parts that can "
+            "be added, as lookahead+resume+sizes",
         )  # fmt: skip
         parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
         parser.add_argument("--json", action="store_true", help="print JSON")
