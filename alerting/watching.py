@@ -11,6 +11,7 @@ a database that was away), nothing is late for two minutes.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.utils.module_loading import autodiscover_modules
 
@@ -57,7 +58,10 @@ BROKEN = (AlertKind.WATCHDOG, AlertKind.SCHEDULE)
 
 def late_before(now: datetime) -> datetime | None:
     """For the doctor: as of the last round; None if no process has looked yet, or not for long enough."""
-    watch = Watch.objects.first()
+    return _late_before(Watch.objects.first(), now)
+
+
+def _late_before(watch: Watch | None, now: datetime) -> datetime | None:
     return now - LATE if watch and now - watch.resumed_at >= GRACE else None
 
 
@@ -67,8 +71,7 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
     Raises: django.db.Error when the database is away.
     """
     autodiscover_modules("conditions")
-    each_late = now - LATE if now - watch.resumed_at >= GRACE else None
-    around = look_at(now, each_late)
+    around = look_at(now, partial(_late_before, watch))
     found = [each for kind in KINDS for each in CONDITIONS[kind].examine(around)]
     made = list(alerts(found, around))
     return [*made, *_clock.look(now, boot_seconds() if boot is None else boot)]

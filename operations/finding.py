@@ -68,24 +68,26 @@ class Examined:
 
 
 class Look:
-    """One examination: its instant (aware), and the summary of the backlog at that instant, which `summarize` makes.
-
-    `late_before`: what should have happened before that instant, and has not, is late; None while no one can tell, as
-    in the first minutes after the machine slept.
-    """
+    """One examination: its instant (aware), and what several conditions read, made by the first that does."""
 
     def __init__(
         self,
         now: datetime,
         summarize: Callable[[datetime], Any] = lambda now: None,
-        late_before: datetime | None = None,
+        late: Callable[[datetime], datetime | None] = lambda now: None,
     ) -> None:
-        self.now, self._summarize, self.late_before = now, summarize, late_before
+        self.now, self._summarize, self._late = now, summarize, late
 
     @cached_property
     def summary(self) -> Any:
-        """Made once, by the first condition that reads it."""
+        """The summary of the backlog at that instant."""
         return self._summarize(self.now)
+
+    @cached_property
+    def late_before(self) -> datetime | None:
+        """What should have happened before that instant, and has not, is late. None while that cannot be known, as in
+        the first minutes after the machine slept."""
+        return self._late(self.now)
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,11 @@ class Condition:
         return Finding(self.kind, "", None, Severity.WARNING, text, do, error=True)
 
     def examined(self, look: Look) -> Examined:
-        """The same in one line, the worst severity of all of them."""
-        found = self.examine(look)
+        """The same in one line."""
+        return self.summed_up(self.examine(look))
+
+    def summed_up(self, found: Sequence[Finding]) -> Examined:
+        """These findings of it in one line, with the worst severity of all."""
         numbers = {key: value for each in found for key, value in each.numbers.items()}
         wrong = [each for each in found if each.severity is not Severity.OK]
         if not wrong:

@@ -8,7 +8,7 @@ tables        autovacuum, and holders of old snapshots
 installation  migrations, the server, connections, clocks
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import partial
 
@@ -35,20 +35,20 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Exa
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
     """
     autodiscover_modules("conditions")
-    at = now or database_clock()
-    look = look_at(at, next((ask(at) for ask in LATE), None))
-    found = [] if SETTINGS.kind in skip else [SETTINGS.examined(look)]
+    settings = SETTINGS.summed_up(_settings())  # it asks no database
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
-        return found or [SETTINGS.examined(look)]
+        return [settings]
+    look = look_at(now or database_clock(), lambda at: next((ask(at) for ask in LATE), None))
+    found = [] if SETTINGS.kind in skip else [settings]
     return found + [each.examined(look) for each in CONDITIONS.values() if each.kind not in skip]
 
 
-def look_at(now: datetime, late_before: datetime | None) -> Look:
+def look_at(now: datetime, late: Callable[[datetime], datetime | None]) -> Look:
     """A look at everything, at that instant (aware)."""
-    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED), late_before)
+    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED), late)
 
 
-def _settings(look: Look) -> list[Finding]:
+def _settings() -> list[Finding]:
     """The system checks again (`operations/checks.py`), the dangerous settings of django-q2 among them."""
     makers = (checks.check_database, checks.check_backlog, checks.check_registry, checks.check_periodic_tasks)
     messages = sorted((message for make in makers for message in make()), key=lambda message: -message.level)
@@ -61,4 +61,4 @@ def _settings(look: Look) -> list[Finding]:
     ]  # fmt: skip
 
 
-SETTINGS = Condition("settings", _settings, "no system check complains")
+SETTINGS = Condition("settings", lambda look: _settings(), "no system check complains")

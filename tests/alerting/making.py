@@ -41,7 +41,7 @@ def look(now: datetime, *found: raising.Found) -> list[AlertMessage]:
     """One round without what is wrong with the scheduler itself. Returns the messages that it wrote down."""
     before = set(AlertMessage.objects.values_list("pk", flat=True))
     kinds = [kind for kind, alert in watching.KINDS.items() if alert not in OF_THE_SCHEDULER]
-    around = look_at(now, None)
+    around = look_at(now, lambda now: None)
     conditions = [each for kind in kinds for each in CONDITIONS[kind].examine(around)]
     raising.look(now, [*found, *watching.alerts(conditions, around)])
     announcing.announce(now)

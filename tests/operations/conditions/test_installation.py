@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.conf import settings as project
+from django.core.checks import Error
 from django.core.management import call_command
 from django.db import connection
 
@@ -14,7 +15,7 @@ from jobs.handlers import Kind
 from jobs.models import BacklogRecord, Worker
 from jobs.worker.database_threads import THREADS
 from jobs.worker.heartbeat import clock_skew
-from operations import conditions
+from operations import checks, conditions
 from operations.conditions import installation
 from operations.finding import CONDITIONS, Condition, Finding, Look, ok, rows
 from tests.factories import make_record, make_schedule
@@ -80,6 +81,22 @@ class TestSettings:
         for skip in ((), ("settings",)):
             [found] = conditions.examine(skip=skip)
             assert (found.name, found.severity) == ("settings", PROBLEM)
+
+
+def test_a_database_of_another_kind_is_named_and_not_asked(monkeypatch):
+    """The test may not use the database."""
+    wrong = Error("not PostgreSQL", hint="use it", id="jobs.E011")
+    monkeypatch.setattr(checks, "check_database", lambda: [wrong])
+    [found] = conditions.examine()
+    assert (found.severity, found.what) == (PROBLEM, "jobs.E011 not PostgreSQL")
+
+
+@pytest.mark.django_db
+def test_a_table_of_the_watch_that_is_missing_hides_only_what_is_late():
+    run("ALTER TABLE alerting_watch RENAME TO lost")
+    found = {each.name: each for each in conditions.examine()}
+    assert "alerting_watch" in found["ticks"].what
+    assert found["open_breakers"].severity is OK
 
 
 @pytest.mark.django_db
