@@ -20,7 +20,7 @@ class AlertingConfig(AppConfig):
         uses.append(later("alerting.declarations:use_of"))
         registry.add_periodic(later("alerting.rounds:in_background"))
         IN_NEED.update(alerts=later("alerting.raising:in_need"), messages=later("alerting.sending:in_need"))
-        HINTS.append(later("alerting.untold:hints"))
+        HINTS.append(later("alerting.conditions:hints"))
         LATE.append(later("alerting.watching:late_before"))
         follow(AlertRoute)
         follow(AlertRoute.policies.through, title=named("alerting_alertroute", "alertroute_id"))

@@ -1,8 +1,26 @@
-"""The condition of alerts themselves."""
+"""Conditions of alerts themselves: whether operators hear of what goes wrong."""
 
+from collections.abc import Iterator
+from datetime import datetime
+
+from alerting import sending
 from alerting.models import AlertRoute
-from alerting.untold import ADD_ONE, UNTOLD, is_untold
-from operations.finding import Finding, Look, condition, ok, warning
+from jobs.conf import PROGRAM
+from operations.finding import Case, Finding, Look, condition, ok, warning
+from sources.models import Source
+
+UNTOLD = "No alert route is enabled: what goes wrong is shown here, and sent to no person"
+ADD_ONE = f"`{PROGRAM} alerts add NAME --url-file -` adds one, and `{PROGRAM} alerts test NAME` tries it"
+
+
+def is_untold() -> bool:
+    """Whether there are sources, and no route by which operators hear of them."""
+    return not AlertRoute.objects.filter(enabled=True).exists() and Source.objects.filter(retired_at=None).exists()
+
+
+def hints(now: datetime) -> list[str]:
+    """The same in a sentence, for commands."""
+    return [f"{UNTOLD}. {ADD_ONE}."] if is_untold() else []
 
 
 @condition()
@@ -12,3 +30,13 @@ def alert_routes(look: Look) -> Finding:
     if is_untold():
         return warning(UNTOLD, ADD_ONE, routes=names)
     return ok("what goes wrong is sent to people" if names else "there is no source to send alerts of", routes=names)
+
+
+@condition(
+    "messages about alerts arrive",
+    "{}",
+    f"correct the route; `{PROGRAM} alerts test NAME` tries it. What failed is tried again for a day",
+)
+def undelivered(look: Look) -> Iterator[Case]:
+    """Messages that are tried again, or were given up in the last week."""
+    return (Case("messages", sentence.removesuffix(".")) for sentence in sending.in_need(look.now))

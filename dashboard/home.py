@@ -19,8 +19,8 @@ from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
+from alerting.conditions import UNTOLD, is_untold
 from alerting.models import AlertRoute
-from alerting.untold import UNTOLD, is_untold
 from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
 from declarations.surfaces.web.permissions import may_operate

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from alerting import sending, urls
+from alerting.conditions import ADD_ONE
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
-from alerting.untold import ADD_ONE
 from declarations import InUse
 from fleet.edits import Policies
 from fleet.files.apply import import_fleet
