@@ -1,28 +1,102 @@
-"""What is the same for all commands of what is declared."""
+"""The same for all commands of what is declared: each lists, shows, adds, sets, renames and removes."""
 
+import json
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 from declarations.service import Service
+from sources.models import Repository
 from tests.alerting.making import make_route
 from tests.commands import command
 from tests.delivery.endpoint_rows import make_endpoint
 from tests.factories import make_throttle
 from tests.schedules.event_records import make_event_schedule
-from tests.sources.factories import make_policy
+from tests.sources.factories import make_assignment, make_policy, make_source
+
+pytestmark = pytest.mark.django_db
+_numbers = count(1)
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        ("alerts", make_route), ("endpoints", make_endpoint), ("repositories", lambda: make_policy().repository),
-        ("schedules", lambda: make_event_schedule(endpoint=make_endpoint())), ("throttles", lambda: make_throttle(3)),
-    ],
-)  # fmt: skip
-def test_it_says_what_a_change_warns_of(name: str, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    row, run = make(), command(name, with_errors=True)[0]
+def another_endpoint() -> Any:
+    return make_endpoint(name=f"hooks {next(_numbers)}")
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "alerts": make_route,
+    "endpoints": another_endpoint,
+    "policies": make_policy,
+    "repositories": lambda: Repository.objects.create(name=f"r{Repository.objects.count()}", location="/srv/none"),
+    "schedules": lambda: make_event_schedule(name=f"s {next(_numbers)}", endpoint=another_endpoint()),
+    "sources": make_source,
+    "throttles": lambda: make_throttle(3),
+}
+of_each = pytest.mark.parametrize("noun", list(MAKERS))
+
+
+def made(noun: str) -> str:
+    """The name of a new row."""
+    row = MAKERS[noun]()
+    return str(getattr(row, "name", row))
+
+
+def listed(noun: str) -> set[str]:
+    """The names that it lists."""
+    verb = "routes" if noun == "alerts" else "list"
+    facts = json.loads(command(f"{noun} {verb}")[0]("--json"))
+    return {each.get("name") for each in facts}
+
+
+@of_each
+def test_it_says_what_a_change_warns_of(noun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, run = made(noun), command(noun, with_errors=True)[0]
     monkeypatch.setattr(Service, "save", lambda service, row, changed: ["mind the gap"])
+    monkeypatch.setattr("fleet.edits.Policies.save", lambda service, row, changed: ["mind the gap"])
     for asked in ([], ["--json"]):
-        assert "mind the gap" in run("set", row.name, "--name", "another", *asked).splitlines()[-1]
+        assert "mind the gap" in run("set", name, "--name", "another", *asked).splitlines()[-1]
+
+
+@of_each
+def test_it_is_listed_shown_and_renamed(noun: str) -> None:
+    first, second = (made(noun) for _ in range(2))
+    run, refused = command(noun)
+    assert listed(noun) >= {first, second}
+    assert first in run("show", first)
+    run("rename", first, "another name")
+    assert {"another name", second} <= listed(noun)
+    assert first not in listed(noun)
+    assert "NEW: there is" in refused("rename", "another name", second)
+    assert f"did you mean '{second}'" in refused("show", f"{second}x").replace('"', "'")
+    assert "say what to change" in refused("set", second)
+
+
+@of_each
+def test_several_are_removed_at_once_or_none(noun: str) -> None:
+    names = [made(noun) for _ in range(2)]
+    stays = made(noun)
+    run, refused = command(noun)
+    refused("remove", *names, "no such name", "--yes")
+    assert "no terminal" in refused("remove", *names)
+    assert listed(noun) >= set(names)
+    assert json.loads(run("remove", *names, "--yes", "--json"))["removed"] == names
+    assert stays in listed(noun)
+    assert listed(noun).isdisjoint(names)
+
+
+def test_a_source_is_added_and_set_with_its_policies() -> None:
+    daily, weekly = make_policy(), make_policy()
+    run, refused = command("sources")
+    add = ("add", "nas", "--kind", "local", "--path", "/srv/nas")
+    assert "there is no policy 'dayly'" in refused(*add, "--policies", "dayly")
+    run(*add, "--policies", daily)
+    assert json.loads(run("show", "nas", "--json"))["policies"] == [str(daily)]
+    run("set", "nas", "--policies", daily, weekly)
+    run("set", "nas", "--path", "/srv/other")
+    assert json.loads(run("show", "nas", "--json"))["policies"] == sorted([str(daily), str(weekly)])
+
+
+def test_a_policy_that_is_in_use_is_not_removed() -> None:
+    under = make_assignment()
+    assert "1 source is under it" in command("policies remove")[1](under.policy, "--yes", code=1)

@@ -244,7 +244,7 @@ def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
     assert set(Source.objects.values_list("name", flat=True)) == {"dora", "bert", "cleo", "eva"}
 
 
-run, _ = command("import_fleet")
+run, _ = command("apply")
 
 
 def written(folder: Path, content: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import ProgrammingError, connection
+from django.db import connection
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +57,5 @@ def test_an_export_that_fails_in_the_middle_leaves_the_file_as_it_was(tmp_path: 
     make_source()
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE alerting_alertroute CASCADE")  # the last section
-    with pytest.raises(ProgrammingError):
-        command("sources export")[0](str(file))
+    assert "is not migrated" in command("sources export")[1](str(file))
     assert file.read_text() == "sources: []\n"

@@ -97,7 +97,7 @@ def test_its_page_says_which_files_stay_and_how_they_are_deleted(
     Copy.objects.create(assignment=row, repository=offsite, planned_at=timezone.now(), points=["20260301T090000Z"])
     text = text_of(admin_client.get(page))
     assert text.count("no retention removes them") == 2
-    assert "remove source 'my nas' --with-backups`" in text
+    assert "sources remove 'my nas' --with-backups`" in text
     assert how in text
     chosen = {"action": "delete_selected", "_selected_action": row.pk}
     assert how in text_of(admin_client.post(reverse("admin:sources_assignment_changelist"), chosen))

@@ -73,10 +73,10 @@ def cannot_listen(listen: str, error: OSError | ValueError) -> str:
     host, _, port = listen.rpartition(":")
     if getattr(error, "errno", None) != errno.EADDRINUSE or not port.isdecimal():
         return f"cannot listen on {listen}: {error}"
-    other = f"--listen {host}:{free_port('127.0.0.1', 8001)}"
+    other = f"{host}:{free_port('127.0.0.1', 8001)}"
     return (
         f"cannot listen on {listen}: {listener_on(int(port))} listens there. End it, or name another port: "
-        f"`{PROGRAM} web {other}`, `{PROGRAM} run {other}`"
+        f"`{PROGRAM} web --listen {other}`, `{PROGRAM} run --listen {other}`"
     )
 
 

@@ -196,5 +196,5 @@ def test_a_code_is_made_for_an_address_that_agents_can_call_only() -> None:
     run, refused = command("sources enrol")
     source = make_source()
     for url in ("notaurl", "ftp://host/", "https://", "https://host/?q", "https://a b/", "https://host:99999/"):
-        assert "is no address of a web server" in refused(source.name, "--url", url, code=None)
+        assert "is not the address of a web server" in refused(source.name, "--url", url, code=None)
     assert "enrol https://host:8443/backups/ " in run(source.name, "--url", "https://host:8443/backups/")
