@@ -63,6 +63,15 @@ def put_on(
             not_set.add("times were not set, since no calendar has them", entry.path)
 
 
+def is_otherwise(entry: Entry, found: os.stat_result, owners: Owners) -> bool:
+    """Whether a file has another owner or mode than its entry, as far as this account could set them."""
+    owner = owners.of(entry) if os.geteuid() == 0 else None
+    if owner is not None and (found.st_uid, found.st_gid) != owner:
+        return True
+    compared = PERMISSIONS | (IDS if owner is not None and not entry.doubtful else 0)
+    return entry.mode is not None and (found.st_mode ^ entry.mode) & compared != 0
+
+
 def attributes_of(entry: Entry) -> dict[str, bytes]:
     """The extended attributes of an entry; without those that are damaged."""
     found = {}

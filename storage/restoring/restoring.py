@@ -16,6 +16,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,17 +24,23 @@ from pathlib import Path
 from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
 from storage.folders.staging import Staging
+from storage.points.counted import Counted
 from storage.points.files import Kept, differs, is_inside, relative
 from storage.points.manifests import Entry
 from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
 from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
+from storage.restoring.attributes import Owners, is_otherwise
 from storage.restoring.placing import Placing
 
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
+LEFT = (
+    "files that were there already keep an owner or mode that is not that of the backup (to have that one, move them "
+    "away and restore again)"
+)
 ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
@@ -70,6 +77,7 @@ class _Restore(Restoring):
     def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
         self.path = Path(os.path.abspath(wish.target))
         super().__init__(wish, store, tree, str(self.path), on_step)
+        self.owners, self.left = Owners(tree.header), Counted()
         self._say_at = float("-inf")
 
     def run(self) -> Report:
@@ -114,6 +122,7 @@ class _Restore(Restoring):
                 expected.add(relative(entry.path))
             if state is Kept.SAME:
                 self.report.present += 1
+                self._note_otherwise(entry, target)
                 continue
             if state is Kept.OTHER:
                 collisions += 1
@@ -122,6 +131,7 @@ class _Restore(Restoring):
             self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
             if entry.kind == "file":
                 self.files, self.size = self.files + 1, self.size + self._size_of(entry)
+        self.report.not_set += self.left.sentences
         self.report.folders = sum(1 for _ in self.entries("folder"))
         self.report.replaced = collisions
         if target is None or is_empty or self.wish.overwrite or self.wish.dry_run:
@@ -138,6 +148,12 @@ class _Restore(Restoring):
                 f"{self.path} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
             )
+
+    def _note_otherwise(self, entry: Entry, target: Beneath | None) -> None:
+        """Say of a file that is there already that it belongs to another one, or may be read by others."""
+        with suppress(OSError):
+            if target and entry.kind == "file" and is_otherwise(entry, target.stat(relative(entry.path)), self.owners):
+                self.left.add(LEFT, entry.path)
 
     def _state_of(self, entry: Entry) -> Kept:
         return differs(entry, self.target, alive=self.ask)

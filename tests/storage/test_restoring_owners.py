@@ -119,6 +119,26 @@ def test_root_puts_back_owners_modes_attributes_and_hard_links(built: Built, hom
 
 
 @needs_root
+def test_a_file_that_is_there_already_keeps_its_owner_and_mode_and_is_named(built: Built, home: Path) -> None:
+    target, point = home / "to", built.back_up()
+    restore(built, point, target)
+    assert restore(built, point, target).not_set == []
+    os.chown(target / "etc/shadow", ANN, BOB)
+    (target / "bin/su").chmod(0o755)
+    (target / "srv/shared/a").chmod(0o666)
+    before = {each: (target / each).stat() for each in ("etc/shadow", "bin/su", "srv/shared/a")}
+    for overwrite in (False, True):
+        wish = Wish(ASSIGNMENT, point, target, overwrite=overwrite)
+        report = restoring.restore(wish, built.store, built.folder / "cache")
+        (said,) = report.not_set
+        assert said.startswith("files that were there already keep an owner or mode")
+        assert said.endswith(": bin/su, etc/shadow, srv/shared/0 and 3 more")
+        for each, facts in before.items():
+            now = (target / each).stat()
+            assert (now.st_uid, now.st_gid, now.st_mode) == (facts.st_uid, facts.st_gid, facts.st_mode)
+
+
+@needs_root
 @pytest.mark.slow
 def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_was(home: Path) -> None:
     """With names that a disk may take for one, and after runs that took over what had not changed."""
