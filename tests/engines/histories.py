@@ -24,7 +24,6 @@ from storage.points.store import Store
 from storage.restoring.restoring import restore
 from tests.engines.peers import local_folder, run, task_for
 from tests.engines.small_trees import Seen, edit, hard_links, seen
-from tests.storage.repositories import encrypted
 
 FOLDER = "nas-7/nightly"
 FILES = layout.files_path(FOLDER)
@@ -69,19 +68,14 @@ class Copy:
 Step = Backup | Removal | Copy
 
 
-def location_of(kind: str, folder: Path) -> Location:
-    if kind == "remote":
-        return Location(str(folder), str(folder))
-    return encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)
-
-
 @dataclass
 class History:
-    """`kind`: of the repository. `expected`: what each point that ever was has to hold, and its hard links, None where
-    an earlier file stands for one of them. `broken`: places that are damaged."""
+    """`location`: of the repository, whose files are in `repository` below `top`. `expected`: what each point that ever
+    was has to hold, and its hard links, None where an earlier file stands for one of them. `broken`: places that are
+    damaged."""
 
     top: Path
-    kind: str
+    location: Location
     expected: dict[str, tuple[Seen, set[frozenset[str]] | None]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     synced: set[Path] = field(default_factory=set)
@@ -94,8 +88,8 @@ class History:
     def __post_init__(self) -> None:
         self.source, self.copies = self.top / "source", self.top / "copies"
         for each in (self.source, self.copies, self.top / "repository", self.top / "away"):
-            each.mkdir()
-        self.store = Store(location_of(self.kind, self.top / "repository"), Event())
+            each.mkdir(exist_ok=True)
+        self.store = Store(self.location, Event())
         self.copied = Store(of_directory(self.copies), Event())
 
     def play(self, step: Step) -> EngineResult | None:
@@ -218,7 +212,7 @@ class History:
 
     def _files(self) -> set[Path]:
         """On disks of this host."""
-        tops = (self.copies,) if self.kind == "remote" else (self.copies, self.top / "repository")
+        tops = (self.copies, self.top / "repository") if self.location.directory else (self.copies,)
         return {each for top in tops for each in top.rglob("*") if each.is_file()}
 
     def go_on(self) -> None:

@@ -1,5 +1,7 @@
 """Whatever becomes of a source, and whatever is killed: every point restores to the tree that its backup saw."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -7,8 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from storage.places import remotes
+from storage.places.location import Location, of_directory
 from tests.engines.histories import Backup, Copy, History, Removal, Step
+from tests.engines.test_probing import serving
+from tests.storage.repositories import encrypted
 
+SERVED = ("s3", "sftp", "webdav")
 LONG = "n" * 200
 PATHS = ("a", "A", "a/b", "A/b", "F/x", "f/x", "f/y", "é", "e\u0301", "é/z", "e\u0301/z", LONG, f"s/{LONG}/t", "dot./x")
 CONTENTS = (b"one", b"two", b"six", b"eleven", b"")
@@ -62,10 +69,22 @@ EACH_FAULT: list[Step] = [
 long = settings(derandomize=True, max_examples=3, suppress_health_check=list(HealthCheck))
 
 
+@contextmanager
+def location_of(kind: str, folder: Path) -> Iterator[Location]:
+    """A repository in a folder, which is served where that is its kind."""
+    if kind in SERVED:
+        with serving(kind, folder) as (settings, secrets, path):
+            yield remotes.location_of(path, settings, secrets, None)
+    elif kind == "remote":
+        yield Location(str(folder), str(folder))
+    else:
+        yield encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)
+
+
 def play(kind: str, story: list[Step], *, often: bool = False) -> None:
     """`often`: every point is restored after each step, not only at the end."""
-    with TemporaryDirectory() as folder:
-        history = History(Path(folder), kind)
+    with TemporaryDirectory() as folder, location_of(kind, Path(folder, "repository")) as location:
+        history = History(Path(folder), location)
         with history.stepped():
             for step in (FIRST, *story, Backup([("file", "last", b"last")])):
                 result = history.play(step)
@@ -79,8 +98,9 @@ def play(kind: str, story: list[Step], *, often: bool = False) -> None:
             history.check()
 
 
-def test_a_history_with_each_fault_leaves_every_point_whole() -> None:
-    play("plain", EACH_FAULT)
+@pytest.mark.parametrize("kind", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in SERVED)])
+def test_a_history_with_each_fault_leaves_every_point_whole(kind: str) -> None:
+    play(kind, EACH_FAULT)
 
 
 @pytest.mark.slow
