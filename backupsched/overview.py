@@ -2,12 +2,12 @@
 
 GROUPS = {
     "Run it": {
+        "init": "set up a new installation, up to its first backup",
         "run": "the whole scheduler on this host: pages, workers and periodic tasks",
         "web": "serve the web pages and the API",
         "worker": "claim backlog records and run them; as many as you like, on as many hosts",
         "qcluster": "run the periodic tasks by the clock",
         "database": "the scheduler's own database, and its backups",
-        "demo": "back up a real demo fleet on this machine",
     },
     "Look": {
         "status": "how well the sources are protected, and which need an operator",
@@ -48,6 +48,7 @@ def overview(program: str) -> str:
         lines += [group, *(f"  {name:<14}{what}" for name, what in commands.items()), ""]
     lines += [
         f"Accounts and tables: {program} createsuperuser, changepassword, migrate; all commands: help --commands.",
+        f"To try it on a fleet of this machine's own: {program} demo.",
         "Where this installation is gone: `backupsched recover REPOSITORY` restores without it.",
     ]
     return "\n".join(lines)

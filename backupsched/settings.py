@@ -8,10 +8,12 @@ from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, web_address, whole
+from backupsched.first_run import read_settings
 from backupsched.places import PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
 
 BASE_DIR = PACKAGE.parent
 VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
+read_settings(VAR_DIR, os.environ)
 AGENT = SHIPPED / "agent" / "backupsched-agent"
 DOCS = SHIPPED / "docs"
 

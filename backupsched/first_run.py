@@ -1,0 +1,159 @@
+"""What a new installation is asked, and how each answer is tried; and the file that keeps what settings need of it."""
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import MutableMapping
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import psycopg
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+
+SETTINGS = "settings.env"
+"""In the directory of an installation: a line NAME=VALUE each, as systemd's EnvironmentFile and shells read them."""
+OLDEST_SERVER = 140000
+CONNECT_SECONDS = 10
+LINE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)")
+LOOK = """
+SELECT has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery(), current_setting('server_encoding')
+"""
+
+
+class Unfit(ValueError):
+    """An answer that does not do. The text says why, and what to do."""
+
+
+def read_settings(folder: Path, environment: MutableMapping[str, str]) -> None:
+    """Add what `folder`/settings.env has to the environment, which wins. Raises: ImproperlyConfigured."""
+    path = folder / SETTINGS
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeError) as error:
+        raise ImproperlyConfigured(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            name, value = ((found := LINE.fullmatch(line.strip())) and found.groups()) or ("", "")
+            [word] = shlex.split(value) or [""]
+        except ValueError:
+            name = ""
+        if not name:
+            raise ImproperlyConfigured(f"{path}, line {number}, is not NAME=VALUE, with quotes around spaces")
+        environment.setdefault(name, word)
+
+
+def write_settings(folder: Path, settings: dict[str, str]) -> Path:
+    """Replace `folder`/settings.env, for its owner only: a URL may hold a password. Raises: OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "# Settings of this installation. Variables of the environment win over these.\n"
+    text += "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+    descriptor, draft = tempfile.mkstemp(dir=folder)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(draft).replace(folder / SETTINGS)
+    return folder / SETTINGS
+
+
+def database(url: str) -> str:
+    """Returns the URL of a PostgreSQL that can be used. Raises: Unfit, and never with its password."""
+    from backupsched.database import databases
+
+    try:
+        databases(url, Path())
+    except ImproperlyConfigured as error:
+        raise Unfit(str(error)) from None
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+            version = connection.info.server_version
+            row = connection.execute(LOOK).fetchone()
+    except psycopg.Error as error:
+        why = " ".join(str(error).split())
+        raise Unfit(f"{why} (is the server there, the database made, the password right?)") from None
+    may_create, is_replica, encoding = row or (False, False, "")
+    if version < OLDEST_SERVER:
+        raise Unfit(f"this server is PostgreSQL {version // 10000}; 14 or later is needed")
+    if is_replica:
+        raise Unfit("this server is a replica and takes no changes: name the primary")
+    if not may_create:
+        raise Unfit("this account may not create tables there: make it the owner (ALTER DATABASE … OWNER TO …)")
+    if encoding != "UTF8":
+        raise Unfit(f"the encoding of this database is {encoding}: make one with ENCODING 'UTF8' TEMPLATE template0")
+    return url
+
+
+def source(text: str) -> str:
+    """Returns the absolute path of a folder that can be read. Raises: Unfit."""
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        raise Unfit(f"{path} is not a folder of this host (what is elsewhere is added later: `sources add`)")
+    try:
+        is_empty = not any(path.iterdir())
+    except OSError as error:
+        raise Unfit(f"{path} cannot be read: {error.strerror}. Run it as an account that may") from None
+    if is_empty:
+        raise Unfit(f"{path} is empty: name a folder with something to back up")
+    return str(path)
+
+
+def repository(text: str, beside: str) -> str:
+    """Returns the absolute path of a folder that can be written, made where it was missing; it may not be in the
+    source `beside`, nor have it in it. Raises: Unfit."""
+    path = Path(text).expanduser().absolute()
+    real, real_source = path.resolve(), Path(beside).resolve()
+    if real_source == real or real_source in real.parents:
+        raise Unfit(f"{path} is inside {beside}: each backup would copy the backups. Name a folder elsewhere")
+    if real in real_source.parents:
+        raise Unfit(f"{path} holds {beside}, which is backed up: name a folder of its own, on another disk at best")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise Unfit(f"{path} cannot be written: {error.strerror}") from None
+    return str(path)
+
+
+def zone(name: str) -> str:
+    """Returns the name of a time zone. Raises: Unfit."""
+    try:
+        return ZoneInfo(name).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise Unfit(f"{name!r} is not a time zone: name one such as Europe/Berlin or America/New_York") from None
+
+
+def zone_of_host() -> str:
+    """The time zone of this host, or UTC."""
+    linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    for name in (os.environ.get("TZ", "").lstrip(":"), linked):
+        try:
+            return zone(name) if name else "UTC"
+        except Unfit:
+            continue
+    return "UTC"
+
+
+def account(name: str) -> str:
+    """Returns the name of an account. Raises: Unfit."""
+    from django.contrib.auth.validators import UnicodeUsernameValidator
+
+    try:
+        UnicodeUsernameValidator()(name)
+    except ValidationError as error:
+        raise Unfit(" ".join(error.messages)) from None
+    return name
+
+
+def password(text: str) -> str:
+    """Returns a password that is not too easy. Raises: Unfit."""
+    from django.contrib.auth.password_validation import validate_password
+
+    try:
+        validate_password(text)
+    except ValidationError as error:
+        raise Unfit(" ".join(error.messages)) from None
+    return text

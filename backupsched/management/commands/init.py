@@ -1,0 +1,239 @@
+import getpass
+import os
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.template.defaultfilters import filesizeformat
+
+from backupsched import first_run
+from backupsched.first_run import Unfit
+from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
+from external.formatting import several
+from jobs.conf import PROGRAM
+from operations.installing import install
+
+POLICY, REPOSITORY = "daily", "backups"
+CRON = "0 20 * * *"
+LOOK_EVERY_SECONDS = 0.5
+LAST_LINES = 5
+UNUSUAL = re.compile(r"[^a-z0-9._-]+")
+PAGE = "http://127.0.0.1:8000/"
+
+
+class Command(TerminalCommand):
+    help = (
+        "Set up a new installation: a database, a repository, an administrator and a first source, each tried at once, "
+        "and a first backup. It asks for what is not given; without a terminal it asks nothing. Exit codes: 0; 1 where "
+        "the first backup failed; 2 for an answer that does not do."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--database", metavar="URL",
+            help="postgresql://user:password@host/name; default: DATABASE_URL, else the embedded PostgreSQL",
+        )  # fmt: skip
+        parser.add_argument("--source", metavar="FOLDER", help="the first folder of this host to back up")
+        parser.add_argument("--repository", metavar="FOLDER", help="where backups go, on another disk at best")
+        parser.add_argument("--zone", metavar="ZONE", help="time zone of the first policy; default: this host's")
+        parser.add_argument("--administrator", metavar="NAME", help="account for the pages; default: yours")
+        parser.add_argument("--password-file", metavar="FILE", help="its password; default: one is made and shown")
+        parser.add_argument("--json", action="store_true", help="ask nothing, and print what was set up as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.asks = sys.stdin.isatty() and not self.json
+        url = self._database(options["database"])
+        call_command("migrate", verbosity=0)
+        self._check_is_new()
+        home = str(Path.home()) if self.asks else ""
+        source = self._ask("source", "Which folder shall be backed up first?", home, options, first_run.source)
+        repository = self._ask(
+            "repository", "Where shall backups go (a folder, on another disk at best)?", "", options,
+            lambda text: first_run.repository(text, source),
+        )  # fmt: skip
+        zone = self._ask("zone", "In which time zone are you?", first_run.zone_of_host(), options, first_run.zone)
+        name = self._ask(
+            "administrator", "Name of your account for the pages?", getpass.getuser(), options, first_run.account
+        )
+        password, is_made = self._password(options["password_file"])
+        self._make_account(name, password)
+        install()
+        source_name = UNUSUAL.sub("-", Path(source).name.lower()).strip("-.") or "root"
+        self._apply(source_name, source, repository, zone)
+        backup = self._back_up(source_name)
+        facts = {
+            "database": "embedded" if not url else "external", "repository": repository, "source": source_name,
+            "path": source, "administrator": name, "page": PAGE, "files": backup.files, "bytes": backup.size,
+            "seconds": round((backup.ended_at - backup.started_at).total_seconds(), 1),
+        }  # fmt: skip
+        if is_made:
+            facts["password"] = password
+        self.answer(facts, self._ending(facts))
+
+    def _database(self, given: str | None) -> str:
+        """Returns the URL, empty for the embedded server. Starts this command again where the settings have another."""
+        current = os.environ.get("DATABASE_URL", "")
+
+        def check(text: str) -> str:
+            return first_run.database(text) if text else ""
+
+        url = self._ask(
+            "database", "Database: the URL of a PostgreSQL, or nothing for one of its own?", current,
+            {"database": given}, check, may_be_empty=True,
+        )  # fmt: skip
+        if not url and "EMBEDDED_IN" in settings.DATABASES["default"]:
+            from backupsched.embedded.binaries import installed_bin
+
+            installed_bin()
+        if url:
+            first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url})
+        if url != current:
+            self.stdout.flush()
+            others = [each for each in sys.argv[2:] if not each.startswith("--database")]
+            others = [each for each in others if each != given]
+            environment = {**os.environ, "DATABASE_URL": url}
+            os.execve(  # noqa: S606 - this program
+                sys.executable, [sys.executable, "-m", "backupsched", "init", "--database", url, *others], environment
+            )
+        return url
+
+    def _check_is_new(self) -> None:
+        from sources.models import Source
+
+        if count := Source.objects.count():
+            raise CommandError(
+                f"this installation is set up: it has {several(count, 'source')}. `{PROGRAM} run` starts it, "
+                f"`{PROGRAM} sources add` adds more",
+                returncode=2,
+            )
+
+    def _ask(
+        self, name: str, question: str, default: str, options: dict[str, Any], check: Callable[[str], str],
+        *, may_be_empty: bool = False,
+    ) -> str:  # fmt: skip
+        """The answer of the option, or of the person, until one does. Raises: CommandError."""
+        given = options[name]
+        while True:
+            asked = given is None and self.asks
+            text = input(f"{question}{f' [{default}]' if default else ''} ").strip() if asked else (given or "")
+            text = text or default
+            if not text and not may_be_empty:
+                if asked:
+                    continue
+                raise CommandError(f"--{name} is missing: {question}", returncode=2)
+            try:
+                return check(text)
+            except Unfit as error:
+                if not asked:
+                    raise CommandError(f"--{name}: {error}", returncode=2) from error
+                self.stdout.write(self.style.ERROR(str(error)))
+
+    def _password(self, file: str | None) -> tuple[str, bool]:
+        """The password, and whether it was made here."""
+        if file:
+            try:
+                return first_run.password(Path(file).read_text(encoding="utf-8").rstrip("\r\n")), False
+            except (OSError, UnicodeError, Unfit) as error:
+                raise CommandError(f"--password-file: {error}", returncode=2) from error
+        while self.asks:
+            if not (first := getpass.getpass("Password (nothing: one is made)? ")):
+                break
+            try:
+                first_run.password(first)
+            except Unfit as error:
+                self.stdout.write(self.style.ERROR(str(error)))
+                continue
+            if getpass.getpass("Once more? ") == first:
+                return first, False
+            self.stdout.write(self.style.ERROR("These differ."))
+        return secrets.token_urlsafe(12), True
+
+    def _make_account(self, name: str, password: str) -> None:
+        from django.contrib.auth.models import User
+
+        user, _ = User.objects.get_or_create(username=name)
+        user.is_staff = user.is_superuser = user.is_active = True
+        user.set_password(password)
+        user.save()
+
+    def _apply(self, name: str, path: str, repository: str, zone: str) -> None:
+        fleet = {
+            "repositories": [{"name": REPOSITORY, "location": repository}],
+            "policies": [{"name": POLICY, "cron": CRON, "zone": zone, "repository": REPOSITORY}],
+            "sources": [{"name": name, "kind": "local", "path": path, "policies": [POLICY]}],
+        }
+        from fleet.files.apply import import_fleet
+        from fleet.files.schema import FleetError
+
+        try:
+            with without_its_log_lines():
+                import_fleet(fleet, "init", folder=Path("/"), dry_run=False, prune=False, force=False)
+        except FleetError as error:
+            raise CommandError("; ".join(map(str, error.errors)), returncode=2) from error
+
+    def _back_up(self, name: str) -> Any:
+        """Run a worker until the first backup is there. Returns it. Raises: CommandError."""
+        from backups import progress
+        from jobs.models import Attempt, BacklogRecord
+        from jobs.states import AttemptOutcome
+        from sources.models import Backup
+
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as log:
+            worker = subprocess.Popen(
+                (sys.executable, "-m", "backupsched", "worker", "--grace", "1s"), stdout=log, stderr=log
+            )
+            try:
+                while not (made := Backup.objects.filter(assignment__source__name=name).first()):
+                    records = list(BacklogRecord.objects.filter(kind="backup").values_list("pk", flat=True))
+                    if (
+                        failed := Attempt.objects.filter(record_id__in=records)
+                        .filter(outcome=AttemptOutcome.FAILED)
+                        .last()
+                    ):
+                        raise CommandError(f"all is set up, and the first backup failed: {failed.error}", returncode=1)
+                    if worker.poll() is not None:
+                        log.seek(0)
+                        lines = log.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+                        raise CommandError(f"the worker ended: {' '.join(lines)}", returncode=1)
+                    self._show(progress.of_records(records), began)
+                    time.sleep(LOOK_EVERY_SECONDS)
+                return made
+            finally:
+                worker.terminate()
+                worker.wait()
+                if self.asks:
+                    self.stdout.write("")
+
+    def _show(self, found: dict[int, dict[str, int]], began: float) -> None:
+        if not self.asks:
+            return
+        done = next(iter(found.values()), {"files_done": 0, "bytes_done": 0})
+        size, seconds = filesizeformat(done["bytes_done"]), time.monotonic() - began
+        text = f"the first backup: {done['files_done']:,} files, {size}, {seconds:.0f} s"
+        self.stdout.write(f"\r{text:<78}", ending="")
+        self.stdout.flush()
+
+    def _ending(self, facts: dict[str, Any]) -> str:
+        size = filesizeformat(facts["bytes"])
+        lines = [
+            f"{facts['source']} is backed up: {several(facts['files'], 'file')}, {size}, in {facts['seconds']} s.",
+            "",
+            f"Start it:          {PROGRAM} run",
+            f"Its pages:         {PAGE}, log in as {facts['administrator']}"
+            + (f" with the password {facts['password']} (it is shown this once)" if "password" in facts else ""),
+            f"Bring a file back: {PROGRAM} restores points {facts['source']}, then `restores run`",
+            f"More sources:      {PROGRAM} sources add --help, or the pages",
+            f"By itself:         each day at 20:00, or when this host is back (policy {POLICY})",
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,156 @@
+"""`init`: a new installation, up to its first backup."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from backupsched import first_run
+from backupsched.first_run import Unfit
+from tests.documents import ROOT
+from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the server's account can pass through, with something to back up."""
+    with tempfile.TemporaryDirectory(prefix="backupsched-tests-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        (folder / "papers").mkdir()
+        (folder / "papers/letter").write_text("precious")
+        yield folder
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    usual = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
+    own = {"BACKUPSCHED_VAR": str(home / "var"), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+    return usual | own | {"PYTHONPATH": str(ROOT)} | more
+
+
+def backupsched(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-m", "backupsched", *arguments), cwd=home, env=environment(home, **more),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_from_an_empty_folder_to_the_first_backup_and_not_twice(home: Path) -> None:
+    done = backupsched(home, "init", "--source", "papers", "--repository", "backups", "--json")
+    try:
+        assert done.returncode == 0, done.stderr
+        facts = json.loads(done.stdout)
+        assert (facts["files"], facts["source"], facts["database"]) == (1, "papers", "embedded")
+        [kept] = (home / "backups").glob("papers-*/daily/files/*/letter")
+        assert kept.read_text() == "precious"
+        again = backupsched(home, "init", "--source", "papers", "--repository", "backups")
+        assert (again.returncode, again.stdout) == (2, "")
+        assert again.stderr.startswith("Error: this installation is set up: it has 1 source.")
+    finally:
+        backupsched(home, "database", "stop")
+
+
+def conversation(home: Path, answers: list[tuple[str, str]]) -> str:
+    """What `init` says at a terminal, where each question that contains the first is given the second."""
+    near, far = pty.openpty()
+    process = subprocess.Popen(
+        (sys.executable, "-m", "backupsched", "init"), cwd=home, env=environment(home), stdin=far,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    os.close(far)
+    assert process.stdout is not None
+    said, since = b"", b""
+    try:
+        while piece := os.read(process.stdout.fileno(), 65_536):
+            said, since = said + piece, since + piece
+            if answers and since.endswith(b" ") and answers[0][0].encode() in since:
+                os.write(near, f"{answers.pop(0)[1]}\n".encode())
+                since = b""
+        assert process.wait() == 0, said.decode()
+        return said.decode()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        os.close(near)
+
+
+@pytest.mark.slow
+def test_a_person_is_asked_and_another_database_is_remembered(home: Path) -> None:
+    with postgresql_server(EMBEDDED) as server:
+        server.run("CREATE DATABASE backups;; CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
+        usual = f"host={server.folder}"
+        wrong = f"postgresql://guest:hunter2@/backups?{usual}"
+        right = f"postgresql://admin:p%27w%20%5C%20%22x@/backups?{usual}"
+        answers = [
+            ("Database", wrong), ("Database", right), ("Which folder", "nothing"), ("Which folder", "papers"),
+            ("Where shall", "papers/in"), ("Where shall", "backups"), ("time zone", "Nowhere"),
+            ("time zone", "Europe/Berlin"), ("Name of", ""), ("Password", "1"), ("Password", ""),
+        ]  # fmt: skip
+        output = conversation(home, answers)
+        assert "may not create tables there" in output
+        assert "nothing is not a folder of this host" in output
+        assert "each backup would copy the backups" in output
+        assert "'Nowhere' is not a time zone" in output
+        assert "This password is too short" in output
+        assert "log in as" in output
+        assert "hunter2" not in output
+        kept = home / "var" / first_run.SETTINGS
+        assert kept.stat().st_mode & 0o077 == 0
+        listed = backupsched(home, "sources", "list", "--json")
+        assert [each["name"] for each in json.loads(listed.stdout)] == ["papers"], listed.stderr
+        assert not (home / "var/postgres").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("mysql://x", "only PostgreSQL is supported"),
+        ("postgresql://a:hunter2@127.0.0.1:1/x", "refused"),
+        ("postgresql://a:hunter2@[::1/x", "malformed"),
+    ],
+)
+def test_a_database_that_does_not_do_is_named_without_its_password(url: str, why: str) -> None:
+    with pytest.raises(Unfit, match=why) as caught:
+        first_run.database(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_folders_that_do_not_do(tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    papers = str(tmp_path / "papers")
+    with pytest.raises(Unfit, match="is empty"):
+        first_run.source(papers)
+    (tmp_path / "papers/letter").touch()
+    assert first_run.source(papers) == papers
+    (tmp_path / "link").symlink_to(papers)
+    for text, why in (
+        (papers, "is inside"),
+        (f"{papers}/below", "is inside"),
+        (str(tmp_path / "link/below"), "is inside"),
+        (str(tmp_path), "which is backed up"),
+        ("/proc/backups", "cannot be written"),
+        (f"{papers}/letter/below", "is inside"),
+    ):
+        with pytest.raises(Unfit, match=why):
+            first_run.repository(text, papers)
+    assert Path(first_run.repository(str(tmp_path / "a/b"), papers)).is_dir()
+
+
+def test_the_environment_wins_over_the_file_of_settings(tmp_path: Path) -> None:
+    first_run.write_settings(tmp_path, {"DATABASE_URL": "postgresql://a:b c'd@h/x", "LOG_LEVEL": "DEBUG"})
+    found = {"LOG_LEVEL": "ERROR"}
+    first_run.read_settings(tmp_path, found)
+    assert found == {"DATABASE_URL": "postgresql://a:b c'd@h/x", "LOG_LEVEL": "ERROR"}
+    (tmp_path / first_run.SETTINGS).write_text("# fine\n\nexport A=1\n")
+    with pytest.raises(ImproperlyConfigured, match="line 3, is not NAME=VALUE"):
+        first_run.read_settings(tmp_path, {})
+    first_run.read_settings(tmp_path / "nowhere", {})
