@@ -5,8 +5,10 @@ from difflib import get_close_matches
 
 from simulation import fifo, proactive
 from simulation.fleet_file import SimulatedFleet
+from simulation.lookahead.leaving import Departures, LeavingFirst
 from simulation.lookahead.memory import MemoryWorld
 from simulation.lookahead.parts import NO_PARTS, Parts, guessed_seconds
+from simulation.lookahead.records import ReadyQueue
 from simulation.lookahead.sharing import SharingWorld
 from simulation.lookahead.worker import Progress, VirtualWorker
 from simulation.lookahead.world import rows_of
@@ -14,13 +16,23 @@ from simulation.machines import machines_of
 from simulation.results import Ledger
 
 LONGEST_DAYS = 366
+REORDERED_PER_UNIT = 2
+"""Records of one day that the part *leaving* looks at."""
 
 
 def _lookahead(ledger: Ledger, progress: Progress, parts: Parts = NO_PARTS) -> None:
-    guessed = guessed_seconds(ledger.machines, ledger.fleet.seed) if parts.sizes else {}
-    rows = rows_of(ledger.fleet, ledger.machines)
-    world = (SharingWorld if parts.share else MemoryWorld)(rows, ledger.fleet.units, guessed)
-    VirtualWorker(ledger, world, parts).run(progress)
+    fleet = ledger.fleet
+    guessed = guessed_seconds(ledger.machines, fleet.seed) if parts.sizes else {}
+    departures = Departures(ledger.machines) if parts.leaving else None
+
+    def make_queue() -> ReadyQueue:
+        if departures is None:
+            return ReadyQueue()
+        return LeavingFirst(departures, lambda: worker.now, fleet.start, REORDERED_PER_UNIT * fleet.units)
+
+    rows, world = rows_of(fleet, ledger.machines), SharingWorld if parts.share else MemoryWorld
+    worker = VirtualWorker(ledger, world(rows, fleet.units, guessed, make_queue), parts)
+    worker.run(progress)
 
 
 SCHEDULERS: dict[str, Callable[[Ledger, Progress], None]] = {

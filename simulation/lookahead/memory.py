@@ -7,7 +7,7 @@ settling     `jobs/transitions.py`, and for the assignment `backups/copying/resu
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from types import MappingProxyType
@@ -31,7 +31,13 @@ from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
 class MemoryWorld:
     """A `BacklogWorld` on heaps."""
 
-    def __init__(self, rows: Rows, units: int, guessed: Mapping[int, float] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        units: int,
+        guessed: Mapping[int, float] = MappingProxyType({}),
+        make_queue: Callable[[], ReadyQueue] = ReadyQueue,
+    ) -> None:
         """`guessed`: seconds that first backups are thought to take."""
         self._guessed = guessed
         self._units = units
@@ -44,7 +50,7 @@ class MemoryWorld:
             self._of_policy[assignment.policy_id].append(assignment)
         self._unfinished: dict[int, MemoryRecord] = {}
         self._ids = count(1)
-        self._ready: dict[str, ReadyQueue] = defaultdict(ReadyQueue)
+        self._ready: dict[str, ReadyQueue] = defaultdict(make_queue)
         self._waiting, self._closing = Timeline(), Timeline()
         self._running: dict[str, int] = defaultdict(int)
         self._waking: dict[int, Source] = {}

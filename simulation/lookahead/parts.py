@@ -28,6 +28,7 @@ class Parts:
     sizes: bool = False
     hours: bool = False
     share: bool = False
+    leaving: bool = False
 
     @classmethod
     def named(cls, names: list[str]) -> "Parts":

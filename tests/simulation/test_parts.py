@@ -1,8 +1,14 @@
 """Parts that could be added to the order, each by itself, on fleets whose runs can be computed by hand."""
 
+from datetime import UTC, date, datetime, timedelta
+
 import pytest
 
+from jobs.states import Status
 from simulation import schedulers
+from simulation.lookahead import leaving
+from simulation.lookahead.records import MemoryRecord
+from simulation.machines import machines_of
 from tests.simulation.small_fleets import DAY, HOUR, fleet, ran, runs, source
 
 
@@ -45,6 +51,32 @@ def test_share_keeps_half_of_the_units_for_later_backups():
     assert begun("lookahead")[0] > HOUR
     assert begun("lookahead+share")[-1] < HOUR
     assert len({run.number for run in ran(given, "lookahead+share").runs}) == 24
+
+
+def test_leaving_takes_who_leaves_soon_and_falls_back_to_the_shortest_where_nothing_is_known():
+    days = [day * DAY for day in range(3)]
+    stays = {"first": 18, "soon": 9, "second": 18, "short": 18, "day before": 18}
+    machines = machines_of(
+        fleet(*(source(name, *((at, at + hour * HOUR, "awake") for at in days)) for name, hour in stays.items())), 3
+    )
+    now, today = datetime(2026, 1, 7, 8, 10, tzinfo=UTC), date(2026, 1, 7)
+
+    def order(now: datetime) -> list[str]:
+        queue = leaving.LeavingFirst(leaving.Departures(machines), lambda: now, datetime(2026, 1, 5, tzinfo=UTC), 4)
+        for machine in machines:
+            name, number = machine.source.name, machine.number
+            queue.put(
+                MemoryRecord(
+                    number, number, name, "backups", Status.READY, None, now, now, None,
+                    today - timedelta(days=name == "day before"), today - timedelta(days=name == "day before"),
+                    1_000.0 if name == "short" else 1_200.0, 0, None,
+                )
+            )  # fmt: skip
+        return [record.subject for _ in machines for record in queue.take(1)]
+
+    assert order(now)[:2] == ["day before", "soon"]
+    unknown = order(now - timedelta(days=2))
+    assert unknown == ["day before", "short", "first", "soon", "second"]
 
 
 @pytest.mark.parametrize(
