@@ -105,7 +105,7 @@ class Schedule(BaseModel):
         description='What is delivered, as {"shard": "$number", "of": "$count"}. In texts $schedule, $trigger_at, '
         "$event_id, $number, $count, $run_after and $zone are replaced",
     )
-    throttle: Reference | None = Field(None, description="That its records share")
+    throttle: Reference | None = Field(None, description="That its records share. None: no limit")
     retry_policy: Reference | None = Field(None, description="By which they are tried again. None: Fibonacci, 60 s")
     priority: Priority = Field(0, description="Of its records: higher runs first")
 

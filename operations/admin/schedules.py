@@ -69,6 +69,12 @@ def _edited_with(schedule: Schedule) -> SafeString | str:
     return format_html("the {} {}", options.verbose_name, page)
 
 
+USUAL = (
+    "cron", ("zone", "event_count"), "window_for", ("stagger", "throttle"), ("kind", "endpoint"), "payload_template",
+)  # fmt: skip
+ADVANCED = (("late", "overlap"), ("catch_up_for", "priority"), "retry_policy")
+
+
 @admin.register(Schedule)
 class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
@@ -111,16 +117,12 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
-        batch = ["event_count", "window_for", "stagger", "late", "overlap", "catch_up_for"]
-        if other_providers() or (obj and obj.provider):
-            batch.insert(0, "provider")
-        head = ["name", "enabled", *(["shown_next"] if obj else []), *(["edited_with"] if _of_policy(obj) else [])]
+        """What most set; the rest is folded."""
+        head = [("name", "enabled"), *(["shown_next"] if obj else []), *(["edited_with"] if _of_policy(obj) else [])]
+        batch = [*(["provider"] if other_providers() or (obj and obj.provider) else []), *ADVANCED]
         return (
-            (None, {"fields": head}),
-            ("When", {"fields": ("cron", "zone")}),
-            ("Batch", {"fields": batch}),
-            ("What is delivered", {"fields": ("kind", "endpoint", "payload_template")}),
-            ("How", {"fields": ("throttle", "retry_policy", "priority")}),
+            (None, {"fields": (*head, *USUAL)}),
+            ("Advanced: late batches and retries", {"classes": ["collapse"], "fields": batch}),
         )
 
     def preview_of_form(self, form: Any) -> str:

@@ -28,7 +28,7 @@ SCREEN = {"width": 1300, "height": 900}
 MOST = 2 * SCREEN["height"]
 FORMS = ("sources.policy", "sources.repository", "schedules.schedule", "delivery.endpoint", "jobs.throttle",
          "jobs.retrypolicy", "alerting.alertroute", "sources.source", "delivery.storedsecret")  # fmt: skip
-ADDED = ("sources/source/add/?kind=sftp", "sources/source/add/?kind=postgresql",
+ADDED = ("sources/repository/add/?type=s3", "sources/source/add/?kind=sftp", "sources/source/add/?kind=postgresql",
          "sources/source/add/?kind=rclone&type=s3", "sources/source/add/?kind=rclone&type=smb")  # fmt: skip
 
 
