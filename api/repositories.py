@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from django.db.models import Case, CharField, QuerySet, Value, When
+from django.db.models import BooleanField, Case, CharField, ExpressionWrapper, F, Q, QuerySet, Value, When
 from ninja import Field
 
 from api.declared import Declared
@@ -16,12 +16,15 @@ NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can 
 
 
 class RepositoryAnswer(Repository):
-    """Where backups go: it is written, read, changed and deleted there before one is saved. `breaker`: `open` while all
-    that goes there fails, and waits. `away_why`: why it is not where it is said to be; empty: it is, or nothing is
-    known."""
+    """Where backups go. A directory is written, read and deleted before it is saved; a remote is saved first, and
+    nothing goes there until that has worked: `tested` is false until then, and `test_result` says why. `breaker`:
+    `open` while all that goes there fails, and waits. `away_why`: why it is not where it is said to be; empty: it is,
+    or nothing is known."""
 
     id: int
     away_why: str
+    tested: bool
+    test_result: str
     breaker: Literal["closed", "open"]
 
 
@@ -37,7 +40,8 @@ class RepositoriesOfTheApi(Declared[models.Repository]):
         state = Case(
             When(open_breaker=None, then=Value("closed")), default=Value("open"), output_field=CharField(max_length=10)
         )
-        return opened.annotate(breaker=state)
+        tested = ExpressionWrapper(Q(untried=""), BooleanField())
+        return opened.annotate(breaker=state, tested=tested, test_result=F("tried"))
 
 
 router = RepositoriesOfTheApi().router

@@ -13,4 +13,5 @@ repository_state    what was learnt of a repository: it can be written, has room
 specifications      a source as engines see it
 connection_check    *Test connection*
 progress            how far a record is
+trying_again        tries what failed, once a secret or a place is another one
 """

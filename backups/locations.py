@@ -11,6 +11,8 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.points.store import StorageFailed
 
+UNTRIED = "repository {} is still to be tested, and is not used before{}"
+
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:
     """The location of a repository, with its secrets. `new_key`: a key that is not kept yet. Raises: StorageFailed."""
@@ -26,6 +28,14 @@ def location_of(repository: Repository, new_key: str | None = None) -> Location:
         )
     except ValueError as error:  # SecretNotFound is one
         raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
+
+
+def check_tried(repository: Repository) -> None:
+    """Raises: StorageFailed for a repository that was saved over the web and could not be tried so far: nothing goes
+    there, and nothing is concluded from what it holds."""
+    if repository.untried:
+        why = f": {repository.away_why}" if repository.away_why else ""
+        raise StorageFailed(UNTRIED.format(repository, why))
 
 
 def key_of(repository: Repository) -> str | None:

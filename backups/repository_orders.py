@@ -94,6 +94,7 @@ def work(
     """Let a process work in a repository: `do` is an order of `engines.repository_process`, such as *remove_points*.
     Blocks until the process has ended, and returns its answer. `keep`: keeps digests of manifests that it writes.
     Raises: StorageFailed, Stopped, Busy."""
+    locations.check_tried(repository)
     try:
         location = locations.location_of(repository)
         program, whole = repository_process.PROGRAM, {"location": location.as_json()} | facts

@@ -12,7 +12,7 @@ class FleetConfig(AppConfig):
         from sealing.references import at_set
 
         registry.add_periodic(later("fleet.pauses:resume_those_over"))
-        at_set.append(later("fleet.trying_again:after_secret"))
+        at_set.append(later("backups.trying_again:after_secret"))
         PROGRESS.append(later("backups.progress:of_records"))
         IN_NEED["sources"] = later("fleet.status:in_need")
         CALLED.append(later("fleet.status:subjects_called"))

@@ -12,9 +12,10 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
+from backups import trying_again
 from backups.upkeep import removals
 from declarations.service import Service
-from fleet import duplicates, trying_again
+from fleet import duplicates
 from fleet.repository_edits import REMOVES, first_messages, points_of
 from jobs import rescheduling, rollouts
 from jobs.conf import PROGRAM

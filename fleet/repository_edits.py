@@ -1,21 +1,22 @@
-"""How repositories are edited: each is tried before it is saved, and an encrypted one gets its key."""
+"""How repositories are edited: each is tried before it is saved, and an encrypted one gets its key. An edit over the
+web waits for no server: a repository on a remote is tried once it is saved (`backups.upkeep.trials`).
+"""
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from shlex import quote
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.text import slugify
 
-from backups import locations, repository_orders, repository_state
-from backups.upkeep import looks, removals
+from backups import locations, repository_orders, repository_state, trying_again
+from backups.upkeep import looks, removals, trials
 from declarations.service import Finished, Service, used_by
-from external.formatting import some_of
 from jobs import decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -23,8 +24,7 @@ from jobs.conf import PROGRAM
 from sealing.lookup import problem_with_stored, store_secret
 from sources.availability.repository_breaker import guarded_by, try_again
 from sources.declarations import overlaps, reach, resources
-from sources.models import Backup, Copy, Format, Repository
-from storage.places.location import joined
+from sources.models import Backup, Copy, Format, Repository, Untried
 from storage.points.store import StorageFailed
 from storage.recover.instructions import LOST
 
@@ -33,12 +33,7 @@ PLACED_BY = frozenset({*PLACES, "key"})
 NAMED_BY = frozenset({"name", "location", "remote"})
 """A change of these is tried before a repository is saved."""
 
-FOUND_OUT = frozenset({"identity", "made_at", "away_since", "away_why", "looked_at", "looked_to"})
-
-OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
-
-LEAST_KEY = 32
-"""Characters of a key, of which a digest lies beside what it encrypts."""
+FOUND_OUT = frozenset({"identity", "made_at", "away_since", "away_why", "looked_at", "looked_to", "untried", "tried"})
 
 KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
@@ -47,28 +42,17 @@ KEEP_THE_KEY = (
 
 REMOVES = f"`{PROGRAM} {{}} remove {{}}` deletes it with or without their files"
 
-UNLIKE = (
-    "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
-    "to both, and copied from one to the other, lies there twice. To have it there once, before the first backup: "
-    "`{program} repositories remove {name}`, delete what lies in {location}, and add it again when {first} answers"
+TESTING = "is being tested"
+TRYING = (
+    f"it {TESTING}, and nothing goes there before: its page and `tested` in the API show the result. One that "
+    "cannot be used is tested again every ten minutes, and after each change"
 )
-MADE_LATER = (
-    "its first backup would make it, and it would cut files in a way of its own, so that what {0} has, too, would lie "
-    "there twice: to have it once, remove it, and add it again when it can be made"
-)
-
-
-FORCE = (
-    "To go on all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the admin"
-)
-MOVE = "Move or copy what lies there to the new place first"
-HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
-HOLDS_RESTIC = "a restic repository that this scheduler has not made"
 
 
 class Repositories(Service[Repository]):
-    """Before one is saved, writing, reading and deleting are tried there. `take_over`: also what another installation
-    has made; `force`: also where other files lie, or where points that are recorded do not."""
+    """Writing, reading and deleting are tried there before one is saved, at the command line and of a directory.
+    `take_over`: also what another installation has made; `force`: also where other files lie, or where points that are
+    recorded do not."""
 
     model, declaration = Repository, resources.Repository
     take_over = force = False
@@ -97,6 +81,7 @@ class Repositories(Service[Repository]):
             return first_messages(error)
         if row.notices and changed is not None:
             changed.add("secrets")
+            row.untried = Untried.USUAL if trials.needs_a_server(row) else ""
             return {}  # an administrator is to set them first
         return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
 
@@ -107,8 +92,13 @@ class Repositories(Service[Repository]):
             return problems
         if row.encrypted and not row.key:
             row.new_key = row.new_key or secrets.token_hex(32)
+        row.untried, row.tried = "", ""
+        if self.account and trials.needs_a_server(row):
+            row.untried = Untried.FORCED if self.force else Untried.USUAL
+            row.notices.append(TRYING)
+            return {}
         try:
-            found = self.probe(row)
+            found = trials.probe(row, take_over=self.take_over)
         except StorageFailed as error:
             return {"secrets" if row.remote else "key": str(error)}
         if "problem" in found:
@@ -120,36 +110,21 @@ class Repositories(Service[Repository]):
             row.made_at = None
         held = found.get("holds", ())
         if held and not self.force and (row.pk is None or is_moved):
-            return {"location": holds(row, held)}
+            return {"location": trials.holds(row, held)}
         if row.pk is None or not (lacks := looks.lacking(row, is_new=found["is_new"])):
             return {}
         if not self.force:
-            return {field: f"{lacks}. {MOVE}. {FORCE}: its sources count as doubtful then"}
+            return {field: f"{lacks}. {trials.MOVE}. {trials.FORCE}: its sources count as doubtful then"}
         row.lacks = f"it was moved by force: {lacks}"
         row.notices.append(f"{lacks}; what was backed up to it counts as doubtful")
         return {}
-
-    def probe(self, row: Repository) -> dict[str, Any]:
-        """What comes of trying a place, as `engines.probing` says it. Raises: StorageFailed."""
-        location = locations.location_of(row, row.new_key)
-        key = row.new_key or locations.key_of(row)
-        if key is not None and len(key) < LEAST_KEY:
-            return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
-        ours = asdict(locations.identity_of(row, row.new_key))
-        try:
-            found: dict[str, Any] = repository_orders.ask(
-                "probe", location, ours=ours, take_over=self.take_over, reserve=settings.RESERVE_PERCENT
-            )
-        except repository_orders.Unanswered as error:
-            return {"field": "location", "problem": str(error)}
-        return found
 
     def test(self, row: Repository) -> dict[str, Any]:
         """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
         location, made = locations.location_of(row), row.made_at is not None
         if why_not := repository_state.not_writable(row):
             return {"problem": why_not}
-        found = self.probe(row)
+        found = trials.probe(row, take_over=self.take_over)
         return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found
 
     def write(self, row: Repository, changed: set[str] | None) -> list[str]:
@@ -164,9 +139,15 @@ class Repositories(Service[Repository]):
             row.away_since, row.away_why = database_clock(), row.lacks  # it is looked at within a minute
             row.looked_at, row.looked_to = None, 0
         super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
+        if is_placed and row.untried:
+            transaction.on_commit(looks.plan)
         if changed is None:
             return list(row.notices)
         verbs.rename(guarded_by(row))
+        if row.untried:
+            return list(row.notices)
+        if is_placed and changed & trying_again.SECRETS:
+            transaction.on_commit(partial(trying_again.of_repository, row))
         tried = [f"{row} was failing for everybody; one record is tried there now"]
         return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
 
@@ -187,8 +168,11 @@ class Repositories(Service[Repository]):
     def finish(self, row: Repository) -> Finished:
         if row.made_at is not None:  # a place that is empty now is a disk that is away
             return Finished()
+        if self.account and trials.needs_a_server(row):
+            return Finished()
         if row.format == Format.RESTIC:
-            return _make(row)
+            failed, unlike = trials.make(row)
+            return Finished([failed] if failed else [], [unlike] if unlike else [])
         reason = None if row.remote else make_directory(row.location)
         return Finished(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])
 
@@ -215,31 +199,11 @@ class Repositories(Service[Repository]):
         verbs.forget(guarded)
 
 
-def _make(row: Repository) -> Finished:
-    """Make one of restic, which cuts files into pieces as the first one does, if that answers."""
-    first = Repository.objects.filter(format=Format.RESTIC).exclude(pk=row.pk).order_by("pk").first()
-    like, unlike = None, ""
-    try:
-        like = locations.location_of(first).as_json() if first else None
-    except StorageFailed as error:
-        unlike = str(error)
-    ours = asdict(locations.identity_of(row))
-    try:
-        found = repository_orders.ask("make_repository", locations.location_of(row), ours=ours, like=like)
-    except repository_orders.Unanswered as error:
-        found = {"failed": str(error)}
-    if reason := found.get("failed"):
-        later = f"; {MADE_LATER.format(first)}" if first else ""
-        return Finished(failed=[f"{row.location} cannot be made: {reason}{later}"])
-    unlike = found["unlike"] or (found["made"] and unlike)
-    facts = {"first": first, "name": quote(row.name), "location": row.location, "program": PROGRAM}
-    return Finished(warnings=[UNLIKE.format(reason=unlike, **facts)] if unlike else [])
-
-
-def holds(row: Repository, found: Sequence[str]) -> str:
-    """Why a place with other files is not made a repository unasked."""
-    names = HOLDS_RESTIC if set(found) >= OF_RESTIC else f"other files, such as {some_of(sorted(found), 3)}"
-    return HOLDS.format(names, joined(row.location, "backupsched"))
+def result_of_test(row: Repository) -> str:
+    """What came of trying a repository that was saved over the web, in a sentence; empty if it was tried before."""
+    if not row.untried:
+        return row.tried
+    return f"not usable: {row.tried}" if row.tried else TESTING
 
 
 def make_directory(location: str) -> str | None:

@@ -14,7 +14,7 @@ from functools import partial
 from django.db.utils import Error
 
 import engines
-from backups import known_points, repository_orders
+from backups import known_points, locations, repository_orders
 from backups.copying import losses, verdicts
 from backups.copying.order import CopyOrder, order_for
 from backups.hooks import running as hooks
@@ -80,6 +80,8 @@ def _refused(run: Run, assignment: Assignment) -> Outcome | None:
         return losses.asked_again(assignment, f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
+    if policy.repository.untried:
+        return busy(locations.UNTRIED.format(policy.repository, ""))
     if restic_turns.is_wanted_alone(policy.repository):
         return busy(restic_turns.WANTED_ALONE.format(policy.repository))
     return None

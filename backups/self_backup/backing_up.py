@@ -84,6 +84,7 @@ def self_backup(run: Run) -> Outcome:
     if repository is None:
         return Cancelled("there is no repository to put it into")
     try:
+        locations.check_tried(repository)
         location = locations.location_of(repository)
         if not location.keeps_files:
             return Failed(f"{repository} is a REST server of restic, which takes restic's files only: {NAME_ANOTHER}")

@@ -157,6 +157,7 @@ def _copy(work: records.Work) -> Succeeded:
 def _bring(work: records.Work, repository: Repository, target: Repository, newest: str) -> Copied:
     """Raises: StorageFailed, Stopped, Busy."""
     policy = work.assignment.policy
+    locations.check_tried(target)
     place, ours = locations.location_of(target), asdict(locations.identity_of(target))
     answer = repository_orders.work(
         "copy_points",

@@ -76,7 +76,7 @@ def plan(now: datetime | None = None) -> int:
     instant = now or database_clock()
     hour_ago = instant - EVERY
     is_old = Q(looked_at=None) | Q(looked_at__lt=hour_ago) | Q(looked_at__gt=instant + upkeep.AHEAD)
-    is_away = Q(away_since__isnull=False) & (Q(looked_at=None) | Q(looked_at__lt=instant - SOON))
+    is_away = (Q(away_since__isnull=False) | ~Q(untried="")) & (Q(looked_at=None) | Q(looked_at__lt=instant - SOON))
     due = Repository.objects.filter((Q(made_at__lt=hour_ago) & is_old) | is_away | ~Q(looked_to=0))
     rows = due.order_by("pk").values_list("pk", "name")
     records = [(str(pk), {"repository": pk, "title": f"repository {name}"}) for pk, name in rows]
@@ -171,7 +171,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=Looked() as found):
             row = Repository.objects.select_for_update(no_key=True).filter(pk=found.repository).first()
-            if row and (row.location, row.remote) == found.place:
+            if row and not row.untried and (row.location, row.remote) == found.place:
                 _note_away(row, found, record, now)
                 note(row, found.missing, found.there, now)
 
@@ -257,7 +257,8 @@ def lacking(row: Repository, *, is_new: bool) -> str:
         looked_at += len(wanted)
         if lost:
             of = f"the newest point of {several(len(lost), 'source')} of {looked_at:,}"
-            return f"{of} is not there, as {lost[0][1]} of {lost[0][0]}, which by our records lies in {old.location}"
+            was = f", which by our records lies in {old.location}" if old.location != row.location else ""
+            return f"{of} is not there, as {lost[0][1]} of {lost[0][0]}{was}"
         after = wanted[-1].id
         if len(wanted) < size or time.monotonic() >= until:
             break

@@ -11,14 +11,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from backups.upkeep import checks
+from backups.upkeep import checks, trials
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question, shown_once
 from declarations.surfaces.admin.declared import DeclaredAdmin
 from external.formatting import several
 from fleet.admin.backups import CHECK, CHECK_MEANS, Verb, done
 from fleet.admin.deletion import RemovesInBackground
 from fleet.admin.repository_form import SettingsByType
-from fleet.repository_edits import KEEP_THE_KEY, Repositories
+from fleet.repository_edits import KEEP_THE_KEY, TESTING, Repositories, result_of_test
 from jobs import breakers
 from jobs.models import Breaker
 from operations.admin.breakers import link_to
@@ -35,10 +35,10 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
 
     called = "repository"
     when_empty = "A repository is where backups go: a directory of the workers' hosts, or a folder of a remote."
-    list_display = ("name", "format", "kind", "location", "encrypted", "breaker_state")
+    list_display = ("name", "format", "kind", "location", "encrypted", "tested", "breaker_state")
     search_fields = ("name", "location")
-    readonly_fields = ("breaker",)
-    actions_detail = ("check_this", "show_key")
+    readonly_fields = ("breaker", "tested")
+    actions_detail = ("test_now", "check_this", "show_key")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Repository]:
         found: QuerySet[Repository] = super().get_queryset(request)
@@ -57,7 +57,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
         return self._key_page(request, obj, obj.new_key) if obj.new_key else response
 
     def idle_verbs(self, row: Repository) -> set[str]:
-        return set() if row.encrypted else {"show_key"}
+        return (set() if row.encrypted else {"show_key"}) | (set() if row.untried else {"test_now"})
 
     _, check_this = asked("check_now", CHECK, CHECK_MEANS, checks.check_now, "fact_check")
 
@@ -72,6 +72,14 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
             return None
         ids = [each for found in lying.values() for each in found]
         return question(request, name, means, Assignment.objects.filter(pk__in=ids[:SHOWN]))
+
+    @action(description="Test now", url_path="test", permissions=["change"], icon="network_check")
+    def test_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Let a worker try one that could not be used so far."""
+        if row := Repository.objects.filter(pk=object_id).first() if object_id.isdecimal() else None:
+            trials.try_at_once(row)
+            self.message_user(request, f"{row} {TESTING}.")
+        return redirect("admin:sources_repository_change", object_id)
 
     @action(description="Show key", url_path="key", permissions=["export_key"], icon="key")
     def show_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -91,6 +99,10 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
     def _key_page(self, request: HttpRequest, repository: Repository, key: str) -> HttpResponse:
         back = reverse("admin:sources_repository_change", args=[repository.pk])
         return shown_once(request, f"The key of {repository}", f"{KEEP_THE_KEY}.", key, back)
+
+    @admin.display(description="tested")
+    def tested(self, repository: Repository) -> str:
+        return result_of_test(repository)
 
     @admin.display(description="kind")
     def kind(self, repository: Repository) -> str:

@@ -14,6 +14,7 @@ from django.forms.utils import ErrorDict
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from backups.upkeep import trials
 from declarations.surfaces.admin.declared import DeclaredPages
 from fleet.admin import remote_form
 from fleet.admin.remote_form import OPTION, SECRET, TYPE, in_lines, in_pairs, made
@@ -26,7 +27,7 @@ from storage.places.remotes import REST_SERVER
 from storage.points.store import StorageFailed
 
 CHOOSE, TEST = "_use_type", "_test"
-SHOWN = ("name", "format", "remote", "location", "secrets", "encrypted", "key", "breaker")
+SHOWN = ("name", "format", "remote", "location", "secrets", "encrypted", "key", "tested", "breaker")
 """To those who may only look."""
 BUTTON = (
     "{}<br>"
@@ -91,9 +92,8 @@ class RepositoryForm(StoresSecrets):
 
     def _test(self) -> str:
         """What came of trying the place, in a sentence. Raises nothing for what a place does."""
-        service = Repositories(self.account)
         try:
-            found = service.probe(self.instance)
+            found = trials.probe(self.instance)
         except (StorageFailed, ValueError) as error:
             return WORKS_NOT.format(error)
         if problem := found.get("problem"):
@@ -137,7 +137,7 @@ class SettingsByType(DeclaredPages):
         settings = [name for name in form.base_fields if name.startswith((OPTION, SECRET))]
         usual = in_lines([TYPE], [name for name in settings if name not in form.advanced])
         fields = ["name", *usual, "location", "format", ("encrypted", "force"), "key"]
-        found: list[Any] = [(None, {"fields": [*fields, *(["breaker"] if obj else [])]})]
+        found: list[Any] = [(None, {"fields": [*fields, *(["tested", "breaker"] if obj else [])]})]
         if form.advanced:
             folded = {"classes": ["collapse"], "fields": in_pairs(form.advanced)}
             found.append(("Advanced settings of the remote", folded))

@@ -14,5 +14,5 @@ from sources.models.backup import (
     To,
 )
 from sources.models.policy import AtClose, DrillFrom, Policy
-from sources.models.repository import Format, Repository
+from sources.models.repository import Format, Repository, Untried
 from sources.models.source import AgentToken, EnrolmentCode, Source

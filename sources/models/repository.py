@@ -13,6 +13,13 @@ class Format(models.TextChoices):
     RESTIC = "restic", "restic: deduplicated and encrypted snapshots"
 
 
+class Untried(models.TextChoices):
+    """How a repository is tried that was saved over the web, where no edit waits for a server."""
+
+    USUAL = "usual", "as usual"
+    FORCED = "forced", "also where other files lie, or its points do not"
+
+
 class Repository(models.Model):
     """Where backups go: a directory of this host (or a mounted share), or a folder of an rclone remote.
 
@@ -58,6 +65,14 @@ class Repository(models.Model):
     away_why = models.TextField(
         blank=True, default="", db_default="", editable=False,
         help_text="Why it is not where it was; empty: it is, or that is not known yet.",
+    )  # fmt: skip
+    untried = models.CharField(
+        max_length=10, choices=Untried.choices, blank=True, default="", db_default="", editable=False,
+        help_text="How it is still to be tried since it was saved over the web; empty: it was.",
+    )  # fmt: skip
+    tried = models.TextField(
+        blank=True, default="", db_default="", editable=False,
+        help_text="What the last try found that came after it was saved over the web, for users.",
     )  # fmt: skip
 
     new_key: str | None = None

@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,17 +12,18 @@ from django.test import Client
 from django.utils import timezone
 
 from fleet import pauses
+from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
 from jobs import periodic
 from jobs.models import BacklogRecord, PausedQueue
-from jobs.states import Status, WaitingFor
+from jobs.states import Status
 from sealing.stored_secrets import StoredSecrets, store
 from sources import planning
-from sources.models import Policy, Progress, Source
+from sources.models import Policy, Progress, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
 from tests.commands import command
 from tests.factories import make_record
-from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import failed_before, make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -164,14 +166,20 @@ class TestSecrets:
         store("nas", "wrong")
         theirs = make_assignment(source=make_source(kind="webdav", secret="stored:nas"))
         other = make_assignment(source=make_source(secret="stored:other"))
-        planning.emit_due(timezone.now())
-        later = timezone.now() + DAY
         for each in (theirs, other):
-            BacklogRecord.objects.filter(pk=record_of(each).pk).update(
-                status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=later, failures=3,
-                first_failure_at=later, last_failure_at=later,
-            )  # fmt: skip
+            failed_before(each)
         service = StoredSecrets()
         service.edit(service.named("nas"), {"value": "right"})
         assert (ready(theirs), ready(other)) == (True, False)
         assert record_of(theirs).failures == 3
+
+    @pytest.mark.usefixtures("orders_run_here")
+    def test_so_it_is_when_its_repositorys_own_secrets_are_edited(self, tmp_path: Path) -> None:
+        for name in ("vault", "another"):
+            store(name, name * 10)
+        place = {"location": str(tmp_path / "vault"), "encrypted": True, "key": "stored:vault"}
+        row = Repository.objects.create(name="vault", **place)
+        theirs, other = (failed_before(make_assignment(policy)) for policy in (make_policy(repository=row), None))
+        service = Repositories()
+        service.edit(service.named("vault"), {"key": "stored:another"})
+        assert (ready(theirs), ready(other)) == (True, False)

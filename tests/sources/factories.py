@@ -1,14 +1,18 @@
 """Fleets for tests: sources under policies, and what a handler sees of them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from django.utils import timezone
+
 from jobs import settling
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Handoff, Outcome
+from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
+from sources import planning
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.factories import claim_ready, make_claimed
@@ -58,6 +62,16 @@ def backed_up(policy: Policy, started_at: datetime, seconds: float = 60.0, **fie
 def record_of(assignment: Assignment) -> BacklogRecord:
     """Its one unfinished record."""
     return BacklogRecord.objects.unfinished().get(kind=KIND, subject=subject_of(assignment.pk))
+
+
+def failed_before(assignment: Assignment) -> Assignment:
+    """Its backup, which is due, has failed three times and waits for a day."""
+    planning.emit_due(now := timezone.now())
+    BacklogRecord.objects.filter(pk=record_of(assignment).pk).update(
+        status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=now + timedelta(days=1), failures=3,
+        first_failure_at=now, last_failure_at=now,
+    )  # fmt: skip
+    return assignment
 
 
 def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:

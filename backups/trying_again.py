@@ -1,4 +1,4 @@
-"""What waits since it failed is tried at once when a person has changed what may have been wrong: a secret."""
+"""Tries at once what waits since it failed, when a user has changed what may have been wrong: a secret."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from sources.models import Assignment, Repository, Source
 
 AFTER_A_FAILURE = (WaitingFor.BACKOFF, WaitingFor.BREAKER)
 SECRETS = {"secret", "secrets", "key"}
-"""Fields of sources and repositories that are references to secrets."""
+"""The fields of sources and repositories that are references to secrets."""
 
 
 def after_secret(name: str) -> int:
@@ -24,6 +24,11 @@ def after_secret(name: str) -> int:
     homes = _having(Repository.objects.exclude(key="", secrets={}).values_list("pk", "key", "secrets"), reference)
     assignments = Assignment.objects.filter(Q(source__in=sources) | Q(policy__repository__in=homes))
     return of_assignments(assignments.values_list("pk", flat=True))
+
+
+def of_repository(repository: Repository) -> int:
+    """Try the backups that wait since they failed, and go to this repository. Returns how many are ready."""
+    return of_assignments(Assignment.objects.filter(policy__repository=repository).values_list("pk", flat=True))
 
 
 def of_assignments(ids: Iterable[int]) -> int:
