@@ -72,6 +72,7 @@ PAGES = {
         "operates",
     ),
     "sources_repository_check_this": "operates",
+    "sources_repository_test_now": "edits",
     **dict.fromkeys(("sources_repository_show_key", "alerting_alertroute_send_test"), "superuser"),
     "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_act_on_this", "sources_source_enrol", "sources_source_revoke_tokens",
