@@ -19,10 +19,11 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Handoff, Succeeded
 from schedules import emitter
+from sources import planning
 from sources.availability.check import ask_source
 from sources.models import Assignment, Repository
 from tests.factories import make_record, make_schedule, make_worker
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
 from tests.walks import Walk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -85,8 +86,13 @@ def test_a_check_of_availability(assignment: Assignment) -> None:
             assert isinstance(async_to_sync(ask_source)(run), Handoff)
 
 
-def test_a_copy(assignment: Assignment) -> None:
-    for modules in (FIRST, 40):
-        run = Run(claimed_for(assignment, queue="backups"))
-        with at_most(modules, "copy"):
-            assert isinstance(copy_source(run), Succeeded)
+def test_a_copy_and_its_settle(assignment: Assignment) -> None:
+    for in_copy, in_settle in ((FIRST, FIRST), (40, 34)):
+        new = make_assignment(make_policy(repository=assignment.policy.repository), assignment.source)
+        planning.emit_due(None, [new.pk])
+        run = Run(handed_on(new, database_clock()))
+        with at_most(in_copy, "copy"):
+            outcome = copy_source(run)
+        with at_most(in_settle, "settle of a copy"):
+            settling.settle([(run.record, outcome)])
+        assert isinstance(outcome, Succeeded)

@@ -9,7 +9,7 @@ from jobs.clock import boot_seconds
 from jobs.handlers import Run
 from jobs.outcomes import Outcome
 from jobs.worker import units
-from jobs.worker.places import NOT_BEGUN, Done, ended, may_begin
+from jobs.worker.handler_places import NOT_BEGUN, Done, ended, may_begin
 
 _all: "list[SimulatedPlaces]" = []
 outcomes: dict[tuple[int, UUID], Outcome] = {}

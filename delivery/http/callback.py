@@ -5,7 +5,7 @@
 
 `Idempotency-Key` is the event's id: a receiver that sees it again (its answer was lost, a worker was killed) has
 handled the event already. Any 2xx is a delivery; its body is read, to use the connection again, and thrown away.
-`delivery/http/answers.py` says what other answers mean.
+`delivery/http/failures.py` has the meaning of other answers.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from delivery import signing
 from delivery.addresses import Place, Refused, reachable, read
 from delivery.events import body_of, event_id_of
 from delivery.http import client
-from delivery.http.answers import FOLLOWED, Answer, failure_of
+from delivery.http.failures import FOLLOWED, HttpAnswer, failure_of
 from delivery.targets import Target, target_of
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Facts, Failed, Outcome, Succeeded
@@ -75,7 +75,7 @@ class Exchange:
         self._event_id, self._body = event_id, body
         self._redirects = 0
 
-    async def run(self) -> Answer:
+    async def run(self) -> HttpAnswer:
         """Send it, and again to where redirects lead, if the endpoint follows them. Takes as long as it takes.
 
         Raises: NotFollowed; what `client.RAISED` names.
@@ -87,7 +87,7 @@ class Exchange:
             location = response.headers.get("Location", "") if 300 <= status < 400 else ""
             if not (location and status in FOLLOWED and self.target.endpoint.follow_redirects):
                 leads_to = self._origin_of(location) if location else ""
-                return Answer(status, body, response.headers.get("Retry-After", ""), leads_to, self._redirects)
+                return HttpAnswer(status, body, response.headers.get("Retry-After", ""), leads_to, self._redirects)
             self.at = self.follow(location)
 
     def _headers(self) -> dict[str, str]:

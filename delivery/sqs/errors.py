@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from delivery.http.answers import named, quoted, seconds_until
+from delivery.http.failures import named, quoted, seconds_until
 
 THROTTLED_FOR = 5.0
 """Seconds that a queue is left alone that refuses what comes too often, and names no time."""

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from delivery import extras
-from delivery.http.answers import quoted
+from delivery.http.failures import quoted
 from delivery.sqs.queues import Queue
 
 SECRET = ("Authorization", "X-Amz-Security-Token")

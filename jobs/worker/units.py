@@ -15,7 +15,7 @@ from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
 from jobs.worker import database_threads
 from jobs.worker.event_loop import EventLoop
-from jobs.worker.places import Done, UnitTasks, UnitThreads
+from jobs.worker.handler_places import Done, UnitTasks, UnitThreads
 
 log = logging.getLogger(__name__)
 

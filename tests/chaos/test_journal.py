@@ -63,7 +63,7 @@ def test_a_worker_that_stands_still_before_its_first_handler_has_stood_still(tmp
 def test_errors_that_no_deed_explains_are_complaints(tmp_path):
     log = tmp_path / "log-1"
     log.write_text(
-        "12:00:00 ERROR   jobs.worker.places handler of flaky flaky 1 raised\n"
+        "12:00:00 ERROR   jobs.worker.handler_places handler of flaky flaky 1 raised\n"
         "12:00:01 WARNING jobs.worker.settler cannot settle 3 results, trying again: gone\n"
         "12:00:02 ERROR   jobs.worker.settler cannot settle quick quick 3 at all, dropping its result\n"
         "12:00:03 ERROR   jobs.worker.heartbeat hang hang 1 has run for 1 s: stopping it\n"

@@ -1,4 +1,4 @@
-"""What an answer to a callback means. Pure.
+"""Failures of deliveries by HTTP: the meaning of each answer. Pure.
 
 | answer | outcome |
 |---|---|
@@ -34,7 +34,7 @@ SAYS_WHEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILA
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer. `body`: its beginning. `leads_to`: the origin that it redirects to, in words."""
 
     status: int
@@ -55,7 +55,7 @@ class Answer:
 
 
 def failure_of(
-    answer: Answer, guarded: Guarded, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
+    answer: HttpAnswer, guarded: Guarded, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
 ) -> Failed:
     """What an answer that is no success comes to. `guarded`: the host that it is charged to, if it is its fault.
     `origin`: who answered. `hidden`: what is not to be quoted."""
