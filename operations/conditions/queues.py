@@ -1,6 +1,7 @@
 """Conditions of the queue that the summary of the backlog shows, which is made once for all of them."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from operations.backlog.attention import findings
 from operations.finding import Condition, Finding, Look, add
@@ -18,12 +19,9 @@ FINE = {
 }
 
 
-def _declare(kind: str, fine: str) -> None:
-    def find(look: Look) -> Iterable[Finding]:
-        return (each for each in findings(look.summary) if each.kind == kind)
-
-    add(Condition(kind, find, fine))
+def _of_kind(kind: str, look: Look) -> Iterable[Finding]:
+    return (each for each in findings(look.summary) if each.kind == kind)
 
 
-for each in FINE.items():
-    _declare(*each)
+for name, fine in FINE.items():
+    add(Condition(name, partial(_of_kind, name), fine))
