@@ -115,7 +115,7 @@ PAGES = {
 
 @admin.register(Alert)
 class AlertAdmin(ReadOnlyAdmin):
-    """What needs a person, and what did."""
+    """Alerts that are open, and those that are over."""
 
     when_empty = "What needs a person is listed here, and sent to the alert routes, if there are any."
     list_display = ("name", "kind", "state", "shown_text", "shown_since", "shown_end")
@@ -145,7 +145,7 @@ class AlertAdmin(ReadOnlyAdmin):
 
 @admin.register(AlertMessage)
 class AlertMessageAdmin(ReadOnlyAdmin):
-    """What was sent to whom, and what could not be."""
+    """Messages to routes, delivered or not."""
 
     when_empty = "What is sent to alert routes is listed here, with whether it arrived."
     list_display = ("title", "route", "state", "shown_made", "attempts", "shown_error")

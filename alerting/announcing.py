@@ -20,7 +20,7 @@ APART = timedelta(minutes=5)
 """Between two messages of a route: what a dead switch brings down after the first few comes as one more."""
 
 SETTLED_AFTER = timedelta(seconds=45)
-"""Of what comes and goes: so that it was found by two rounds."""
+"""Age of an alert that comes and goes when it is announced: two rounds have found it."""
 
 # Served by `alert_to_announce`. What is of no policy goes to all routes: with those of some policies only, it is lost.
 ANNOUNCE = f"""

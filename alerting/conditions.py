@@ -14,18 +14,18 @@ ADD_ONE = f"`{PROGRAM} alerts add NAME --url-file -` adds one, and `{PROGRAM} al
 
 
 def is_untold() -> bool:
-    """Whether there are sources, and no route by which operators hear of them."""
+    """True if there are sources, and no route by which operators hear of them."""
     return not AlertRoute.objects.filter(enabled=True).exists() and Source.objects.filter(retired_at=None).exists()
 
 
 def hints(now: datetime) -> list[str]:
-    """The same in a sentence, for commands."""
+    """A sentence about that, for commands."""
     return [f"{UNTOLD}. {ADD_ONE}."] if is_untold() else []
 
 
 @condition()
 def alert_routes(look: Look) -> Finding:
-    """Whether operators hear of what goes wrong without looking."""
+    """A fleet whose alerts are sent to no operator."""
     names = list(AlertRoute.objects.filter(enabled=True).values_list("name", flat=True))
     if is_untold():
         return warning(UNTOLD, ADD_ONE, routes=names)

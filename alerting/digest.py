@@ -16,7 +16,7 @@ from sources.domain.status import NEEDS_A_PERSON, Status
 from sources.models import Assignment, Backup, Repository, Source
 
 HOUR = 8
-"""From which on it is sent, in the zone of its route."""
+"""The hour from which on it is sent, in the zone of its route."""
 SHOWN = 10
 
 
@@ -37,8 +37,8 @@ def send_due(now: datetime | None = None) -> str:
 
 
 def is_due(route: AlertRoute, now: datetime) -> bool:
-    """From eight in the morning, of each day or Monday; later, even on another day, if nothing ran then. The first
-    digest of a route comes on such a day. One that is dated in the future was of a clock that was ahead."""
+    """True from eight in the morning on, of each day or Monday; later, even on another day, if nothing ran then. The
+    first digest of a route comes on such a day. One that is dated in the future was of a clock that was ahead."""
     here = now.astimezone(zone_of(route.zone))
     latest = here.replace(hour=HOUR, minute=0, second=0, microsecond=0)
     latest -= timedelta(days=here < latest)

@@ -1,4 +1,4 @@
-"""What a message says. Pure: groups in, a title and a text out.
+"""The words of a message. Pure: groups in, a title and a text out.
 
 300 sources are overdue (under laptops):
   anna (laptops): no backup since 2026-03-02 09:00 UTC
@@ -13,7 +13,7 @@ from alerting.models import AlertKind, MessageType
 from external.formatting import some_of
 
 MOST_NAMED = 5
-"""Of a group: a dead switch is one line and five names, not three hundred."""
+"""Names of a group: a dead switch is one line and five names, not three hundred."""
 
 LONGEST_LINE = 300
 
@@ -69,7 +69,7 @@ def message(groups: Sequence[Group]) -> Message:
 
 
 def heading(kind: AlertKind, count: int) -> str:
-    """As `2 drills failed`."""
+    """A heading such as `2 drills failed`."""
     return ONE[kind] if count == 1 or kind in NEVER_MANY else f"{count:,} {kind.label}"
 
 

@@ -8,7 +8,7 @@ from sources.models import Policy
 
 
 class AlertKind(models.TextChoices):
-    """What may need a person, in the order in which a message names it."""
+    """Kinds of alerts, in the order in which a message names them."""
 
     WATCHDOG = "watchdog", "the scheduler does not work as it should"
     HOLD = "hold", "everything is held"
@@ -28,7 +28,7 @@ class AlertKind(models.TextChoices):
 
 
 class Digest(models.TextChoices):
-    """How often a route gets a summary."""
+    """The times at which a route gets a summary."""
 
     NONE = "none", "never"
     DAILY = "daily", "daily"
@@ -62,9 +62,10 @@ class AlertRoute(models.Model):
 
 
 class Alert(models.Model):
-    """What needs a person, since when, until when. `known_to`: the routes that have to hear when it is over.
+    """A finding that an operator has to see. `known_to`: the routes that have to hear of its end.
 
-    Over is what has been calm for long enough (`calm_since`). Each route is alerted once, and hears of the end once.
+    An alert is over once it has been calm for long enough (`calm_since`). Each route is alerted once, and hears of the
+    end once.
     """
 
     kind = models.CharField(max_length=20, choices=AlertKind.choices)
@@ -96,7 +97,7 @@ class Alert(models.Model):
 
 
 class MessageType(models.TextChoices):
-    """As Apprise has it: services colour and page by it."""
+    """The type of a message that Apprise has: services colour and page by it."""
 
     FAILURE = "failure", "something needs a person"
     SUCCESS = "success", "all in it is over"

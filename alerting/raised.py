@@ -34,6 +34,6 @@ GIVEN: Final = """
 SELECT * FROM unnest(%(kinds)s::text[], %(subjects)s::text[], %(policies)s::bigint[], %(names)s::text[],
                      %(sinces)s::timestamptz[], %(texts)s::text[])
 """
-"""What conditions of other kinds found (`watching.py`)."""
+"""Findings of conditions that are functions (`watching.py`)."""
 
 ALL: Final = "\nUNION ALL\n".join((OF_ASSIGNMENTS, OF_WORKERS, GIVEN))

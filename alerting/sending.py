@@ -38,14 +38,14 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 45.0
 TEST_SECONDS = 20.0
-"""For which a page waits for a test. A web server has few threads."""
+"""The time that a page waits for a test. A web server has few threads."""
 LEASE = timedelta(minutes=2)
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=1)
 TRIED_FOR = timedelta(days=1)
 LATE = timedelta(minutes=10)
 LONGEST_REASON = 1000
 SHOWN_FOR = timedelta(days=7)
-"""For which a message that was given up is shown as undelivered."""
+"""The time that a message which was given up is shown as undelivered."""
 
 _one_at_a_time = threading.Lock()
 
@@ -73,7 +73,7 @@ def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
 
 
 def in_need(now: datetime) -> list[str]:
-    """In a sentence, that people do not hear of what is wrong; empty: they do."""
+    """A sentence if operators do not hear of what is wrong; else none."""
     if not (latest := undelivered(now).order_by("-made_at", "-pk").first()):
         return []
     count = several(undelivered(now).count(), "message")
@@ -113,15 +113,15 @@ def deliver_due(now: datetime | None = None) -> int:
 
 
 def _due(now: datetime) -> QuerySet[AlertMessage]:
-    """What may go out now. No message waits for longer than LONGEST_WAIT: a later `next_at` is of a clock that was
-    ahead."""
+    """Messages that may go out now. No message waits for longer than LONGEST_WAIT: a later `next_at` is of a clock that
+    was ahead."""
     quiet = [route for route in AlertRoute.objects.filter(enabled=True).exclude(quiet=[]) if is_quiet(route, now)]
     due = AlertMessage.objects.filter(Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_WAIT), route__enabled=True)
     return due.exclude(~Q(type=MessageType.INFO), route__in=quiet)
 
 
 def is_quiet(route: AlertRoute, now: datetime) -> bool:
-    """Whether its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
+    """True while its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
     if not route.quiet:
         return False
     try:
@@ -191,7 +191,7 @@ def send_test(route: AlertRoute) -> str:
 
 
 def state_of(message: AlertMessage) -> str:
-    """In words."""
+    """The state of a message in words."""
     if message.delivered_at:
         return "delivered"
     if message.next_at is None:

@@ -50,14 +50,14 @@ ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",),
 """Condition → how the subjects begin of which there are alerts."""
 
 LATE_ALONE = ("workers", "unserved_queues", "unpromoted")
-"""What comes of a machine that slept as well, and is no alert before the grace is over."""
+"""Conditions that a machine which slept causes as well: no alerts before the grace is over."""
 
 BROKEN = (AlertKind.WATCHDOG, AlertKind.SCHEDULE)
 """Kinds of alerts by which the scheduler itself does not work: while there is one, the dead-man ping is held back."""
 
 
 def late_before(now: datetime) -> datetime | None:
-    """For the doctor: as of the last round; None if no process has looked yet, or not for long enough."""
+    """The same instant for the doctor, by the last round; None if no process has looked yet, or not for long enough."""
     return _late_before(Watch.objects.first(), now)
 
 
@@ -123,7 +123,7 @@ def _alert(finding: Finding, policies: dict[int, int]) -> Found:
 
 
 class _Clock:
-    """Whether the database's clock goes on as the boot clock of this machine does. A step is shown for two minutes."""
+    """A comparison of the database's clock with the boot clock of this machine. A step is shown for two minutes."""
 
     def __init__(self) -> None:
         self._last: tuple[datetime, float] | None = None

@@ -35,7 +35,7 @@ COPY_LATE: Final = """
 COPY_FAILED: Final = "COALESCE(k.error, '') <> ''"
 
 ACTIVE: Final = "s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled"
-"""What is paused, retired or disabled is wrong by the choice of an operator, and no alert."""
+"""Paused, retired and disabled ones are so by the choice of an operator, and no alert."""
 
 # Of its unfinished record; empty when it has given up, until the next period.
 LAST_ERROR: Final = f"""
@@ -86,7 +86,7 @@ RAISED: Final = FINDINGS.format(
    AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR {HELD_BACK} OR {COPY_LATE} OR {COPY_FAILED}
         OR {NOT_PROVED} OR {DAMAGED})"""
 )
-"""Those of which there is an alert."""
+"""Findings of which there is an alert."""
 
 OF_A_KIND: Final = {
     "held_back": HELD_BACK,
@@ -97,7 +97,7 @@ OF_A_KIND: Final = {
 
 
 class AssignmentFinding(NamedTuple):
-    """What is wrong with an assignment (`pk`), since when, and in words. `damage`: what the last check found."""
+    """A finding of the assignment `pk`. `damage`: what the last check found."""
 
     kind: str
     pk: int
@@ -113,7 +113,7 @@ def of_kind(kind: str, now: datetime) -> Iterator[AssignmentFinding]:
 
 
 def of(assignments: Collection[int], now: datetime) -> dict[int, list[AssignmentFinding]]:
-    """Those of these assignments, by their ids; none of one that is in order."""
+    """Findings of these assignments, by their ids; those in order are left out."""
     found: dict[int, list[AssignmentFinding]] = {}
     for each in _found("a.id = ANY(%(assignments)s)", now, assignments=list(assignments)) if assignments else ():
         found.setdefault(each.pk, []).append(each)

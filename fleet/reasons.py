@@ -77,8 +77,8 @@ def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surrou
 
 
 def _error(record: BacklogRecord | None, around: Surroundings) -> str:
-    """Of its last attempt; empty where it is that of the open breaker which kept it from trying: what comes next says
-    that."""
+    """The error of its last attempt; empty if it is that of the open breaker which kept it from trying: the next step
+    says that."""
     if record is None:
         return ""
     breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
@@ -87,7 +87,7 @@ def _error(record: BacklogRecord | None, around: Surroundings) -> str:
 
 
 def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:
-    """What becomes of it next, and when."""
+    """The next step, and its instant."""
     if (record is None or record.status != RecordStatus.RUNNING) and (problem := assignment.policy.problem):
         return f"policy {assignment.policy} backs up nothing until it is corrected: {problem}"
     if record is None:
@@ -142,7 +142,7 @@ def _doubt(assignment: Any, wrong: Sequence[AssignmentFinding]) -> str:
 
 
 def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
-    """What is damaged, and which points are gone as a whole."""
+    """Sentences about damaged files, and about points that are gone as a whole."""
     from backups.upkeep.checks import in_words  # loads the engines
     from storage.points.checking import GONE, Damage
 

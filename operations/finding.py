@@ -25,7 +25,7 @@ COUNT_TO = 10_000
 
 
 class Severity(StrEnum):
-    """How bad it is. Only a problem fails `manage.py doctor`."""
+    """The severity of a finding. Only a problem fails `manage.py doctor`."""
 
     OK = "ok"
     WARNING = "warning"
@@ -85,15 +85,15 @@ class Look:
 
     @cached_property
     def late_before(self) -> datetime | None:
-        """What should have happened before that instant, and has not, is late. None while that cannot be known, as in
+        """The instant before which something should have happened that is late. None while that cannot be known, as in
         the first minutes after the machine slept."""
         return self._late(self.now)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How one kind of finding is found. `fine`: the sentence when nothing is wrong; `wrong`: what stands around the
-    findings where the doctor shows them in one line."""
+    """A kind of finding, and the function that finds it. `fine`: the sentence when nothing is wrong; `wrong`: the words
+    around the findings where the doctor shows them in one line."""
 
     kind: str
     find: Callable[[Look], Iterable[Finding]]
@@ -126,7 +126,7 @@ class Condition:
         return Finding(self.kind, "", None, Severity.WARNING, text, do, error=True)
 
     def examined(self, look: Look) -> Examined:
-        """The same in one line."""
+        """Its findings in one line."""
         return self.summed_up(self.examine(look))
 
     def summed_up(self, found: Sequence[Finding]) -> Examined:

@@ -22,7 +22,7 @@ from storage.points.checking import Damage
 
 @condition()
 def protection(look: Look) -> Finding:
-    """Whether each source has a backup that is recent enough, and is backed up without failures."""
+    """Sources without a backup that is recent enough, or whose backups fail."""
     summary, wrong, do = status.verdict(look.now)
     numbers = {word.value: number for word, number in summary.by_status.items()}
     if wrong:
@@ -43,7 +43,7 @@ def _cases(kind: str, look: Look) -> Iterator[Case]:
     f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
 )
 def repository_modes(look: Look) -> Iterator[Case]:
-    """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
+    """Repositories that are open to accounts which `BACKUPSCHED_UMASK` keeps out."""
     known = {each.name: each for each in Repository.objects.filter(remote={}).order_by("name")}
     found = of_directories("open_to_others", {name: {"location": each.location} for name, each in known.items()})
     for name, why in found.items():
@@ -80,7 +80,7 @@ def broken_off(look: Look) -> Iterator[Case]:
     "was before, or on a disk that is to be mounted",
 )
 def damage(look: Look) -> Iterator[Case]:
-    """What checks found that is not as its manifest says."""
+    """Files that checks found to differ from their manifest."""
     for each in assignment_findings.of_kind("damage", look.now):
         words = in_words([Damage(**damage) for damage in each.damage])
         yield Case(f"assignment:{each.pk}", f"{each.source}, {words}", each.since, each.source)
@@ -202,7 +202,7 @@ MISSED_AFTER = timedelta(days=2)
 
 @condition("the scheduler itself is backed up")
 def self_backup(look: Look) -> Iterator[Finding]:
-    """Whether the scheduler could come back on another machine."""
+    """A scheduler that could not come back on another machine."""
     if settings.SELF_BACKUP_TO == "none":
         yield ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
         return
@@ -235,7 +235,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
     f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
 )
 def repositories_usable(look: Look) -> Iterator[Case]:
-    """Whether each repository can be written now. A file is tried there; nothing of it stays."""
+    """Repositories that cannot be written now. A file is tried there; nothing of it stays."""
     known = {each.name: each for each in Repository.objects.order_by("name")}
     found = not_writable_of(known.values())
     for name, why in found.items():

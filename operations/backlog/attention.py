@@ -20,7 +20,7 @@ MOST_NAMED = 5
 """Silent workers named one by one."""
 
 FOLLOWS = ("unserved_queues", "unpromoted")
-"""What follows from that no worker is alive, which is shown once."""
+"""Kinds that follow from having no worker alive, which is shown once."""
 
 
 def attention(summary: Summary) -> list[str]:
@@ -73,7 +73,7 @@ def _of_workers(summary: Summary) -> Iterator[Finding]:
 
 
 def silent_of(summary: Summary) -> list[WorkerSummary]:
-    """Those that are silent and are news: that hold records first, then the latest."""
+    """Silent workers that are news: those that hold records first, then the latest."""
     silent = [worker for worker in summary.workers if not worker.alive]
     silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
     return sorted(silent, key=lambda worker: (-worker.running, worker.heartbeat_for))
@@ -109,7 +109,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Finding]:
 
 
 def _fed_by(queue: QueueSummary, summary: Summary) -> str:
-    """Which queues with records this one is fed by, as a clause; empty: none."""
+    """A clause that names the queues with records by which this one is fed; empty if none do."""
     rules = conf.queue_rules()
     feeding = [each.name for each in summary.queues if each.unfinished and _fed(each.name, rules) == queue.name]
     return f"which {' and '.join(feeding)} feed{'s' if len(feeding) == 1 else ''}" if feeding else ""
@@ -130,7 +130,7 @@ def _fed(queue: str, rules: Mapping[str, conf.QueueRule]) -> str | None:
 
 
 def paused(name: str, since: datetime, reason: str, until: datetime | None, now: datetime) -> str:
-    """As `backups has been paused for 2 h (the store is full), until 2026-03-02 18:00 UTC`."""
+    """A clause such as `backups has been paused for 2 h (the store is full), until 2026-03-02 18:00 UTC`."""
     why, end = f" ({reason})" if reason else "", f", until {moment(until)} UTC" if until else ""
     return f"{name} has been paused for {span((now - since).total_seconds())}{why}{end}"
 

@@ -22,13 +22,13 @@ from operations.backlog import IN_NEED
 from operations.backlog import summary_statements as statements
 
 BOUND = 50_000
-"""Of ready records in a queue, of waiting ones, and of finished ones no more than this are counted."""
+"""The most that are counted of ready records in a queue, of waiting ones, and of finished ones."""
 
 SILENT_SHOWN_FOR = timedelta(days=1)
 """A silent worker that holds nothing is history after this."""
 
 LYING = ("waiting", "ready", "running", "oldest_ready_for")
-"""What lies in a queue, as lists show it."""
+"""Numbers of a queue that lists show."""
 
 LAST_MINUTE, LAST_HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -71,12 +71,12 @@ class QueueSummary:
 
     @property
     def unfinished(self) -> int:
-        """How many records it holds."""
+        """The number of records that it holds."""
         return self.waiting + self.ready + self.running
 
     @property
     def served_by(self) -> str:
-        """In words, as `2 workers, 32 places`."""
+        """Words such as `2 workers, 32 places`."""
         if not self.workers:
             return "no worker"
         return f"{several(self.workers, 'worker')}, {self.places} places"
@@ -158,7 +158,7 @@ def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collect
 
 
 class Queues(dict[str, QueueSummary]):
-    """Those of the settings in their order, then what else has ready or running records or is paused; another one as
+    """Queues of the settings in their order, then what else has ready or running records or is paused; another one as
     soon as it is asked for."""
 
     def __init__(self, running: list[tuple[Any, ...]]) -> None:
@@ -213,7 +213,7 @@ def _add_finished(queues: Queues, now: datetime, bound: int) -> None:
 
 
 def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummary]:
-    """Those that have not stopped: alive, silent for less than a day and not replaced, or holding records still."""
+    """Workers that have not stopped: alive, silent for less than a day and not replaced, or holding records still."""
     held: Counter[int] = Counter()
     for _, worker_id, count in running:
         held[worker_id] += count

@@ -35,7 +35,7 @@ MIN_VERSION = 140_000
 
 @condition()
 def version(look: Look) -> Answer:
-    """Whether this PostgreSQL is new enough."""
+    """A PostgreSQL that is too old."""
     names = "current_setting('server_version'), current_setting('server_version_num')::int"
     return judge_version(*rows(f"SELECT {names}")[0])
 
@@ -49,7 +49,7 @@ def judge_version(name: str, number: int) -> Finding:
 
 @condition()
 def migrations(look: Look) -> Answer:
-    """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
+    """Tables that are not those of this version: a worker refuses to start."""
     found = differences()
     names = {"missing": list(found.missing), "unknown": list(found.unknown)}
     if found.what:
@@ -68,7 +68,7 @@ def migrations(look: Look) -> Answer:
     severity=Severity.PROBLEM,
 )
 def writable(look: Look) -> Answer:
-    """Whether this server is the primary: after a failover the old one may live on and answer every question."""
+    """A server that is not the primary: after a failover the old one may live on and answer every question."""
     names = "pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'"
     (in_recovery, read_only), *_ = rows(f"SELECT {names}")
     why = (in_recovery, "the server is a standby"), (read_only, "the server is read-only")
@@ -77,7 +77,7 @@ def writable(look: Look) -> Answer:
 
 @condition()
 def durability(look: Look) -> Answer:
-    """Whether a commit survives a crash of the server."""
+    """Settings by which a commit does not survive a crash of the server."""
     return judge_durability(settings_of_server("fsync", "full_page_writes", "synchronous_commit"))
 
 
@@ -103,7 +103,7 @@ def switch_on(names: list[str]) -> str:
     severity=Severity.PROBLEM,
 )
 def isolation(look: Look) -> Answer:
-    """Whether transactions see what others committed since: the throttles count on it."""
+    """Transactions that do not see what others have committed since: the throttles count on it."""
     settings = settings_of_server("default_transaction_isolation", "transaction_isolation")
     alike = ("read committed", "read uncommitted")  # PostgreSQL runs both alike
     return [Case(name, f"{name} is {level!r}") for name, level in settings.items() if level not in alike]
@@ -111,7 +111,7 @@ def isolation(look: Look) -> Answer:
 
 @condition()
 def pooler(look: Look) -> Answer:
-    """Whether a pooler stands before the server. It gives its clients made-up process ids; PostgreSQL gives its own."""
+    """A pooler before the server. It gives its clients made-up process ids; PostgreSQL gives its own."""
     at_server = rows("SELECT pg_backend_pid()")[0][0]
     return judge_pooler(connection.connection.info.backend_pid, at_server, listens=conf.listens())
 
@@ -137,7 +137,7 @@ worker), a command or two, and a person with psql."""
 WARN_SHARE = 0.8
 """A restart opens new connections before the old ones are gone."""
 POOL_SIZE = 4
-"""What psycopg's pool allows when its size is not set."""
+"""The connections that psycopg's pool allows when its size is not set."""
 
 # Of the limits of server, database and role the tightest, what is taken of it now, and how many of these are ours: of
 # this database, under our application name.
@@ -167,7 +167,7 @@ SELECT name, allowed::int, taken,
 
 @condition()
 def connections(look: Look) -> Answer:
-    """What the living workers and the web may need, against what the server, the database and the role allow."""
+    """More connections than the server, the database and the role allow for the living workers and the web."""
     per_worker = [connections_of(worker.queues) for worker in Worker.alive(look.now)]
     pool = connection.settings_dict["OPTIONS"].get("pool")
     too_small = judge_pool(pool, max(per_worker, default=0))
@@ -176,7 +176,7 @@ def connections(look: Look) -> Answer:
 
 
 def connections_of(queues: Mapping[str, int]) -> int:
-    """How many connections a worker may hold that serves `queues` (name → records at once)."""
+    """The connections that a worker may hold which serves `queues` (name → records at once)."""
     handlers = checks.registered()
     shared = {queue for (_, queue), handler in handlers.items() if iscoroutinefunction(handler)}
     sync = {queue for (_, queue), handler in handlers.items() if not iscoroutinefunction(handler)}

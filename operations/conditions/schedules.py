@@ -15,8 +15,8 @@ from schedules.cron import Period
 from schedules.models import Overlap
 
 READING_SECONDS = 0.3
-"""Of one look, for crons, once the database has answered. What is left is read by the next one, since what this one has
-read is remembered."""
+"""Time of a look for reading crons, once the database has answered. The next look reads the rest, since this one is
+remembered."""
 MOST = 100
 
 ENABLED = """

@@ -38,7 +38,7 @@ SELECT relname
 
 @condition()
 def table_settings(look: Look) -> Answer:
-    """Whether autovacuum runs at all, on these tables, and as soon as the backlog needs it."""
+    """An autovacuum that is off, as a whole or for a table of ours, or later than the backlog needs it."""
     server = settings_of_server("autovacuum", "track_counts")
     if off := [name for name, setting in server.items() if setting == "off"]:
         what = f"{' and '.join(off)} off: dead rows pile up, and claims get slower without end"
@@ -97,7 +97,7 @@ DO_ABOUT = {
 
 @condition()
 def horizon(look: Look) -> Answer:
-    """Whether an old snapshot, a prepared transaction or a replication slot pins the xmin horizon.
+    """Old snapshots, prepared transactions and replication slots that pin the xmin horizon.
 
     A claimed record leaves a dead row version at the head of the claim index. As long as a snapshot may still see it,
     neither vacuum nor the scans themselves can take it away, and every claim passes over all of them.

@@ -43,7 +43,7 @@ OVERDUE = timedelta(minutes=10)
     "worker",
 )
 def sockets(look: Look) -> Iterator[Case]:
-    """Whether workers ask as many sources at once as they would, or their file descriptors are used up."""
+    """Workers whose file descriptors were used up, so that they asked fewer sources at once."""
     bound = Worker.alive(look.now).filter(out_of_sockets_at__gt=look.now - LATELY).order_by("pk")
     for worker in bound:
         yield Case(f"worker:{worker.pk}", f"{worker.name} ({worker.sockets} sockets)", worker.out_of_sockets_at)
@@ -109,7 +109,7 @@ TICK_LATE = timedelta(seconds=110)
     f"start `{conf.PROGRAM} qcluster`, or look at its log",
 )
 def ticks(look: Look) -> Iterator[Case]:
-    """Whether qcluster has run its tick in the last two minutes."""
+    """A qcluster that has not run its tick in the last two minutes."""
     if look.late_before is None or not apps.is_installed("django_q"):
         return
     from django_q.models import Success
@@ -126,7 +126,7 @@ def ticks(look: Look) -> Iterator[Case]:
     "digests wait",
 )
 def periodic_tasks(look: Look) -> Iterator[Finding]:
-    """Whether the tick, pruning and the sweeps are scheduled, on their grid, and the qcluster runs them."""
+    """Periodic tasks that are not scheduled, not on their grid, or that the qcluster does not run."""
     if not apps.is_installed("django_q"):
         yield ok("django-q2 is not installed here; nothing is pruned by itself")
         return
@@ -196,7 +196,7 @@ def _standing(tier: Tier, last: Sweep | None, now: datetime) -> Standing:
 
 @condition()
 def sweeps(look: Look) -> Iterator[Finding]:
-    """Whether what waits for a sweep is swept when it should be, and all of it."""
+    """Sweeps that are late, or left some records."""
     last = {row.max_age_days: row for row in Sweep.objects.all()}
     facts = [_standing(tier, last.get(tier.max_age_days), look.now) for tier in TIERS]
     for one in facts:
