@@ -1,4 +1,4 @@
-"""The desk of the sources: what people see of the fleet, and how they edit it.
+"""The desk of the sources: how operators see the fleet and edit it.
 
 admin              pages
 management         commands
@@ -7,5 +7,5 @@ edits              how policies and sources are edited, and what follows
 repository_edits   how repositories are edited
 duplicates         sources that are likely to be one
 status, reasons    how sources and assignments are, and why
-doctor             conditions of `manage.py doctor`
+conditions         conditions of sources and repositories; assignment_findings: findings of assignments
 """
