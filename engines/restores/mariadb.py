@@ -25,7 +25,8 @@ from typing import Any
 from engines.base import SourceSpec
 from engines.limits import Space
 from engines.mariadb.catalogue import FACT, UNFINISHED
-from engines.mariadb.engine import CLIENT, DATABASE, NO_HOME, PROPERTIES
+from engines.mariadb.connection import CLIENT, NO_HOME
+from engines.mariadb.engine import DATABASE, PROPERTIES
 from engines.mariadb.reading import read
 from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError, name_of, quoted, taker, text_of

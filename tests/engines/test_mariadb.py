@@ -17,7 +17,7 @@ import pytest
 from engines import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.limits import Space
-from engines.mariadb import engine, reading
+from engines.mariadb import engine, reading, verdicts
 from engines.restores import drilling, mariadb
 from engines.restores.scratch import Scratch
 from external.processes.programs import find_mariadb_program
@@ -377,5 +377,5 @@ def test_a_connection_that_is_lost_without_a_word_is_no_fault_of_the_source(tmp_
     task = task_for(SourceSpec("shop", "mariadb", "127.0.0.1", None, "shop", {"user": "backup"}, None, ""), tmp_path)
     ended = Ended(Ending.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
     with pytest.raises(RunEnded) as found:
-        engine.judge_dump(ended, task)
+        verdicts.judge_dump(ended, task)
     assert (found.value.verdict, "does not answer" in str(found.value)) == (Verdict.UNAVAILABLE, True)

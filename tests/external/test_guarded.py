@@ -16,7 +16,7 @@ import pytest
 from backups import repository_orders
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.imap.session import session_with
-from engines.mariadb.engine import option_file
+from engines.mariadb.connection import option_file
 from engines.postgresql.engine import connection_environment
 from engines.rclone.remotes import way_to
 from external import guarded

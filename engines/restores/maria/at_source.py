@@ -16,9 +16,11 @@ from typing import Any
 
 from engines.base import SourceSpec
 from engines.mariadb.catalogue import FACT
-from engines.mariadb.engine import AWAY, CLIENT, DATABASE, LOCKED, NO_HOME, NOT_LET_IN, option_file
-from engines.mariadb.engine import errors_of as message_of
+from engines.mariadb.connection import CLIENT, NO_HOME, option_file
+from engines.mariadb.engine import DATABASE
 from engines.mariadb.reading import Contents
+from engines.mariadb.verdicts import AWAY, LOCKED, NOT_LET_IN
+from engines.mariadb.verdicts import errors_of as message_of
 from engines.restores import loading
 from engines.restores.maria.renamed import moved
 from engines.restores.maria.statements import DumpedStatement
