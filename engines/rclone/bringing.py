@@ -14,15 +14,13 @@ from typing import IO, Any
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
 from engines.rclone.comparing import Item, State
-from engines.rclone.log import PIECE
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
+from storage.points.batches import OF_A_LIST
 from storage.points.sorting import Sorted
-from storage.points.store import StorageFailed, Store
+from storage.points.store import PIECE, StorageFailed, Store
 
-OF_A_LIST = 50_000
-"""Paths that one rclone is given: it keeps them in memory."""
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
 """How a second try goes, for servers that have few files open at a time; all else was tried again before."""
 SAID_NOTHING = "it was not there any more when it was to be copied"

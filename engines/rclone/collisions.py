@@ -8,9 +8,9 @@ path is a file and another one's folder, and no folder is spelled in two ways.
 import hashlib
 import re
 from dataclasses import dataclass, field
-from unicodedata import normalize
 
 from storage import layout
+from storage.points.named import key_of
 from storage.points.store import PARTIAL_SUFFIX
 
 LONGEST_NAME = 143
@@ -20,11 +20,6 @@ ODD = re.compile(rf"(?:^|/)\.{{0,2}}(?:/|$)|[. ](?:/|$)|{re.escape(PARTIAL_SUFFI
 that is being fetched."""
 QUOTED = re.compile("\u201b[\u201b89A-F]")
 Key = int
-
-
-def key_of(path: str) -> Key:
-    """A number instead of a text, since a run may bring a million: two that are the same by accident are kept apart."""
-    return hash(path.lower() if path.isascii() else normalize("NFC", normalize("NFC", path).casefold()))
 
 
 def needs_another_name(path: str) -> bool:

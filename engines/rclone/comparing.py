@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from engines.rclone.listing import listed_of
 from engines.rclone.local import Listed
 from storage.points.entries import NOTHING, Entry
-from storage.points.manifests import Line
+from storage.points.manifests import Line, side_by_side
 
 Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
@@ -81,15 +81,15 @@ class Comparison:
 
     def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item]:
         """Both sorted by path. A path that is listed twice, as some servers do, counts once."""
-        for path, found, kept in _beside(self._once(listed), before):
+        for found, kept in side_by_side(self._once(listed), before):
             if found is None:
-                if kept is not None and (item := self._unlisted(path, self.parse(kept[1]))):
+                if kept is not None and (item := self._unlisted(kept[0], self.parse(kept[1]))):
                     yield item
             elif kept is not None and found[3] is None and (line := self._same(found, kept[1])):
                 self.unchanged += line.kind != "folder"
-                yield Item(path, State.SAME, line=line)
+                yield Item(found[0], State.SAME, line=line)
             else:
-                yield self._listed(path, found, self.parse(kept[1]) if kept else None)
+                yield self._listed(found[0], found, self.parse(kept[1]) if kept else None)
 
     def _once(self, listed: Iterable[Listed]) -> Iterator[Listed]:
         before = None
@@ -168,18 +168,3 @@ def with_exceptions(listed: Iterable[Listed], exceptions: Mapping[str, str]) -> 
             number += 1
         yield each
     yield from waiting[number:]
-
-
-def _beside(listed: Iterator[Listed], before: Iterable[Kept]) -> Iterator[tuple[str, Listed | None, Kept | None]]:
-    lefts, rights = iter(listed), iter(before)
-    one, other = next(lefts, None), next(rights, None)
-    while one is not None or other is not None:
-        if one is not None and (other is None or one[0] < other[0]):
-            yield one[0], one, None
-            one = next(lefts, None)
-        elif other is not None and (one is None or other[0] < one[0]):
-            yield other[0], None, other
-            other = next(rights, None)
-        elif one is not None:
-            yield one[0], one, other
-            one, other = next(lefts, None), next(rights, None)

@@ -12,11 +12,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from engines.rclone.comparing import Item, State
-from engines.rclone.log import PIECE
 from storage import layout
 from storage.points import runs
 from storage.points.entries import Entry
-from storage.points.store import StorageFailed, Store
+from storage.points.store import PIECE, StorageFailed, Store
 
 
 @dataclass
@@ -27,7 +26,6 @@ class Leftovers:
     folder: str
     left: tuple[str, ...]
     is_same: Callable[[Entry, Entry], bool]
-    taken: int = 0
 
     def taken_over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, what is there of them done. Sorted by path, as the marks are."""
@@ -55,7 +53,6 @@ class Leftovers:
                 and sizes.get(plan.place) == item.entry.size
                 and self.is_same(item.entry, plan)
             ):
-                self.taken += 1
                 entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
                 yield item._replace(state=State.LEFT, entry=entry)
             else:

@@ -8,7 +8,7 @@ from typing import Any
 from engines.base import EngineProgress
 from external.processes.rows import number, row_of
 from storage.places.servers import in_words
-from storage.points.store import PARTIAL_SUFFIX
+from storage.points.store import PIECE
 
 MAX_PROBLEMS = 5_000
 MESSAGE_LENGTH = 500
@@ -27,8 +27,6 @@ IGNORED = " - ignoring"
 """Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """Go's words, before a page of traces."""
-PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
-"""Ends the name of a file that is being fetched."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -47,9 +45,8 @@ class RcloneLog:
     def __init__(self, redacted: Callable[[str], str] = str) -> None:
         self._redacted = redacted
         self.problems: list[Problem] = []
-        self.problem_count = self.ignored_count = 0
+        self.problem_count = 0
         self.summary = ""
-        self.skipped_links = 0
         self.transferred = 0
         self.growing = ""
         """The largest of the files that are being fetched, with its size so far."""
@@ -69,8 +66,8 @@ class RcloneLog:
             return self._take_stats(stats)
         message, level = str(entry.get("msg", "")), entry.get("level")
         if message.startswith(SKIPPED_LINK):
-            self.skipped_links += 1
-        elif message.startswith(CONSEQUENCES):
+            return None
+        if message.startswith(CONSEQUENCES):
             self.summary = self._clean(in_words(message))[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
@@ -83,7 +80,6 @@ class RcloneLog:
 
     def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
         self.problem_count += 1
-        self.ignored_count += message.endswith(IGNORED)
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
         text = in_words(PREAMBLE.sub("", message))

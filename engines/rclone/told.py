@@ -13,7 +13,7 @@ from engines.rclone.listing import Ask, listed_of
 from engines.rclone.local import Listed
 from engines.rclone.options import option_arguments
 from engines.rclone.remotes import remote_path
-from storage.points.batches import batches
+from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
 from storage.points.store import path_list
 
@@ -21,7 +21,6 @@ KINDS = ("sha256", "sha1", "md5")
 """Of which the first is asked for that a source offers."""
 READ = "sha256"
 LINE = re.compile(r"([0-9a-f]{64})  (.*)\n?", re.DOTALL)
-TOGETHER = 50_000
 OF_READING = ("bwlimit", "checkers", "transfers")
 
 
@@ -40,7 +39,7 @@ def offered(source: SourceSpec, ask: Ask) -> str:
 def with_digests(listed: Iterable[Listed], source: SourceSpec, options: dict[str, Any], ask: Ask) -> Iterator[Listed]:
     """What was listed, each file with a digest, as far as it can be read. Raises: RunEnded for what concerns all."""
     how = option_arguments({name: value for name, value in options.items() if name in OF_READING})
-    for batch in batches(listed, TOGETHER):
+    for batch in batches(listed, OF_A_LIST):
         lacking = [each[0] for each in batch if each[2][1] == "file" and not Entry(*each[2]).told]
         found = _read(source, lacking, how, ask) if lacking else {}
         for each in batch:

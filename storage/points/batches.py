@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Each = TypeVar("Each")
+OF_A_LIST = 50_000
+"""Paths that one rclone is given: it keeps them in memory."""
 
 
 def batches(

@@ -1,17 +1,14 @@
 """What a copy of a repository is to bring, and what it comes to."""
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from storage import layout
-from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
+from storage.points.store import PIECE, StorageFailed, Store
 
 SHOWN = 20
-PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
-"""Ends the name of a file that was being copied."""
 
 
 @dataclass

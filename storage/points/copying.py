@@ -29,7 +29,7 @@ from storage import layout
 from storage.places.rclone import expected
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import known, manifests, runs, sorting
-from storage.points.batches import batches
+from storage.points.batches import OF_A_LIST, batches
 from storage.points.copies import Copied, check_is_there, later_than, remove_pieces
 from storage.points.digests import digests_of_copy
 from storage.points.manifests import Entry, ManifestDamaged
@@ -39,8 +39,6 @@ from storage.points.sweeping import sweep_left
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
 """How the two streams of a copy between folders are compared; MD5 would take most of the time."""
-OF_A_LIST = 50_000
-"""Paths that one rclone is given: it keeps them in memory."""
 OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
 """What is said of a file whose content in the first repository is lost."""
 NOT_AGAIN = (

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from storage.points.bounds import OutOfBounds, lines_of
 from storage.points.entries import ENCODER, Entry, entry_of
@@ -45,6 +45,8 @@ class ManifestDamaged(Exception):
 
 
 Pair = tuple[Entry | None, Entry | None]
+Left = TypeVar("Left", bound=tuple[Any, ...])
+Right = TypeVar("Right", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -188,15 +190,15 @@ def find(file: Path, path: str) -> Entry | None:
     return None
 
 
-def side_by_side(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Pair]:
-    """Entries of both by path, None where one of them has none. Both are sorted by path."""
+def side_by_side(left: Iterable[Left], right: Iterable[Right]) -> Iterator[tuple[Left | None, Right | None]]:
+    """Those of both by path, which is the first of each, None where one of them has none. Both are sorted by path."""
     lefts, rights = iter(left), iter(right)
     one, other = next(lefts, None), next(rights, None)
     while one is not None or other is not None:
-        if other is None or (one is not None and one.path < other.path):
+        if other is None or (one is not None and one[0] < other[0]):
             yield one, None
             one = next(lefts, None)
-        elif one is None or other.path < one.path:
+        elif one is None or other[0] < one[0]:
             yield None, other
             other = next(rights, None)
         else:

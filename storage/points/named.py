@@ -53,10 +53,11 @@ class Named:
 
     def ends(self, point: str, following: str | None) -> Iterator[Entry]:
         """The files that a point names, and the `following` one does not under the same path. Raises: as `by`."""
-        for old, new in _beside(self._lines(point), self._lines(following) if following else iter(())):
-            if old != new:
-                entry = self._parsed(point, old)
-                if entry.folder and (not new or not following or self._parsed(following, new).place != entry.place):
+        pairs = manifests.side_by_side(self._lines(point), self._lines(following) if following else ())
+        for old, new in pairs:
+            if old and old != new:
+                entry = self._parsed(point, old[1])
+                if entry.folder and (not new or not following or self._parsed(following, new[1]).place != entry.place):
                     yield entry
 
     def among(self, point: str, places: Collection[str], count: Counter[str]) -> Iterator[str]:
@@ -137,18 +138,7 @@ class Named:
         return file
 
 
-def _beside(
-    left: Iterator[tuple[str, bytes]], right: Iterator[tuple[str, bytes]]
-) -> Iterator[tuple[bytes, bytes | None]]:
-    """The lines of the left one, each with that of the same path of the right one."""
-    other = next(right, None)
-    for path, line in left:
-        while other is not None and other[0] < path:
-            other = next(right, None)
-        yield line, other[1] if other is not None and other[0] == path else None
-
-
 def key_of(place: str) -> int:
-    """What two spellings of a place have in common that a disk may take for one: a listing may have another one than
-    the manifest. Two places that have one key by accident are both kept."""
+    """What two spellings of a path have in common that a disk may take for one: each of its names in NFC, with case
+    folded. A number instead of a text, since there may be a million; two that have one by accident are both kept."""
     return hash(place.lower() if place.isascii() else normalize("NFC", normalize("NFC", place).casefold()))

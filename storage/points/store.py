@@ -27,6 +27,7 @@ __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
+PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 SMALL, MANIFEST = 2**20, 2**30
 """Bytes of a file of ours in a repository, and of a manifest, which has them of some 30 million files."""
 DIGEST = re.compile(r"([0-9a-f]{64})  ")
@@ -44,8 +45,9 @@ class Store(Rclone):
     known: Known | None = None
 
     def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
-        """Make what has to be there before its first backup: of one of rclone, nothing. Returns None: there is
-        nothing to make, or it is there; else why it is not as `like`, empty if it is."""
+        """Make what the format needs before the first backup: here nothing, in a subclass a repository of restic with
+        the parameters of `like`. Returns None if nothing was made, else in which way it differs from `like`, empty if
+        in none."""
         return None
 
     def names(self, path: str, *, folders: bool = False) -> list[str]:

@@ -257,4 +257,4 @@ def test_a_point_of_an_sftp_host_says_what_rclone_does_not_tell(tmp_path: Path) 
     with sftp_host(files) as source:
         result = back_up(source, tmp_path / "copy")
     assert (result.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, {"a": "a"})
-    assert [each.partition(",")[0] for each in result.not_kept] == ["symbolic links"]
+    assert [each.partition(",")[0] for each in result.not_kept] == ["symbolic and hard links"]
