@@ -155,8 +155,8 @@ def status_of(source: Source, now: datetime, standings: list[planning.Standing] 
         "interval": settings.CHECK_IN_EVERY,
         "status": _status(source, found, now),
         "assignments": assignments,
-        "snoozed_until": source.snoozed_until if source.snoozed_until and source.snoozed_until > now else None,
-        "paused": source.paused_at is not None,
+        "snoozed_until": source.paused_until if source.paused_by_user else None,
+        "paused": source.paused_at is not None and not source.paused_by_user,
     }
 
 

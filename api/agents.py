@@ -41,6 +41,7 @@ from sources.models import Source
 
 router = Router(tags=["agent"], auth=AgentAuth())
 
+USER, NONE_WANTED = "its user", "its user wants no backup"
 CODE_REFUSED = "the code is not accepted"
 CODE_HINT = f"codes work once and expire: `{PROGRAM} sources enrol SOURCE` on the server makes another"
 
@@ -104,24 +105,25 @@ def status(request: HttpRequest) -> dict[str, Any]:
 
 @router.post("/agent/back-up-now", response=MovedAnswer, operation_id="back_up_now", summary="Back up now")
 def back_up_now(request: HttpRequest) -> dict[str, int]:
-    """Out of period and window. A paused source stays where it is; a snooze is over."""
+    """Out of period and window. A source that an operator paused stays where it is; a snooze is over."""
     agent = agent_of(request)
     ASKED_FOR.spend(str(agent.source.pk))
-    return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by="its user")}
+    planning.resume([agent.source], agent.now, by=USER, by_user=True)
+    return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by=USER)}
 
 
 @router.post("/agent/snooze", response=SnoozeAnswer, operation_id="snooze", summary="No backups before")
 def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
-    """What runs already goes on. At most seven days."""
+    """What runs already continues. At most seven days. It is a pause of the source, and changes none by an operator."""
     agent = agent_of(request)
     until = body.ends_at(agent.now)
-    planning.snooze([agent.source], until, agent.now)
+    planning.pause([agent.source], agent.now, until=until, reason=NONE_WANTED, by=USER, by_user=True)
     return {"snoozed_until": until}
 
 
 @router.delete("/agent/snooze", response=SnoozeAnswer, operation_id="unsnooze", summary="End the snooze")
 def unsnooze(request: HttpRequest) -> dict[str, None]:
-    """What waited for its end is ready."""
+    """What is due is on the backlog at once. A pause by an operator stays."""
     agent = agent_of(request)
-    planning.unsnooze([agent.source], agent.now)
+    planning.resume([agent.source], agent.now, by=USER, by_user=True)
     return {"snoozed_until": None}

@@ -178,7 +178,7 @@ router = resource.router
     named="back up assignment now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
-    """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
+    """Out of its period and window. `moved` is 0 while it is copied already."""
     if assignment.source.retired:
         raise ApiError(409, "its source is retired", 'first PATCH the source with {"retired": false}')
     if assignment.source.paused_at is not None:

@@ -10,11 +10,10 @@ from django.utils import timezone
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
-from api.agent_messages import SnoozeRequest
 from api.auth import Staff, name_of, viewing
 from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.fields import DURATION, Body, Instant, MovedAnswer, Name, Stored
+from api.fields import Instant, MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pausing import PauseRequest
 from api.record_schemas import ExplanationAnswer
@@ -50,20 +49,9 @@ class SourceAnswer(
     paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
     paused_until: datetime | None = Field(description="When it is resumed by itself; null: by a person")
     paused_why: str
-    snoozed_until: datetime | None = Field(description="No backups of it before; null or past: no snooze")
+    paused_by_user: bool = Field(description="Whether its user wants no backups, by its agent")
     checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
     addresses: Any
-
-
-class StaffSnoozeBody(SnoozeRequest):
-    """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most a year."""
-
-    model_config = Body.model_config
-    longest = 366 * 86_400
-    """A person may mean a year; who means longer pauses the source."""
-
-    too_far = ("a year", "or pause the source")
-    seconds: Annotated[float, Field(gt=0, le=longest), DURATION] | None = Field(None, alias="for")
 
 
 class SourcePauseQuery(PauseRequest):
@@ -172,7 +160,7 @@ router = resource.router
     noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
-    """Under all its policies that are enabled, out of period and window; a snooze is over. `moved`: how many backups.
+    """Under all its policies that are enabled, out of period and window. `moved`: how many backups.
 
     What is copied already is left alone.
     """
@@ -206,22 +194,6 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
     """Each source under each policy counts once, by its first reason; the most frequent reason first."""
     now = database_clock()
     return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
-
-
-@resource.verb("snooze", OPERATING, "No backups before")
-def snooze(request: HttpRequest, source: Source, body: StaffSnoozeBody) -> str:
-    """What runs already goes on."""
-    now = database_clock()
-    planning.snooze([source], until := body.ends_at(now), now)
-    return f"Snoozed until {until:%Y-%m-%d %H:%M} UTC"
-
-
-@resource.verb(
-    "snooze", OPERATING, "End the snooze", named="unsnooze source", method="delete", noted="Ended the snooze"
-)
-def unsnooze(request: HttpRequest, source: Source) -> None:
-    """What waited for its end is ready."""
-    planning.unsnooze([source])
 
 
 @resource.verb("pause", OPERATING, "No more backups")

@@ -27,7 +27,7 @@ class SourcesConfig(AppConfig):
         from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Restore, Source
 
         guarded.loopback_is_open = settings.LOOPBACK
-        follow(Source, also=("paused_at", "paused_until", "paused_why", "retired_at", "snoozed_until"))
+        follow(Source, also=("paused_at", "paused_until", "paused_why", "paused_by_user", "retired_at"))
         follow(Repository)
         follow(Policy, title=named("jobs_origin", "schedule_id"), also=PAUSE, hidden=("ping_url",))
         follow(Assignment, title=f"{named('sources_source', 'source_id')} || ' under ' || {OF_POLICY}")

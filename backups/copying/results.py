@@ -29,12 +29,12 @@ from jobs.outcomes import (
     Unavailable,
 )
 from jobs.prepared import storable
-from jobs.states import Status, WaitingFor
+from jobs.states import Status
 from sources import planning
 from sources.domain.due import next_backup_at
 from sources.domain.overdue import thresholds
 from sources.domain.suspicion import LAST_RUNS, Counts, suspicion
-from sources.models import Assignment, Backup, Progress, Source
+from sources.models import Assignment, Backup, Progress
 from storage import layout
 
 WRITTEN = (
@@ -124,13 +124,8 @@ def _broke_off(assignment: Assignment | None) -> str:
 
 
 def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
-    """The user may have ended the snooze, or the source have reported better, since that was looked up."""
-    source = Source.objects.filter(assignments=planning.assignment_in(record.payload))
-    if outcome.waiting_for == WaitingFor.SNOOZE:
-        if not source.filter(snoozed_until__gt=now).exists():
-            planning.end_waits_for_snooze(BacklogRecord.objects.filter(pk=record.id), now)
-    else:
-        planning.has_checked_in_since(record, record.started_at, now)
+    """The source may have reported better since that was looked up."""
+    planning.has_checked_in_since(record, record.started_at, now)
     _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
 
 

@@ -4,7 +4,6 @@ A code is shown once, in the answer to the request that made it: never in a mess
 list or a log.
 """
 
-from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -27,11 +26,11 @@ from sources.agents import tokens
 from sources.models import Source
 
 YES_OR_NO = {True: "yes", False: "no"}
-NOT_REPORTED, NOT_SNOOZED = "not reported", "not snoozed"
+NOT_REPORTED = "not reported"
 
 AGENT_FIELDS = (
     "shown_checked_in_at", "hostname", "shown_addresses", "shown_on_battery", "shown_metered", "shown_clock_skew",
-    "shown_snoozed_until", "shown_tokens",
+    "shown_tokens",
 )  # fmt: skip
 
 NEW_CODE = (
@@ -50,10 +49,6 @@ def _clock(skew: float) -> str:
     return f"{span(abs(skew))} {'ahead' if skew >= 0 else 'behind'}"
 
 
-def _snoozed(until: datetime) -> str:
-    return moment(until) if until > timezone.now() else NOT_SNOOZED
-
-
 class Agents(ModelAdmin):
     """For the admin of sources: what the agent of one reported at its last check-in; enrol and revoke, from its page:
     first a question, then the verb. Both need `change_source`."""
@@ -67,7 +62,6 @@ class Agents(ModelAdmin):
     shown_on_battery = column("on_battery", "on battery", YES_OR_NO.get, empty=NOT_REPORTED)
     shown_metered = column("metered", "metered connection", YES_OR_NO.get, empty=NOT_REPORTED)
     shown_clock_skew = column("clock_skew", "its clock", _clock, empty=NOT_REPORTED)
-    shown_snoozed_until = column("snoozed_until", "snoozed until (UTC)", _snoozed, empty=NOT_SNOOZED)
 
     @admin.display(description="tokens")
     def shown_tokens(self, source: Any) -> str:

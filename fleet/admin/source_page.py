@@ -50,7 +50,7 @@ WIDTH, HEIGHT, MARGIN = 320, 56, 4
 """Of a small curve, in SVG of the page itself: two dozen numbers need no picture of their own."""
 
 OF_THE_LIST = (
-    "back_up_now", "pause", "pause_until", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
+    "back_up_now", "pause", "pause_until", "resume",
 )  # fmt: skip
 """Actions of the list that this page does to its source."""
 SHOWN_ABOVE = {"act_on_this", "restore", "retire_this", "unretire_this"}
@@ -150,7 +150,6 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
     return {
         "status": status, "colour": COLOURS[status], "reason": reasons_of([source], now)[source.pk],
         "next_attempt": _next_attempt(assignments, now),
-        "snoozed": source.snoozed_until is not None and source.snoozed_until > now,
         **_days(assignments, now),
         **why.of_page(source, assignments, now),
         "curves": [

@@ -1,6 +1,6 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, time
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -39,13 +39,11 @@ from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
 from fleet.status import with_assignment_status, with_status
 from fleet.status.of_all import worst_first
-from jobs.clock import database_clock
 from operations.admin.decisions import log_url
 from sources import planning
 from sources.domain.status import COLOURS
 from sources.models import Assignment, Source
 
-SNOOZE_HOURS = 2
 MORNING = time(9, tzinfo=UTC)
 
 
@@ -164,7 +162,6 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     inlines = (AssignmentInline,)
     actions = (
         *("back_up_now", "pause", "pause_until", "pause_and_stop", "resume"),
-        *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
         *SourcePage.actions,
         *RemovesInBackground.actions,
     )
@@ -244,28 +241,6 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     def resume(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         resumed = planning.resume(sources, by=request.user.get_username())
         self.message_user(request, f"{several(resumed, 'source')} resumed; what is due is on the backlog.")
-
-    @admin.action(description=f"Snooze for {SNOOZE_HOURS} hours", permissions=["change"])
-    def snooze_for_hours(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
-        now = database_clock()
-        self._snooze(request, sources, now + timedelta(hours=SNOOZE_HOURS), now)
-
-    @admin.action(description="Snooze until tomorrow 09:00 UTC", permissions=["change"])
-    def snooze_until_tomorrow(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
-        now = database_clock()
-        tomorrow = now.astimezone(UTC).date() + timedelta(days=1)
-        self._snooze(request, sources, datetime.combine(tomorrow, MORNING), now)
-
-    def _snooze(self, request: HttpRequest, sources: QuerySet[Source], until: datetime, now: datetime) -> None:
-        snoozed = planning.snooze(sources, until, now)
-        text = f"{several(snoozed, 'source')} snoozed until {moment(until)} UTC. Backups that run already go on."
-        self.message_user(request, text)
-
-    @admin.action(description="End the snooze", permissions=["change"])
-    def end_the_snooze(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
-        ended = planning.unsnooze(sources)
-        message = f"{several(ended, 'source')} not snoozed any more; what waited for that is ready."
-        self.message_user(request, message, messages.SUCCESS if ended else messages.WARNING)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""

@@ -176,8 +176,6 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
     source, policy, now = assignment.source, assignment.policy, record.started_at
     if refused := not_wanted(assignment):
         return refused
-    if source.snoozed_until and source.snoozed_until > now:
-        return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
     if reason := source.unwilling(now, on_battery=policy.on_battery, on_metered=policy.on_metered):
         again_at = now + timedelta(seconds=policy.recheck_after)
         return Postponed(again_at, WaitingFor.RECHECK, f"{reason}; looked at again at")

@@ -31,7 +31,7 @@ class Day(StrEnum):
     PROTECTED = "protected"
     """A backup that succeeded began in it."""
     PAUSED = "paused"
-    """No backup was wanted when its last opening ended: it was paused or snoozed, its policy was disabled, or
+    """No backup was wanted when its last opening ended: it was paused, its policy was disabled, or
     everything was on hold."""
     EXCLUDED = "excluded"
     """The window of the policy had no opening in it."""

@@ -21,7 +21,7 @@ class Status(StrEnum):
     ABSENT = "absent"
     """It is due and did not answer; it is asked again."""
     WAITING = "waiting"
-    """It is due, and its record waits: for its window, a throttle, a breaker, the end of a snooze."""
+    """It is due, and its record waits: for its window, a throttle, a breaker."""
     DUE = "due"
     """Its next-backup date has come, or a person asked for a backup now."""
     RUNNING = "running"

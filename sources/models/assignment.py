@@ -118,7 +118,7 @@ class Assignment(models.Model):
 
 
 class Pause(models.Model):
-    """From when until when a person wanted no backups of a source: a pause; a snooze, whose end is known at once; or
+    """From when until when a person wanted no backups of a source: a pause; or
     the time for which it was retired, once that is over. Or of a policy: it was disabled.
 
     What holds now stands in the source and in the schedule of the policy; this is what days that are over are judged

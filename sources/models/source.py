@@ -102,14 +102,14 @@ class Source(models.Model):
         null=True, blank=True, editable=False, help_text="When it is resumed by itself; empty: by a person."
     )
     paused_why = models.TextField(blank=True, default="", editable=False)
+    paused_by_user = models.BooleanField(
+        default=False, db_default=False, editable=False, help_text="Whether its user, by its agent, wants no backups."
+    )
     retired_at = models.DateTimeField(
         null=True,
         blank=True,
         editable=False,
         help_text="Since when a person wants no backups of it any more.",
-    )
-    snoozed_until = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="No backups of it before: its user asked for that."
     )
     checked_in_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When its agent last said that it is here."
@@ -147,7 +147,6 @@ class Source(models.Model):
                 "paused_at",
                 "paused_until",
                 "retired_at",
-                "snoozed_until",
                 "checked_in_at",
                 "inserted_at",
             )

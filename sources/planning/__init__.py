@@ -3,7 +3,7 @@
 emission     due assignments → records, one statement for any number of policies
 openings     when their windows are open, and what only starts if it fits
 replanning   after an edit of a policy
-requests     back up now, snooze, pause, resume
+requests     back up now, pause, resume
 arrivals     a source checks in
 """
 
@@ -31,11 +31,8 @@ from sources.planning.replanning import limit_seeding, reopen, replan
 from sources.planning.requests import (
     back_up_now,
     cancel,
-    end_waits_for_snooze,
     keep_promise,
     pause,
     resume,
-    snooze,
-    unsnooze,
 )
 from sources.planning.standings import Standing, standings_of

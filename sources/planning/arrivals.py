@@ -5,7 +5,7 @@ Its true place: overdue first, or where its last failure had put it. What was lo
 what was lost several times in a row stands where its last loss had put it, in `availability`, in one order with those
 that have no agent, and not before `recheck_after` of its policy is over (`sources/domain/losses.py`).
 
-A check-in ends only a wait for a re-check, never a backoff, a snooze or a closed window. Its facts
+A check-in ends only a wait for a re-check, never a backoff, a pause or a closed window. Its facts
 (`Source.checked_in_at`) are written before or with its records, which it locks although they run. A settle that finds
 the source silent holds its record's lock and looks at `checked_in_at` last, so whichever comes second sees the other:
 silence that is settled after a check-in neither demotes nor waits.

@@ -53,11 +53,9 @@ INSERT INTO jobs_backlogrecord
         retry_policy_id, lane)
 SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id,
        jsonb_build_object('assignment', a.id, 'source', s.id, 'title', s.name, 'sort', s.kind),
-       CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
-       CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN NULL
-            WHEN s.snoozed_until > p.opens_at THEN {WaitingFor.SNOOZE}
-            ELSE {WaitingFor.WINDOW} END,
-       GREATEST(p.opens_at, s.snoozed_until),
+       CASE WHEN p.opens_at <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
+       CASE WHEN p.opens_at <= %(now)s THEN NULL ELSE {WaitingFor.WINDOW} END,
+       p.opens_at,
        CASE WHEN p.must_fit AND a.skips < {STARTS_ALL_THE_SAME_AFTER}
             THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
             ELSE p.closes_at END,

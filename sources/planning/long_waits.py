@@ -1,7 +1,7 @@
-"""Waits for a window or a snooze that a database clock which was ahead has made too long, put right once a minute.
+"""Waits for a window, and pauses by users, that a database clock which was ahead has made too long.
 
 A window says until when its records may wait at the longest, whatever clock computed the wait: what waits for longer is
-closed again, by the tick, which asks the window. A snooze was begun in the future, and lasts from now on.
+closed again, by the tick, which asks the window. A pause by a user was begun in the future, and lasts from now on.
 `jobs.long_waits` has the waits that follow from attempts.
 """
 
@@ -14,14 +14,13 @@ from django.db.models import F
 from jobs import closing
 from jobs.clock import database_clock
 from jobs.long_waits import A_MOMENT, BATCH, SECONDS
-from jobs.models import BacklogRecord
 from jobs.prepared import execute, until_done
 from jobs.states import Status, WaitingFor
-from sources.models import Assignment, Pause, Policy, Source
-from sources.planning.names import COPY, OF_ASSIGNMENTS, subject_of
+from sources.models import Pause, Policy, Source
+from sources.planning.names import COPY, OF_ASSIGNMENTS
 
-LONGEST_SNOOZE = timedelta(days=7)
-"""For a span. A longer one is until a date that a person has named."""
+LONGEST_OF_USERS = timedelta(days=7)
+"""What an agent may ask for. A longer pause is until a date that an operator has named."""
 
 # Served by `backlog_waiting_until`.
 OF_WINDOWS = f"""
@@ -49,13 +48,13 @@ UPDATE jobs_backlogrecord
 
 
 def correct(now: datetime | None = None) -> int:
-    """End the snoozes and the waits for windows that last too long, for some seconds; the next round does the rest.
+    """Shorten the pauses and the waits for windows that last too long, for some seconds; the next round does the rest.
     Returns how many.
 
     `now` (aware) replaces the database's clock in tests.
     """
     instant = now or database_clock()
-    return _shorten_snoozes(instant) + _close_again(instant)
+    return _shorten_pauses(instant) + _close_again(instant)
 
 
 def _close_again(now: datetime) -> int:
@@ -86,22 +85,20 @@ def _latest_opening(policy: Policy, now: datetime, *, is_copy: bool) -> datetime
     return opens_at
 
 
-def _shorten_snoozes(now: datetime) -> int:
-    """Let snoozes that begin in the future begin now, and last as long as they were to last."""
-    begun_later = Pause.objects.filter(since__gt=now + A_MOMENT, until=F("source__snoozed_until"))
-    chosen = begun_later.filter(until__lte=F("since") + LONGEST_SNOOZE).order_by("source_id")
-    snoozes = chosen.values_list("pk", "source_id", "since", "until")
-    return sum(_begin_now(pk, source, since, until, now) for pk, source, since, until in snoozes if until)
+def _shorten_pauses(now: datetime) -> int:
+    """Let pauses by users that begin in the future begin now, and last as long as they were to last."""
+    begun_later = Source.objects.filter(paused_by_user=True, paused_at__gt=now + A_MOMENT)
+    chosen = begun_later.filter(paused_until__lte=F("paused_at") + LONGEST_OF_USERS).order_by("pk")
+    return sum(_begin_now(source, now) for source in chosen)
 
 
 @transaction.atomic
-def _begin_now(pause_id: int, source_id: int, since: datetime, until: datetime, now: datetime) -> int:
-    ends_at = now + (until - since)
-    if not Source.objects.filter(pk=source_id, snoozed_until=until).update(snoozed_until=ends_at):
-        return 0  # a person was quicker
-    Pause.objects.filter(pk=pause_id).update(since=now, until=ends_at)
-    subjects = map(subject_of, Assignment.objects.filter(source=source_id).values_list("pk", flat=True))
-    snoozed = BacklogRecord.objects.waiting().filter(subject__in=subjects, waiting_for=WaitingFor.SNOOZE)
-    locked = list(snoozed.filter(run_after__gt=ends_at).select_for_update().order_by("pk").values_list("pk", flat=True))
-    BacklogRecord.objects.filter(pk__in=locked).update(run_after=ends_at)
+def _begin_now(source: Source, now: datetime) -> int:
+    since, until = source.paused_at, source.paused_until
+    if since is None or until is None:
+        return 0
+    as_read = Source.objects.filter(pk=source.pk, paused_at=since, paused_until=until)
+    if not as_read.update(paused_at=now, paused_until=now + (until - since)):
+        return 0  # an operator or the user was quicker
+    Pause.objects.filter(source=source, since=since, until=None).update(since=now)
     return 1

@@ -1,16 +1,21 @@
-"""What a person asks for about sources: back up now, not before, pause, resume."""
+"""Wishes of operators and users about sources: back up now, pause, resume.
+
+A user pauses a source by its agent, as a *snooze*, always until an instant. That yields to operators: their pause stays
+where a user wants another one, takes the place of the user's, and is not ended by the user.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import decisions, exclusivity, rescheduling
+from jobs import decisions, exclusivity
 from jobs.backlog import cancelling, pausing
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.states import FINISHED, Status, WaitingFor
+from jobs.states import FINISHED, Status
 from jobs.wakeups import notify_at_once
 from sources.domain.due import due_day
 from sources.models import Assignment, Pause, Source
@@ -30,16 +35,12 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
     What is copied already is left alone, and so are paused sources and disabled policies; what is being asked comes
-    ahead when that is settled. A snooze is over. The extra priority lasts for one attempt.
+    ahead when that is settled. The extra priority lasts for one attempt.
     """
     instant = now or database_clock()
     related = Assignment.objects.active().select_related("source", "policy__schedule")
     asked = list(related.filter(pk__in=[assignment.pk for assignment in assignments]))
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
-    sources = sorted({assignment.source_id for assignment in asked})
-    if Source.objects.filter(pk__in=sources, snoozed_until__isnull=False).update(snoozed_until=None):
-        _end_snoozes(sources, instant)
-        end_waits_for_snooze(locked(_records_of(sources)).exclude(subject__in=wanted), instant)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
     records = list(unfinished.select_for_update().order_by("pk"))
     exclusivity.open_gates([each.exclusive_key for each in records if each.status == Status.READY], instant)
@@ -121,21 +122,31 @@ def pause(
     reason: str = "",
     until: datetime | None = None,
     by: str = "a person",
+    by_user: bool = False,
 ) -> int:
-    """No more backups of these sources until `resume`, by itself at `until`. Running ones go on, unless `stop`.
+    """No more backups of these sources until `resume`, by itself at `until`. Running ones continue, unless `stop`.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
-    Pausing again keeps the first instant, and replaces reason and end if new ones are given. Returns how many sources
-    that changed. Raises: ValueError for a reason of more than 200 characters, or an `until` that is over.
+    Pausing again keeps the first instant, and replaces reason and end if new ones are given; a pause `by_user` changes
+    none of an operator's, which takes the place of one by the user. Returns how many sources that changed. Raises:
+    ValueError for a reason of more than 200 characters, or an `until` that is over.
     """
     instant = now or database_clock()
     reason, until = pausing.checked_reason(reason), pausing.checked_end(until, instant)
     ids = [source.pk for source in sources]
-    given = {name: value for name, value in (("paused_until", until), ("paused_why", reason)) if value}
+    paused_before = Source.objects.filter(pk__in=ids, paused_at__isnull=False)
+    if by_user:
+        others = set(paused_before.filter(paused_by_user=False).values_list("pk", flat=True))
+        ids = [pk for pk in ids if pk not in others]
+    given: dict[str, Any] = {name: value for name, value in (("paused_until", until), ("paused_why", reason)) if value}
+    taken_over = 0
+    if not by_user:
+        facts = {"paused_until": until, "paused_why": reason, "paused_by_user": False}
+        taken_over = paused_before.filter(paused_by_user=True).update(**facts)
     before = Source.objects.filter(pk__in=ids, paused_at__isnull=False)
-    again = before.exclude(**given).update(**given) if given else 0
+    again = taken_over + (before.exclude(**given).update(**given) if given else 0)
     active = _write_pauses(Source.objects.filter(pk__in=ids, paused_at=None), instant)
-    facts = {"paused_at": instant, "paused_until": until, "paused_why": reason}
+    facts = {"paused_at": instant, "paused_until": until, "paused_why": reason, "paused_by_user": by_user}
     paused = again + Source.objects.filter(pk__in=active).update(**facts)
     end, why = f" until {until:%Y-%m-%d %H:%M} UTC" if until else "", f": {reason}" if reason else ""
     _log("paused", f"{by} paused it{end}{why}", map(subject_of_source, ids), instant)
@@ -149,70 +160,23 @@ def pause(
 
 
 @transaction.atomic
-def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = "a person") -> int:
-    """Back up these sources again, at once if they are due. Returns how many were resumed."""
+def resume(
+    sources: Iterable[Source], now: datetime | None = None, *, by: str = "a person", by_user: bool = False
+) -> int:
+    """Back up these sources again, at once if they are due; `by_user`: those that their users paused. Returns how many
+    were resumed."""
     instant = now or database_clock()
-    ids = [source.pk for source in sources]
-    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(
-        paused_at=None, paused_until=None, paused_why=""
+    paused = Source.objects.filter(pk__in=[source.pk for source in sources], paused_at__isnull=False)
+    chosen = paused.filter(paused_by_user=True) if by_user else paused
+    ids = list(chosen.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+    resumed = Source.objects.filter(pk__in=ids).update(
+        paused_at=None, paused_until=None, paused_why="", paused_by_user=False
     )
     Pause.objects.filter(source__in=ids, until=None).update(until=instant)
     _log("resumed", f"{by} resumed it", map(subject_of_source, ids), instant)
     assignments = Assignment.objects.filter(source__in=ids).values_list("pk", flat=True)
     emit_due(instant, assignments)
     return resumed
-
-
-@transaction.atomic
-def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = None) -> int:
-    """No backups of these sources before `until` (aware). What runs already goes on. Returns how many sources.
-
-    Raises: ValueError when `until` is not in the future.
-    """
-    instant = now or database_clock()
-    if until <= instant:
-        raise ValueError(f"{until.isoformat(timespec='seconds')} is not in the future")
-    ids = [source.pk for source in sources]
-    snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
-    _end_snoozes(ids, instant)
-    _write_pauses(Source.objects.filter(pk__in=ids), instant, until)
-    records = list(locked(_records_of(ids)))
-    exclusivity.open_gates([record.exclusive_key for record in records if record.status == Status.READY], instant)
-    for record in records:
-        waits_less = record.run_after < until or record.waiting_for == WaitingFor.SNOOZE
-        if record.status == Status.READY or waits_less:
-            record.status, record.waiting_for, record.run_after = Status.WAITING, WaitingFor.SNOOZE, until
-            record.queue, record.exclusive_key, record.breaker = AVAILABILITY, None, None
-    moved = ["status", "waiting_for", "run_after", "queue", "exclusive_key", "breaker"]
-    BacklogRecord.objects.bulk_update(records, moved)
-    text = f"its user wants no backup before {until:%Y-%m-%d %H:%M} UTC"
-    _log("snoozed", text, map(subject_of_source, ids), instant)
-    return snoozed
-
-
-@transaction.atomic
-def unsnooze(sources: Iterable[Source], now: datetime | None = None) -> int:
-    """End the snooze of these sources: what waited for its end goes on where it was. Returns how many had one."""
-    instant = now or database_clock()
-    ids = [source.pk for source in sources]
-    ended = Source.objects.filter(pk__in=ids, snoozed_until__isnull=False).update(snoozed_until=None)
-    _end_snoozes(ids, instant)
-    end_waits_for_snooze(locked(_records_of(ids)), instant)
-    _log("snooze over", "its user ended the snooze", map(subject_of_source, ids), instant)
-    return ended
-
-
-def end_waits_for_snooze(records: QuerySet[BacklogRecord], now: datetime) -> None:
-    """Let the locked `records` that wait for a snooze go on: to their backoff if it is not over, else to their window,
-    which a tick finds."""
-    for record in records.filter(waiting_for=WaitingFor.SNOOZE).select_related("retry_policy"):
-        if wait := rescheduling.wait_of(record, now):
-            record.waiting_for, record.run_after = wait
-        else:
-            record.status, record.waiting_for, record.run_after = Status.READY, None, now
-        record.closes_at = record.closes_at and now
-        record.save()
-        notify_at_once(AVAILABILITY)
 
 
 def locked(records: QuerySet[BacklogRecord]) -> QuerySet[BacklogRecord]:
@@ -243,15 +207,11 @@ def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:
     return BacklogRecord.objects.filter(kind=KIND, subject__in=[subject_of(pk) for pk in assignments])
 
 
-def _write_pauses(sources: QuerySet[Source], since: datetime, until: datetime | None = None) -> list[int]:
+def _write_pauses(sources: QuerySet[Source], since: datetime) -> list[int]:
     """What days that are over are judged by. Returns the ids of the sources, which are locked."""
     ids = list(sources.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
-    Pause.objects.bulk_create([Pause(source_id=pk, since=since, until=until) for pk in ids])
+    Pause.objects.bulk_create([Pause(source_id=pk, since=since) for pk in ids])
     return ids
-
-
-def _end_snoozes(source_ids: list[int], now: datetime) -> None:
-    Pause.objects.filter(source__in=source_ids, until__gt=now).update(until=now)
 
 
 def _log(what: str, text: str, subjects: Iterable[str], now: datetime) -> None:

@@ -27,7 +27,7 @@ from sources.planning import AVAILABILITY, BACKUPS, KIND, subject_of
 MOST_DAYS = 90
 
 
-PAUSED, DISABLED = "It was paused, snoozed or retired", "Its policy was disabled"
+PAUSED, DISABLED = "It was paused or retired", "Its policy was disabled"
 HELD = "Everything was on hold"
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import caches
 
 from jobs.clock import database_clock
-from jobs.models import Decision
+from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
 from sources.agents import tokens
 from sources.models import AgentToken, Assignment, Source
@@ -87,11 +87,11 @@ def test_a_snooze_holds_the_backup_back_until_it_is_ended_and_now_puts_it_first(
     done = enrolled.process("snooze", "2h")
     assert done.returncode == FINE
     source = Source.objects.get()
-    assert source.snoozed_until is not None
-    assert source.snoozed_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=PATIENCE))
-    assert done.stdout == f"snoozed until {source.snoozed_until:%Y-%m-%d %H:%M}\n"
+    assert source.paused_until is not None
+    assert source.paused_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=PATIENCE))
+    assert done.stdout == f"snoozed until {source.paused_until:%Y-%m-%d %H:%M}\n"
     assert "snoozed until" in enrolled.process("announce").stdout
-    assert record_of(laptop).waiting_for == WaitingFor.SNOOZE
+    assert not BacklogRecord.objects.unfinished().exists()
     assert enrolled.process("unsnooze").returncode == FINE
     assert record_of(laptop).status == Status.READY
     assert enrolled.process("now").stdout.startswith("it begins as soon as")

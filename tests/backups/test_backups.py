@@ -122,12 +122,6 @@ class TestAsking:
     def test_a_paused_source_is_neither_asked_nor_copied(self, handler) -> None:  # type: ignore[no-untyped-def]
         assert handler(make_assignment(source=make_source(paused_at=MONDAY))) == Cancelled("its source is paused")
 
-    def test_a_snoozed_source_is_not_asked(self, folder: Path) -> None:
-        until = NINE + HOUR
-        assignment = make_assignment(source=make_source(path=str(folder), snoozed_until=until))
-        outcome = async_to_sync(ask_source)(Run(claimed_for(assignment, started_at=NINE)))
-        assert outcome == Postponed(until, WaitingFor.SNOOZE, "its user wants no backup before")
-
     def test_a_source_on_battery_is_not_asked_if_its_policy_forbids_that(self, folder: Path) -> None:
         source = make_source(path=str(folder), on_battery=True, checked_in_at=NINE)
         assignment = make_assignment(make_policy(on_battery=False, recheck_after=77), source)

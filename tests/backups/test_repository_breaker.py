@@ -216,16 +216,6 @@ class TestWhatIsWrittenDown:
         planning.check_in(first.source, NINE + SECOND)
         assert record_of(first).status == Status.WAITING
 
-    def test_a_snooze_meanwhile_is_found_when_it_is_let_through(self, tmp_path: Path) -> None:
-        assignment = make_assignment(policy_into(tmp_path))
-        self.held(assignment, tried=False)
-        planning.snooze([assignment.source], NINE + timedelta(hours=2), NINE)
-        verbs.close(list(Breaker.objects.values_list("pk", flat=True)), now=NINE)
-        tick.tick(NINE + SECOND, rescue=False)
-        record = claim("availability", NINE + SECOND)
-        settle(record, async_to_sync(ask_source)(Run(record)), NINE + SECOND)
-        assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
-
     def test_a_paused_source_waits_no_more(self, tmp_path: Path) -> None:
         assignment = make_assignment(policy_into(tmp_path))
         self.held(assignment, tried=False)

@@ -98,7 +98,7 @@ ACTIONS = {
     "sources.Source": dict.fromkeys(
         (
             "delete_selected", "back_up_now", "pause", "pause_until", "pause_and_stop", "resume",
-            "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze", "retire", "unretire",
+            "retire", "unretire",
         ),
         "edits",
     ),
@@ -137,9 +137,8 @@ OPERATIONS = {
     ),
     **{
         f"POST sources/{{source_id}}/{verb}": "operate edits"
-        for verb in ("back-up-now", "snooze", "pause", "resume", "check-in")
+        for verb in ("back-up-now", "pause", "resume", "check-in")
     },
-    "DELETE sources/{source_id}/snooze": "operate edits",
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     **{f"POST policies/{{policy_id}}/{verb}": "operate edits" for verb in ("pause", "resume")},

@@ -79,8 +79,7 @@ class TestAbove:
         assert Source.objects.get().paused_at
         assert "Resume" in page(admin_client, source)
         act(admin_client, source, do="resume")
-        act(admin_client, source, do="snooze_for_hours")
-        assert "End the snooze" in page(admin_client, source)
+        assert "Back up now" in page(admin_client, source)
         assert act(admin_client, source, do="delete_selected") == ""
         assert admin_client.get(f"{SOURCES}{source.pk}/act/").status_code == 302
         assert staff("view_source").post(f"{SOURCES}{source.pk}/act/", {"do": "pause"}).status_code == 403

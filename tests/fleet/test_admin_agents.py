@@ -1,7 +1,7 @@
-"""What a person does about an agent in the admin: see what it said, enrol it, revoke its tokens, snooze its source."""
+"""What a person does about an agent in the admin: see what it said, enrol it, revoke its tokens."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -11,13 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from audit.models import AuditEntry
-from jobs.states import Status, WaitingFor
-from sources import planning
 from sources.agents import tokens
 from sources.models import Source
 from tests.factories import everything_stored
 from tests.people import told
-from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import make_source
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +52,7 @@ class TestWhatTheAgentReported:
         now = timezone.now()
         Source.objects.filter(pk=source.pk).update(
             checked_in_at=now - timedelta(minutes=5), hostname="laptop-1.local", addresses=["127.0.0.5", "127.0.0.6"],
-            on_battery=True, metered=False, clock_skew=-7200, snoozed_until=now + timedelta(hours=1),
+            on_battery=True, metered=False, clock_skew=-7200,
         )  # fmt: skip
         page = shown(admin_client, source)
         assert re.search(r"5 min( \d+ s)? ago", page)
@@ -62,7 +60,6 @@ class TestWhatTheAgentReported:
             assert text in page
         assert re.search(r"On battery\s+yes", page)
         assert re.search(r"Metered connection\s+no", page)
-        assert re.search(rf"Snoozed until \(UTC\)\s+{now + timedelta(hours=1):%Y-%m-%d %H:%M:%S}", page)
 
     def test_tokens_are_counted_and_never_shown(self, admin_client: Client, source: Source) -> None:
         first, second = tokens.issue(source), tokens.issue(source)
@@ -113,32 +110,3 @@ class TestRevoking:
             tokens.redeem(code)
         assert tokens.authenticate(others)
         assert AuditEntry.objects.get(verb="did").text == "Revoked its tokens."
-
-
-class TestSnoozing:
-    def test_for_two_hours_and_its_end_makes_the_record_ready(self, admin_client: Client, source: Source) -> None:
-        assignment = make_assignment(make_policy(), source)
-        planning.emit_due(None, [assignment.pk])
-        before = timezone.now()
-        assert "1 source snoozed until" in act(admin_client, "snooze_for_hours", source)
-        record = record_of(assignment)
-        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.SNOOZE)
-        assert timedelta(hours=2) <= record.run_after - before < timedelta(hours=2, minutes=1)
-        assert "1 source not snoozed any more" in act(admin_client, "end_the_snooze", source)
-        assert record_of(assignment).status == Status.READY
-        assert "0 sources not snoozed" in act(admin_client, "end_the_snooze", source)
-
-    @pytest.mark.parametrize(
-        ("now", "until"),
-        [
-            (datetime(2026, 3, 2, 23, 59, tzinfo=UTC), datetime(2026, 3, 3, 9, tzinfo=UTC)),
-            (datetime(2026, 3, 3, 0, 0, tzinfo=UTC), datetime(2026, 3, 4, 9, tzinfo=UTC)),
-        ],
-    )
-    def test_until_tomorrow_morning(
-        self, now: datetime, until: datetime, admin_client: Client, source: Source, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("fleet.admin.sources.database_clock", lambda: now)
-        assert f"{until:%Y-%m-%d} 09:00:00 UTC" in act(admin_client, "snooze_until_tomorrow", source)
-        source.refresh_from_db()
-        assert source.snoozed_until == until

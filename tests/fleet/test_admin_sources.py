@@ -37,7 +37,7 @@ def fleet(tmp_path: Path, orders_run_here: None) -> None:
         "failing": ["daily"],
         "never": ["daily", "weekly"],
         "overdue": ["daily", "weekly"],
-        "snoozed": ["daily"],
+        "put off": ["daily"],
         "paused": ["daily"],
         "unprotected": [],
         "retired": ["daily"],
@@ -49,10 +49,10 @@ def fleet(tmp_path: Path, orders_run_here: None) -> None:
     now = timezone.now()
     tomorrow, yesterday = now + timedelta(days=1), now - timedelta(days=1)
     of = Assignment.objects.filter
-    due, snoozed = (subject_of(of(source__name=name).get().pk) for name in ("due", "snoozed"))
-    BacklogRecord.objects.exclude(subject__in=[due, snoozed]).delete()
-    BacklogRecord.objects.filter(subject=snoozed).update(
-        status=Status.WAITING, waiting_for=WaitingFor.SNOOZE, run_after=tomorrow
+    due, put_off = (subject_of(of(source__name=name).get().pk) for name in ("due", "put off"))
+    BacklogRecord.objects.exclude(subject__in=[due, put_off]).delete()
+    BacklogRecord.objects.filter(subject=put_off).update(
+        status=Status.WAITING, waiting_for=WaitingFor.WINDOW, run_after=tomorrow
     )
     of(source__name="protected").update(last_backup_at=now, last_backup_for=3.5, next_backup_at=tomorrow)
     of(source__name="due").update(last_backup_at=yesterday, next_backup_at=yesterday)
@@ -60,8 +60,7 @@ def fleet(tmp_path: Path, orders_run_here: None) -> None:
     of(source__name="never", policy__schedule__name="daily").update(last_backup_at=now, next_backup_at=tomorrow)
     of(source__name="overdue").update(last_backup_at=yesterday, next_backup_at=tomorrow)
     of(source__name="overdue", policy__schedule__name="weekly").update(overdue_since=yesterday)
-    of(source__name="snoozed").update(last_backup_at=yesterday, next_backup_at=yesterday)
-    Source.objects.filter(name="snoozed").update(snoozed_until=tomorrow)
+    of(source__name="put off").update(last_backup_at=yesterday, next_backup_at=yesterday)
     Source.objects.filter(name="paused").update(paused_at=now)
     Source.objects.filter(name="retired").update(retired_at=now)
 
@@ -90,7 +89,7 @@ class TestSourceList:
             return {source.name: source.status for source in listed(admin_client, f"{SOURCES}{query}")}
 
         names = ("due", "failing", "never", "overdue", "paused", "protected", "retired", "unprotected")
-        assert found() == {name: name for name in names} | {"snoozed": "waiting"}
+        assert found() == {name: name for name in names} | {"put off": "waiting"}
         for status in ("due", "never", "retired", "unprotected"):
             assert found(f"?status={status}") == {status: status}
         weekly = Policy.objects.get(schedule__name="weekly")
@@ -105,7 +104,7 @@ class TestSourceList:
         monkeypatch.setattr(SourceAdmin, "list_per_page", 4)
         pages = [[each.name for each in listed(admin_client, f"{SOURCES}?p={page}")] for page in (1, 2, 3)]
         assert pages == [
-            ["failing", "overdue", "never", "unprotected"], ["snoozed", "due", "protected", "paused"], ["retired"],
+            ["failing", "overdue", "never", "unprotected"], ["put off", "due", "protected", "paused"], ["retired"],
         ]  # fmt: skip
         assert [each.name for each in listed(admin_client, f"{SOURCES}?o=1")][:2] == ["due", "failing"]
         assert [each.name for each in listed(admin_client, f"{SOURCES}?q=er")] == ["overdue", "never"]
@@ -246,7 +245,7 @@ class TestBackupsAndAssignments:
         assert {str(assignment): assignment.status for assignment in found} == {
             "protected under daily": "protected", "protected under weekly": "protected", "due under daily": "due",
             "failing under daily": "failing", "never under daily": "protected", "never under weekly": "never",
-            "overdue under daily": "protected", "overdue under weekly": "overdue", "snoozed under daily": "waiting",
+            "overdue under daily": "protected", "overdue under weekly": "overdue", "put off under daily": "waiting",
             "paused under daily": "paused", "retired under daily": "retired",
         }  # fmt: skip
         every = ".".join(f"-{column}" for column in range(1, 9))

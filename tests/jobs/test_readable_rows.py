@@ -72,7 +72,7 @@ def test_the_ends_of_the_calendar_have_a_day_in_every_zone(zone: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("schedules_schedule", "next_trigger_at"), ("sources_source", "snoozed_until"), ("jobs_breaker", "probe_at")],
+    [("schedules_schedule", "next_trigger_at"), ("sources_source", "paused_until"), ("jobs_breaker", "probe_at")],
 )
 def test_so_do_the_other_tables(table: str, column: str) -> None:
     with connection.cursor() as cursor:

@@ -141,17 +141,17 @@ def test_a_row_of_many_silences_counts_for_all_its_days():
     assert ledger.days_of([assignment], dates, now) == before == {assignment.pk: [Day.ABSENT] * 5 + [Day.OPEN]}
 
 
-def test_pauses_snoozes_and_retirements_are_remembered_when_they_are_over():
+def test_pauses_and_retirements_are_remembered_when_they_are_over():
     assignment = make_assignment(make_policy(cron="0 0 * * *"), inserted_at=MONDAY)
     sources = Source.objects.all()
     noon = MONDAY + timedelta(hours=12)
     planning.pause(sources, noon)
     planning.pause(sources, noon + timedelta(hours=1))
     planning.resume(sources, noon + timedelta(days=1))
-    planning.snooze(sources, noon + timedelta(days=9), noon + timedelta(days=2))
-    planning.back_up_now([assignment], noon + timedelta(days=3))
-    planning.snooze(sources, noon + timedelta(days=9), noon + timedelta(days=4))
-    planning.unsnooze(sources, noon + timedelta(days=5))
+    for days in (2, 4):
+        at = noon + timedelta(days=days)
+        planning.pause(sources, at, until=noon + timedelta(days=9), by_user=True)
+        planning.resume(sources, at + timedelta(days=1), by_user=True)
     retirement.retire(sources, now=noon + timedelta(days=6))
     retired = ledger.days_of([Assignment.objects.get()], DATES[:8], noon + timedelta(days=7))[assignment.pk]
     retirement.unretire(sources, now=noon + timedelta(days=7))

@@ -123,7 +123,7 @@ def _facts(sources: QuerySet[Any] | list[Any]) -> list[dict[str, Any]]:
             "policies": sorted(str(assignment.policy) for assignment in each.assignments.all()),
             "last_backup_at": each.last_backup_at, "next_backup_at": each.next_backup_at,
             "proved_at": each.proved_at, "paused_at": each.paused_at,
-            "paused_until": each.paused_until, "snoozed_until": each.snoozed_until,
+            "paused_until": each.paused_until, "paused_by_user": each.paused_by_user,
         }
         for each in sources
     ]  # fmt: skip

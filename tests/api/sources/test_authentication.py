@@ -65,7 +65,7 @@ class TestAnotherSource:
         assert {problem.pop("instance") for problem in problems} == {answer.wsgi_request.path for answer in answers}
         assert all(problem == problems[0] for problem in problems)
         other.source.refresh_from_db()
-        assert (other.source.checked_in_at, other.source.snoozed_until) == (None, None)
+        assert (other.source.checked_in_at, other.source.paused_at) == (None, None)
         assert AgentToken.objects.count() == 1
 
     def test_its_own_name_may_be_repeated(self) -> None:

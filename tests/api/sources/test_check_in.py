@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord, Decision
 from jobs.prepared import execute
-from jobs.states import Status, WaitingFor
+from jobs.states import Status
 from schedules.models import Schedule
 from sources import planning
 from sources.models import Source
@@ -170,16 +170,17 @@ class TestActions:
         until = agent.post("agent/snooze", {"for": 3600}).json()["snoozed_until"]
 
         assert abs(datetime.fromisoformat(until) - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
-        assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
+        assert not BacklogRecord.objects.unfinished().exists()
+        assert agent.get("agent/status").json()["paused"] is False, "not by an operator"
         assert agent.get("agent/status").json()["snoozed_until"] == until
         assert agent.delete("agent/snooze").json() == {"snoozed_until": None}
         assert record_of(assignment).status == Status.READY
         assert agent.get("agent/status").json()["snoozed_until"] is None
         until = (timezone.now() + timedelta(days=6)).replace(microsecond=0)
         assert agent.post("agent/snooze", {"until": until.isoformat()}).status_code == 200
-        assert refreshed(agent).snoozed_until == until
-        Source.objects.update(snoozed_until=timezone.now() - timedelta(seconds=1))
-        assert agent.get("agent/status").json()["snoozed_until"] is None, "one that is over is not told"
+        assert refreshed(agent).paused_until == until
+        assert agent.post("agent/back-up-now").json() == {"moved": 1}
+        assert refreshed(agent).paused_at is None, "a wish of the same user ends it"
 
     def test_bad_instants_and_durations_are_refused(self) -> None:
         agent = Agent()
@@ -192,4 +193,4 @@ class TestActions:
             {"until": "9999-12-31T23:59:59Z"}, {"until": "0001-01-01T00:00:00+14:00"}, {"until": "2026-12-01T00:00:00"},
         ):  # fmt: skip
             problem_of(agent.post("agent/snooze", body), 422)
-        assert refreshed(agent).snoozed_until is None
+        assert refreshed(agent).paused_at is None

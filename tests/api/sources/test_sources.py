@@ -8,7 +8,7 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord
-from jobs.states import Status, WaitingFor
+from jobs.states import Status
 from sources.agents import tokens
 from sources.models import Assignment, Source
 from sources.planning import emit_due
@@ -126,26 +126,6 @@ class TestActions:
             assert program.post(f"sources/{assignment.source_id}/pause{query}").status_code == 200
             assert asked.exists() is stops
         assert program.post(f"sources/{assignment.source_id}/pause?stop=perhaps").status_code == 422
-
-    def test_snooze_for_a_while_and_end_it(self, program: Program) -> None:
-        assignment = make_assignment()
-        program.post(f"sources/{assignment.source_id}/back-up-now")
-        answer = program.post(f"sources/{assignment.source_id}/snooze", {"for": 3600})
-        until = datetime.fromisoformat(answer.json()["snoozed_until"])
-        assert abs(until - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
-        assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
-        assert program.delete(f"sources/{assignment.source_id}/snooze").json()["snoozed_until"] is None
-        assert record_of(assignment).status == Status.READY
-
-    @pytest.mark.parametrize(
-        "body",
-        [{}, {"for": 1e12}, {"until": "2020-01-01T00:00:00Z"}, {"seconds": 60},],
-    )  # fmt: skip
-    def test_a_bad_snooze_is_refused(self, body: dict[str, Any], program: Program) -> None:
-        source = make_source()
-        problem_of(program.post(f"sources/{source.pk}/snooze", body), 422)
-        source.refresh_from_db()
-        assert source.snoozed_until is None
 
     def test_a_check_in_by_a_person_keeps_what_its_agent_said_of_its_addresses(self, program: Program) -> None:
         source = make_source(hostname="box", addresses=["192.0.2.5", "2001:db8::5"], on_battery=True)

@@ -30,7 +30,7 @@ from schedules.models import Schedule
 from sources import planning
 from sources.availability import check, wake
 from sources.models import Assignment, Policy, Source
-from sources.planning import replanning, requests
+from sources.planning import replanning
 from tests.factories import make_worker
 from tests.sources.factories import (
     MONDAY,
@@ -111,37 +111,7 @@ class TestBackUpNow:
         assert record_of(assignment).run_after == MONDAY + DAY
 
 
-class TestSnooze:
-    def test_its_end_leaves_a_closed_window_closed(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS))
-        planning.emit_due(NINE)
-        planning.snooze([assignment.source], NINE + 15 * HOUR, NINE)
-        planning.unsnooze([assignment.source], NINE + HOUR)
-        tick.tick(NINE + HOUR, rescue=False)
-        record = record_of(assignment)
-        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
-
-    def test_its_end_leaves_a_backoff_that_is_not_over(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        settle(claim("availability", NINE), Failed("no"), NINE)
-        wanted = record_of(assignment).run_after
-        planning.snooze([assignment.source], NINE + 15 * HOUR, NINE)
-        planning.unsnooze([assignment.source], NINE + timedelta(seconds=1))
-        record = record_of(assignment)
-        assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, wanted)
-
-    def test_one_that_ended_between_question_and_settle_holds_up_nothing(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        asked = claim("availability", NINE)
-        planning.snooze([assignment.source], NINE + 7 * DAY, NINE)
-        postponed = without_asking(assignment, asked)
-        assert isinstance(postponed, Postponed)
-        planning.unsnooze([assignment.source], NINE)
-        settle(asked, postponed, NINE)
-        assert record_of(assignment).status == Status.READY
-
+class TestUnwilling:
     def test_mains_power_between_question_and_settle_counts(self) -> None:
         assignment = make_assignment(make_policy(on_battery=False))
         planning.emit_due(NINE)
@@ -265,7 +235,7 @@ class TestTwoAtOnce:
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
 
-    @pytest.mark.parametrize("verb", ["pause", "snooze", "edit"])
+    @pytest.mark.parametrize("verb", ["pause", "edit"])
     def test_what_is_taken_off_the_backlog_holds_up_no_other_record_of_its_source(self, verb: str) -> None:
         first = make_assignment()
         second = make_assignment(make_policy(), first.source)
@@ -277,8 +247,6 @@ class TestTwoAtOnce:
         with transaction.atomic():
             if verb == "pause":
                 planning.pause([first.source], NINE)
-            elif verb == "snooze":
-                planning.snooze([first.source], NINE + HOUR, NINE)
             else:
                 edited(first.policy, enabled=False)
             under_way = beside(lambda: settle(asked, to_backups, NINE))
@@ -296,19 +264,6 @@ class TestTwoAtOnce:
         assert record_of(second).waiting_for == WaitingFor.THROTTLE
         edited(first.policy, enabled=False)
         assert record_of(second).run_after == NINE
-
-    def test_back_up_now_and_the_end_of_a_snooze_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        planning.snooze([assignment.source], NINE + HOUR, NINE)
-        arrive = meeting()
-        monkeypatch.setattr(requests.exclusivity, "open_gates", later(arrive, requests.exclusivity.open_gates))
-        monkeypatch.setattr(requests, "end_waits_for_snooze", later(arrive, requests.end_waits_for_snooze))
-        asked = beside(lambda: planning.back_up_now([assignment], NINE))
-        ended = beside(lambda: planning.unsnooze([assignment.source], NINE))
-        asked.result(PATIENCE)
-        ended.result(PATIENCE)
-        assert record_of(assignment).status == Status.READY
 
     def test_a_closing_window_and_an_edit_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = make_policy(window=DAYS, only_if_it_fits=True)

@@ -133,7 +133,8 @@ def work_while_the_clock_steps(data: st.DataObject, before: datetime, during: da
     emit = data.draw(st.sampled_from([planning.emit_due, tick]))
     emit(data.draw(st.sampled_from([before, during])))
     if data.draw(st.booleans()):
-        planning.snooze(Source.objects.order_by("pk")[:2], during + SNOOZED_FOR, during)
+        users = Source.objects.order_by("pk")[:2]
+        planning.pause(users, during, until=during + SNOOZED_FOR, by="its user", by_user=True)
     early = take(data.draw(st.integers(0, 3)), before)
     settle([*early, *take(5, during)], names, breaker, during)
     if data.draw(st.booleans()):
