@@ -12,7 +12,7 @@ from demo.hosts import Host
 from demo.processes import DemoError
 from sources.models import Assignment
 from sources.planning.requests import back_up_now
-from storage.points.places import Wish
+from storage.restoring.base import Wish
 
 PATIENCE_SECONDS = 60.0
 CHANGED = b"a change by mistake\n"

@@ -21,9 +21,9 @@ from storage.points.batches import batches
 from storage.points.excepted import exceptions_of
 from storage.points.files import PERMISSIONS, nanoseconds, path_in, raw
 from storage.points.manifests import Entry
-from storage.points.places import Report, Wish
 from storage.points.store import StorageFailed
 from storage.points.trees import Tree
+from storage.restoring.base import Report, Wish
 
 LARGEST = 20 * 2**30
 """Bytes of a download; what is larger is restored into a folder."""

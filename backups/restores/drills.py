@@ -31,8 +31,8 @@ from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from sources import planning
 from sources.availability import repository_breaker
 from sources.models import Assignment, DrillFrom
-from storage.points.places import Step
 from storage.points.store import StorageFailed
+from storage.restoring.base import Step
 
 KIND = planning.DRILL
 AGAIN_AFTER = timedelta(days=1)

@@ -19,8 +19,8 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
 from sources.models import Progress, Restore, RestoreOutcome, To
-from storage.points.places import Refused, Report, Step, Wish
 from storage.points.store import Stopped, StorageFailed
+from storage.restoring.base import Refused, Report, Step, Wish
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
 """Where to → the order of `engines.restores.restore_process`."""

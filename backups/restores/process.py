@@ -34,9 +34,9 @@ from storage.places.location import RESTIC, Location
 from storage.points import trees
 from storage.points.checking import Damage
 from storage.points.known import FOREIGN, Known
-from storage.points.places import Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, StorageFailed
 from storage.points.trees import Tree
+from storage.restoring.base import Report, Step, TargetFailed, Wish
 from storage.stores import store_of
 
 CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"

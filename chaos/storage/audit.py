@@ -9,10 +9,10 @@ from chaos.storage.changing import NAMES, STABLE, version_of, versions_at
 from chaos.storage.site import Site
 from storage import layout
 from storage.points import runs
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import StorageFailed
 from storage.points.trees import NotThere
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Wish
 
 BUSY = "another restic works"
 
@@ -40,7 +40,7 @@ class Audit:
         for a moment."""
         store, target = self.site.store(which), self.site.directory / "restored"
         try:
-            report = restoring.restore(Wish(folder, point, target), store, self.site.directory / "trees")
+            report = into_folder.restore(Wish(folder, point, target), store, self.site.directory / "trees")
             found = [report.failed[0]] if report.failed else list(self._wrong(folder, point, target, report))
             self.verified += not found
         except (StorageFailed, Refused, NotThere) as error:

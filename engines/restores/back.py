@@ -28,11 +28,11 @@ from storage.points.batches import batches
 from storage.points.files import Kept, differs, is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import Moved
-from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, TargetFailed, Wish
 from storage.points.store import StorageFailed, Store, rows_to
 from storage.points.trees import Tree, opened
-from storage.restoring import restoring, targets
-from storage.restoring.restoring import BATCH_FILES, SHOWN
+from storage.restoring import into_folder, targets
+from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step, TargetFailed, Wish
+from storage.restoring.into_folder import BATCH_FILES, SHOWN
 
 SCRATCH_BYTES = 2**30
 """Of files that are on their way at a time. A larger file goes straight from the repository."""
@@ -46,13 +46,13 @@ Found = dict[str, tuple[int, str]]
 def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
     """Restore below `wish.target` in the source ("." is the source itself); block until done.
 
-    Raises: what `restoring.restore` does.
+    Raises: what `into_folder.restore` does.
     """
     if source.kind == "local":
         folder = Path(source.path) / wish.target  # whose path has no link in it, or the restore is refused
         if not Path(source.path).is_dir():
             raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
-        return restoring.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
+        return into_folder.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
     with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, store.location) as environment:
         location = dataclasses.replace(store.location, environment=environment)
         reaching = dataclasses.replace(store, location=location)

@@ -26,10 +26,10 @@ from storage.points.checking import GONE
 from storage.points.excepted import exceptions_of
 from storage.points.files import Kept, differs
 from storage.points.manifests import Entry
-from storage.points.places import Refused, Step, TargetFailed, Wish
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Step, TargetFailed, Wish
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 """Up to so many files and bytes all is restored; of more, a sample of so many files, with at most so many bytes."""
@@ -77,7 +77,7 @@ def drill(
     """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the one that is to be
     there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says of itself.
 
-    Raises: StorageFailed when it cannot be tried; Stopped; what `restoring.restore` raises.
+    Raises: StorageFailed when it cannot be tried; Stopped; what `into_folder.restore` raises.
     """
     points = runs.points(store, assignment)
     if not points:
@@ -96,7 +96,7 @@ def drill(
                 return Drilled(points[-1], tree.total()[0], error=str(error))
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
-        report = restoring.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
+        report = into_folder.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
         done = Drilled(points[-1], tree.total()[0], **asdict(exceptions_of(tree)))
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:

@@ -20,8 +20,8 @@ from engines.restores.scratch import Scratch
 from external.processes.confinement import readable_by
 from external.processes.programs import find_postgresql_program
 from storage.points.manifests import Entry
-from storage.points.places import Refused, TargetFailed
 from storage.points.trees import Tree
+from storage.restoring.base import Refused, TargetFailed
 
 
 def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:

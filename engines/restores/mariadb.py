@@ -39,10 +39,10 @@ from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
 from engines.restores.terms import USUAL, Terms, foreseen, needs_trust
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended
-from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, Store
 from storage.points.trees import opened
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
 
 LONGEST_PROPERTIES = 131_072
 FILES = (DATABASE, PROPERTIES)
@@ -116,7 +116,7 @@ def create(
         needs = _needs(wish, store, cache, scratch / "asked") if PROPERTIES in paths else {}
         notes = target.notes(needs)
         fetched = replace(wish, target=scratch / "dump", paths=paths)
-        report = restoring.restore(fetched, store, cache, on_step)
+        report = into_folder.restore(fetched, store, cache, on_step)
         if wish.dry_run:
             return foreseen(report, target.lacks(needs), notes, f"{source.name}: database {name}")
         if report.failed_files:
@@ -128,7 +128,7 @@ def create(
 
 def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any]:
     """What its server has to have; empty: not known."""
-    restoring.restore(replace(wish, target=folder, paths=(PROPERTIES,), dry_run=False), store, cache)
+    into_folder.restore(replace(wish, target=folder, paths=(PROPERTIES,), dry_run=False), store, cache)
     needs = _given(folder).get("needs")
     return needs if isinstance(needs, dict) else {}
 

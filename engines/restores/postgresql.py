@@ -24,10 +24,10 @@ from engines.restores.pg.filling import Filling
 from engines.restores.pg.target import Target
 from engines.restores.scratch import Scratch
 from engines.restores.terms import USUAL, Terms, foreseen
-from storage.points.places import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Store
 from storage.points.trees import opened
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
 
 FILES = (DATABASE, GLOBALS, PROPERTIES)
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
@@ -65,7 +65,7 @@ def create(
                 raise TargetFailed(f"another restore makes the database {name!r} at {source.name}")
             asked = _ask(server, wish, store, source, cache, scratch / "asked", terms)
             fetched = replace(wish, target=scratch / "dump", paths=asked.paths)
-            report = restoring.restore(fetched, store, cache, on_step)
+            report = into_folder.restore(fetched, store, cache, on_step)
             if wish.dry_run:
                 return foreseen(report, asked.lacks, asked.notes, f"{source.name}: database {name}")
             if report.failed_files:
@@ -97,7 +97,7 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
     paths = _files(wish, store, cache)
     small = tuple(each for each in paths if each != DATABASE)
     if small:
-        restoring.restore(replace(wish, target=folder, paths=small, dry_run=False), store, cache)
+        into_folder.restore(replace(wish, target=folder, paths=small, dry_run=False), store, cache)
     like = databases.of_file(loading.lines_of(folder, PROPERTIES))
     target = Target(server)
     target.check_login(source, terms)

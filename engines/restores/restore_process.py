@@ -22,11 +22,11 @@ from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
-from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.recover.instructions import LOST
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
 from storage.stores import store_of
 
 
@@ -82,13 +82,13 @@ def index(store: Store, assignment: str, point: str, cache: Path) -> None:
 @at_store
 def restore(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into a folder of this host."""
-    return restoring.restore_to_stay(wish, store, cache, _say_step)
+    return into_folder.restore_to_stay(wish, store, cache, _say_step)
 
 
 @at_store
 def fetch(store: Store, wish: Wish, cache: Path) -> Report:
     """Restore into scratch space."""
-    return restoring.restore(wish, store, cache, _say_step)
+    return into_folder.restore(wish, store, cache, _say_step)
 
 
 @at_store

@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 from engines.limits import Space
 from external.processes import runner
 from external.processes.runner import Command, Ended, Ending
-from storage.points.places import TargetFailed
 from storage.points.store import Stopped, Store
+from storage.restoring.base import TargetFailed
 
 NAME = "backupsched_drill"
 """Of the database, and of the one account that may use it."""

@@ -18,10 +18,10 @@ from engines.restores.scratch import Database, Scratch, ran
 from engines.restores.terms import USUAL, Terms
 from engines.sqlite.engine import DATABASE, PROGRAM, answer_of, new_order
 from storage.folders.beneath import PASS, Beneath, empty
-from storage.points.places import Refused, Report, Step, TargetFailed, Wish
 from storage.points.store import Store
 from storage.points.trees import opened
-from storage.restoring import restoring, targets
+from storage.restoring import into_folder, targets
+from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
 
 FILES = (DATABASE,)
 BESIDE = ("", "-wal", "-shm", "-journal")
@@ -41,7 +41,7 @@ def create(
     so it needs neither a `loader` nor `terms`.
 
     It belongs to the account of the source's file, with the same mode. What is interrupted leaves no such file.
-    Raises: Refused for a name that is taken; what `restoring.restore` raises.
+    Raises: Refused for a name that is taken; what `into_folder.restore` raises.
     """
     file = Path(source.path).with_name(wish.target.name)
     if not file.parent.is_dir():
@@ -53,10 +53,10 @@ def create(
             raise Refused(f"there is a file {file.with_name(taken)} already; name one that is not there")
         if wish.dry_run:
             unmade = replace(wish, target=file.with_name(f".restore-{secrets.token_hex(8)}"), paths=FILES)
-            return replace(restoring.restore(unmade, store, cache, on_step), target=f"{source.name}: {file}")
+            return replace(into_folder.restore(unmade, store, cache, on_step), target=f"{source.name}: {file}")
         with _scratch_in(home) as scratch:
             fetched = replace(wish, target=scratch.path / "dump", paths=FILES)
-            report = restoring.restore(fetched, store, cache, on_step)
+            report = into_folder.restore(fetched, store, cache, on_step)
             if report.failed_files:
                 return report
             _put(scratch, home, file, Path(source.path).name)

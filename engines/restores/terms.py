@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from storage.points.places import KEPT_TEXTS, Report
+from storage.restoring.base import KEPT_TEXTS, Report
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ SHOWN, KEPT_TEXTS = 3, 100
 
 @dataclass
 class Exceptions:
-    """Of a point, or of some paths of it: as in a `places.Report`."""
+    """Of a point, or of some paths of it: as in a `restoring.base.Report`."""
 
     old_files: int = 0
     old: list[str] = field(default_factory=list)

@@ -28,11 +28,11 @@ from storage.places.locks import Busy
 from storage.places.servers import servers_of
 from storage.points import runs
 from storage.points.manifests import ManifestDamaged
-from storage.points.places import Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import NotThere, opened
 from storage.recover import showing
-from storage.restoring import moments, restoring
+from storage.restoring import into_folder, moments
+from storage.restoring.base import Wish
 from storage.stores import store_of
 
 ABOUT = (
@@ -219,7 +219,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
             with showing.Shown(_print, as_json=options["json"]) as shown:
-                report = restoring.restore_to_stay(wish, store, scratch, shown)
+                report = into_folder.restore_to_stay(wish, store, scratch, shown)
         except (NotThere, StorageFailed) as error:
             if len(assignments) == 1:
                 raise

@@ -16,9 +16,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from storage import layout
 from storage.points.excepted import when
 from storage.points.manifests import Entry
-from storage.points.places import Report, Step
 from storage.points.trees import Tree
 from storage.restoring import moments
+from storage.restoring.base import Report, Step
 
 SHOWN_NAMES = 10
 

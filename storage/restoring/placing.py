@@ -15,7 +15,6 @@ from storage.folders.staging import Staging
 from storage.points.counted import Counted
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
 from storage.points.manifests import Entry
-from storage.points.places import Restoring
 from storage.restoring.attributes import (
     Owner,
     Owners,
@@ -25,6 +24,7 @@ from storage.restoring.attributes import (
     put_attribute,
     put_on,
 )
+from storage.restoring.base import Restoring
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
 """What the system says of a place that is not as it was."""

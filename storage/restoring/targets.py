@@ -13,8 +13,8 @@ from storage.folders.beneath import Beneath, LinkOnTheWay
 from storage.folders.staging import STAGING
 from storage.places.location import Location
 from storage.points.moving import SMALLEST_RESERVE
-from storage.points.places import Refused
 from storage.points.trees import Tree
+from storage.restoring.base import Refused
 
 
 def opened(folder: Path, *, make: bool = False) -> Beneath:

@@ -19,9 +19,9 @@ from storage import layout
 from storage.places.location import Location, of_directory
 from storage.points import copying, manifests, removal, runs
 from storage.points.manifests import Entry
-from storage.points.places import Wish
 from storage.points.store import Store
-from storage.restoring.restoring import restore
+from storage.restoring.base import Wish
+from storage.restoring.into_folder import restore
 from tests.engines.peers import local_folder, run, task_for
 from tests.engines.small_trees import Seen, edit, hard_links, seen
 

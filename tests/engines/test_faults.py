@@ -21,9 +21,9 @@ from external.processes.programs import find_rclone
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import removal
-from storage.points.places import Wish
 from storage.points.store import StorageFailed, Store
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, run, sftp_host, small_disk, task_for, tree, write_files
 from tests.engines.test_probing import KEY, serving
 from tests.storage.building import picture
@@ -46,7 +46,7 @@ def back_up(
 
 def restored(location: Location, point: str, scratch: Path) -> dict[str, str]:
     target = scratch / f"restored-{point}"
-    report = restoring.restore(Wish(FOLDER, point, target), Store(location, Event()), scratch / "trees")
+    report = into_folder.restore(Wish(FOLDER, point, target), Store(location, Event()), scratch / "trees")
     assert report.failed == []
     return tree(target)
 
@@ -191,7 +191,7 @@ NOBODY = 65_534
 
 
 def as_pictured(location: Location, point: str, target: Path) -> dict[str, tuple[object, ...]]:
-    report = restoring.restore(Wish(FOLDER, point, target), Store(location, Event()), target.parent / "cache")
+    report = into_folder.restore(Wish(FOLDER, point, target), Store(location, Event()), target.parent / "cache")
     assert report.failed == []
     return picture(target)
 

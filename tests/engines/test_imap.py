@@ -11,9 +11,9 @@ import pytest
 
 from engines.base import EngineResult, Verdict
 from storage.places.location import of_directory
-from storage.points.places import Wish
 from storage.points.store import Store
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from tests.engines.mailboxes import RECEIVED, Mailbox, access_token, back_up, dovecot
 from tests.engines.peers import STARTED_AT
 
@@ -51,7 +51,7 @@ class Copies:
         """Directory → its messages, sorted."""
         target = self.directory / point
         store = Store(of_directory(self.directory / "repository"), threading.Event())
-        restoring.restore(Wish("copy", point, target, ()), store, self.directory / "cache")
+        into_folder.restore(Wish("copy", point, target, ()), store, self.directory / "cache")
         found = defaultdict(list)
         for file in target.rglob("cur/*"):
             found[str(file.parent.parent.relative_to(target))].append(file.read_bytes())

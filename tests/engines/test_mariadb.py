@@ -26,8 +26,8 @@ from sources.availability.probes import ask_now
 from sources.models import Source
 from storage.places.location import Location, of_directory
 from storage.points import manifests
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import StorageFailed, Store
+from storage.restoring.base import Refused, Report, Wish
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
 from tests.engines.test_pg_dump import dumps_in

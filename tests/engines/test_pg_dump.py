@@ -20,10 +20,10 @@ from external.processes.programs import find_postgresql_program
 from external.processes.runner import Ended, Ending
 from storage.places.location import Location
 from storage.points import manifests, runs
-from storage.points.places import Wish
 from storage.points.store import Store
 from storage.points.trees import opened
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from storage.stores import store_of
 from tests.engines import test_restic as restic
 from tests.engines.peers import back_up as dump
@@ -246,7 +246,7 @@ def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_n
     [name] = runs.points(store, FOLDER)
     with opened(store, FOLDER, name, tmp_path / "cache") as tree:
         assert (tree.header.engine, tree.header.source_kind) == ("pg_dump", "postgresql")
-    report = restoring.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
+    report = into_folder.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
     assert (report.files, report.failed) == (3, [])
     restore = (find_postgresql_program("pg_restore"), "--list", str(tmp_path / "back/database.dump"))
     assert "engine_test" in subprocess.run(restore, capture_output=True, text=True, check=True).stdout

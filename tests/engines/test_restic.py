@@ -22,13 +22,13 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, Location
 from storage.points import runs
 from storage.points.manifests import Entry
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.restic import program, snapshots
 from storage.restic.program import Restic
 from storage.restic.verdicts import Trouble, problem_of, trouble_of
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Wish
 from storage.restoring.placing import NOT_BY_RESTIC
 from storage.stores import store_of
 from tests.engines.peers import (
@@ -113,7 +113,7 @@ def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_
         task = restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=day))
         assert back_up(task).verdict is Verdict.SUCCEEDED
         wish = Wish(FOLDER, f"202611{day}T065755Z", tmp_path / f"back {day}")
-        whole.append(restoring.restore(wish, store, tmp_path / "cache").complete)
+        whole.append(into_folder.restore(wish, store, tmp_path / "cache").complete)
     assert (tmp_path / "back 21/bad\ufffd").read_bytes() == b"bad\xff"
     assert json.dumps(whole) == "[true, false]"
 
@@ -133,7 +133,7 @@ def test_owners_modes_and_hard_links_of_a_folder_of_this_host_come_back(tmp_path
     (source / "program").chmod(0o6755)
     point = back_up(restic_task(local_folder(source), location)).snapshot.partition("/")[0]
     wish = Wish(FOLDER, point, tmp_path / "back")
-    report = restoring.restore(wish, store_of(location, threading.Event()), tmp_path / "cache")
+    report = into_folder.restore(wish, store_of(location, threading.Event()), tmp_path / "cache")
     assert (report.failed, report.not_set) == ([], [NOT_BY_RESTIC])
     facts = [
         {
@@ -160,7 +160,7 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     assert layout.point_of(result.snapshot) == point == "20261121T065755Z"
     store = store_of(location, threading.Event())
     assert runs.points(store, FOLDER) == [point]
-    report = restoring.restore(Wish(FOLDER, point, tmp_path / "back"), store, tmp_path / "cache")
+    report = into_folder.restore(Wish(FOLDER, point, tmp_path / "back"), store, tmp_path / "cache")
     assert (report.failed, report.not_set) == ([], [NOT_BY_RESTIC])
     os.unlink(source / "pipe")
     assert contents(tmp_path / "back") == contents(source)
@@ -182,7 +182,7 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     versions = versions_of(store, FOLDER, points, "a/b.txt", tmp_path / "cache")
     assert [each["size"] for each in versions] == [5, 3_000_000]
     one = Wish(FOLDER, point, tmp_path / "one", paths=("star*?[x]", "a"))
-    assert restoring.restore(one, store, tmp_path / "cache").files == 2
+    assert into_folder.restore(one, store, tmp_path / "cache").files == 2
     assert sorted(os.listdir(tmp_path / "one")) == ["a", "star*?[x]"]
 
     order = {"location": location.as_json(), "folder": FOLDER}
@@ -236,7 +236,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
         assert result.verdict is Verdict.SUCCEEDED, result
         store = store_of(location, threading.Event())
         [point] = runs.points(store, FOLDER)
-        assert restoring.restore(Wish(FOLDER, point, tmp_path / "back"), store, tmp_path / "cache").failed == []
+        assert into_folder.restore(Wish(FOLDER, point, tmp_path / "back"), store, tmp_path / "cache").failed == []
         assert contents(tmp_path / "back") == contents(source)
         second = place(OTHER_KEY, "copies")
         ours = asdict(replace(IDENTITY, id="2b9c", key_digest=digest_of(OTHER_KEY)))
@@ -257,7 +257,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
         if kind == "webdav":
             make_quick(tmp_path / "served/copies" / RESTIC, OTHER_KEY)
         copy = store_of(second, threading.Event())
-        assert restoring.restore(Wish(FOLDER, point, tmp_path / "copy"), copy, tmp_path / "cache").failed == []
+        assert into_folder.restore(Wish(FOLDER, point, tmp_path / "copy"), copy, tmp_path / "cache").failed == []
         assert contents(tmp_path / "copy") == contents(source)
         if kind == "webdav":
             put_back_with_and_without_room(

@@ -25,7 +25,6 @@ from storage.places import remotes
 from storage.places.location import RESTIC, Location
 from storage.places.locks import Busy
 from storage.points import runs
-from storage.points.places import Wish
 from storage.points.store import StorageFailed
 from storage.recover import showing
 from storage.restic import program
@@ -33,7 +32,8 @@ from storage.restic.program import TRIES, Patience, Restic
 from storage.restic.snapshots import snapshots
 from storage.restic.store import INCOMING
 from storage.restic.verdicts import Trouble
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from storage.stores import store_of
 from tests.engines.peers import STARTED_AT, local_folder, run, small_disk
 from tests.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
@@ -88,7 +88,7 @@ def restores(location: Any, source: Path, scratch: Path) -> None:
     """The newest point is the source, byte for byte."""
     store = store_of(location, threading.Event())
     point = runs.points(store, FOLDER)[-1]
-    report = restoring.restore(Wish(FOLDER, point, scratch), store, scratch.parent / "cache")
+    report = into_folder.restore(Wish(FOLDER, point, scratch), store, scratch.parent / "cache")
     assert report.failed == []
     assert contents(scratch) == contents(source)
 
@@ -212,10 +212,10 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
         store, target = store_of(location, threading.Event()), tmp_path / "back"
         wish = Wish(FOLDER, "20261121T065755Z", target)
         with killing("restore", lambda: any(target.rglob(f"{INCOMING}*"))):
-            report = restoring.restore(wish, store, tmp_path / "cache")
+            report = into_folder.restore(wish, store, tmp_path / "cache")
         assert report.failed == [], "it goes on by itself"
         (target / "3").unlink()
-        assert restoring.restore(wish, store, tmp_path / "cache").files == 1
+        assert into_folder.restore(wish, store, tmp_path / "cache").files == 1
         assert contents(target) == before == contents(source)
 
 
@@ -248,7 +248,7 @@ def test_a_file_of_data_that_is_lost_costs_no_more_than_what_it_held(tmp_path: P
     largest = max((tmp_path / "repository/restic").glob("data/*/*"), key=lambda each: each.stat().st_size)
     largest.unlink()
     store, target = store_of(location, threading.Event()), tmp_path / "back"
-    report = restoring.restore(Wish(FOLDER, "20261121T065755Z", target), store, tmp_path / "cache")
+    report = into_folder.restore(Wish(FOLDER, "20261121T065755Z", target), store, tmp_path / "cache")
     assert 0 < report.failed_files < 9, report
     assert report.files == 12 - report.failed_files == len(contents(target))
     assert contents(target).items() <= contents(source).items()
@@ -291,7 +291,7 @@ def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
     assert any("secret: Permission denied" in each for each in result.warnings), result.warnings
     store = store_of(location, threading.Event())
     assert [each["complete"] for each in runs.unrecorded(store, FOLDER, [])] == [True, False]
-    report = restoring.restore(Wish(FOLDER, "20261122T065755Z", tmp_path / "back"), store, tmp_path / "cache")
+    report = into_folder.restore(Wish(FOLDER, "20261122T065755Z", tmp_path / "back"), store, tmp_path / "cache")
     assert "the backup was incomplete" in showing.describe(report, dry_run=False)[1]
     wrong = location_at(tmp_path / "repository", key="f" * 64)
     failed = run(restic_task(local_folder(source), wrong))

@@ -22,8 +22,8 @@ from engines.restores import drilling, sqlite
 from engines.restores.scratch import Scratch
 from storage.places.location import Location, of_directory
 from storage.points import manifests
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import Store
+from storage.restoring.base import Refused, Report, Wish
 from storage.stores import store_of
 from tests.engines import peers
 from tests.engines import test_restic as restic

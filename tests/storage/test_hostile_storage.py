@@ -18,10 +18,10 @@ from storage.places.rclone import ANY, command_line, expected
 from storage.points import manifests, moving
 from storage.points.manifests import Entry, Header, ManifestDamaged
 from storage.points.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, Moved
-from storage.points.places import Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from tests.engines.peers import small_disk
 from tests.engines.webdav_shares import FILE, hostile_share
 from tests.product import modules
@@ -226,7 +226,7 @@ def test_what_another_one_has_filled_ends_no_small_work(
         (disk / "of another one").write_bytes(bytes(97 * 2**20))
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
         assert identity.read(built.store)
-        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, disk / "trees")
+        into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, disk / "trees")
     assert (tmp_path / "to/a").read_text() == "x"
 
 

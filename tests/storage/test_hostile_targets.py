@@ -13,9 +13,9 @@ from threading import Event
 
 import pytest
 
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import StorageFailed
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Wish
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 
 OWNER, WORKER = 65_534, 1
@@ -70,7 +70,7 @@ def built(home: Path) -> Built:
 
 
 def restore(built: Built, point: str, target: Path, **wish: object) -> Report:
-    return restoring.restore(Wish(ASSIGNMENT, point, target, **wish), built.store, built.folder / "cache")  # type: ignore[arg-type]
+    return into_folder.restore(Wish(ASSIGNMENT, point, target, **wish), built.store, built.folder / "cache")  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
                     os.setuid(worker)
                     with suppress(Refused, StorageFailed, OSError):
                         wish = Wish(ASSIGNMENT, point, target, overwrite=True)
-                        restoring.restore(wish, store, built.folder / "cache")
+                        into_folder.restore(wish, store, built.folder / "cache")
                     os._exit(0)
                 except BaseException:
                     traceback.print_exc()

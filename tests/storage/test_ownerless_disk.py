@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from external.processes.programs import find_rclone
-from storage.points.places import Report, Wish
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Report, Wish
 from tests.storage.building import ASSIGNMENT, Built
 from tests.waiting import eventually
 
@@ -68,7 +68,7 @@ def test_a_disk_that_keeps_neither_owners_nor_modes_can_be_restored_to(tmp_path:
 
         def restored(*paths: str) -> Report:
             wish = Wish(ASSIGNMENT, point, disk / "to", paths)
-            return restoring.restore(wish, built.store, built.folder / "cache")
+            return into_folder.restore(wish, built.store, built.folder / "cache")
 
         assert restored("b").failed == []
         (disk / f"to/.restore-{point}.{'a' * 16}.unfinished").mkdir()  # of one that was killed

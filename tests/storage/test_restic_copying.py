@@ -22,12 +22,12 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, Location
 from storage.places.locks import Busy
 from storage.points import runs
-from storage.points.places import Wish
 from storage.points.store import StorageFailed
 from storage.restic.copying import MOST_LEFT_OUT
 from storage.restic.program import Restic
 from storage.restic.snapshots import note_incomplete
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from storage.stores import store_of
 from tests.engines.peers import STARTED_AT, local_folder, small_disk
 from tests.engines.restic_keys import make_quick
@@ -97,7 +97,7 @@ class Pair:
         store = store_of(self.second, threading.Event())
         for point in self.points():
             target = self.home / "back" / f"{self.day}-{len(os.listdir(self.home))}-{point}"
-            assert restoring.restore(Wish(FOLDER, point, target), store, self.home / "cache").failed == []
+            assert into_folder.restore(Wish(FOLDER, point, target), store, self.home / "cache").failed == []
             assert contents(target) == self.expected[point]
 
 

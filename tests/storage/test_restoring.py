@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from storage import layout
 from storage.points.manifests import Entry, ManifestDamaged
-from storage.points.places import Refused, Report, Step, Wish
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import NotThere, opened, versions_of
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Step, Wish
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE, eventually
 
@@ -30,7 +30,7 @@ def built(tmp_path: Path) -> Built:
 
 
 def restore(built: Built, point: str, target: Path, *paths: str, **wish: Any) -> Report:
-    return restoring.restore(Wish(ASSIGNMENT, point, target, paths, **wish), built.store, built.folder / "cache")
+    return into_folder.restore(Wish(ASSIGNMENT, point, target, paths, **wish), built.store, built.folder / "cache")
 
 
 ODD = ("new\nline", '"quoted"', "-dash", "#hash", "; semicolon", " space ", "tab\t", "ünï", "日本", "x" * 250, "sym␊")
@@ -74,12 +74,12 @@ def test_what_is_restored_to_stay_is_on_the_disk_or_said_to_have_failed(
         if not takes:
             raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(restoring, "flush", flushed)
-    restoring.restore_to_stay(wish, built.store, built.folder / "cache")
+    monkeypatch.setattr(into_folder, "flush", flushed)
+    into_folder.restore_to_stay(wish, built.store, built.folder / "cache")
     assert seen == []
-    report = restoring.restore_to_stay(replace(wish, dry_run=False), built.store, built.folder / "cache")
+    report = into_folder.restore_to_stay(replace(wish, dry_run=False), built.store, built.folder / "cache")
     assert (seen, report.files) == ([True], 1)
-    why = f"{target}: its disk did not take all of it (Input/output error): {restoring.ELSEWHERE}"
+    why = f"{target}: its disk did not take all of it (Input/output error): {into_folder.ELSEWHERE}"
     assert (report.failed, report.failed_files) == (([], 0) if takes else ([why], 1))
 
 
@@ -92,7 +92,7 @@ def test_a_folder_that_is_closed_to_others_is_so_from_the_first(built: Built, tm
         made = (path for path in (tmp_path / "to/closed", tmp_path / "to/closed/within") if path.exists())
         seen.update(path.stat().st_mode & 0o777 for path in made)
 
-    restoring.restore(wish, built.store, built.folder / "cache", look)
+    into_folder.restore(wish, built.store, built.folder / "cache", look)
     assert seen == {0o700, 0o755}
     assert (tmp_path / "to/closed").stat().st_mode & 0o777 == 0o500
 
@@ -104,8 +104,8 @@ def test_a_restore_that_was_stopped_goes_on(built: Built, tmp_path: Path) -> Non
     wish, cache = Wish(ASSIGNMENT, point, tmp_path / "to"), built.folder / "cache"
 
     with pytest.raises(Stopped):
-        restoring.restore(wish, Store(built.location, stop), cache, lambda step: stop.set())
-    report = restoring.restore(wish, built.store, cache)
+        into_folder.restore(wish, Store(built.location, stop), cache, lambda step: stop.set())
+    report = into_folder.restore(wish, built.store, cache)
 
     assert picture(tmp_path / "to") == picture(built.source)
     assert report.files + report.present == 5
@@ -187,7 +187,7 @@ def test_a_target_that_cannot_be_one_is_refused(built: Built, tmp_path: Path) ->
 
 def test_each_file_is_asked_for_once_in_lists(built: Built, tmp_path: Path, monkeypatch: Any) -> None:
     """Over many runs, and however many names it has."""
-    monkeypatch.setattr(restoring, "BATCH_FILES", 4)
+    monkeypatch.setattr(into_folder, "BATCH_FILES", 4)
     for number in range(5):
         built.write(f"{number}", f"{number}")
         built.back_up()
@@ -201,7 +201,7 @@ def test_each_file_is_asked_for_once_in_lists(built: Built, tmp_path: Path, monk
             super().copy_out(path, target, paths, *arguments, **more)
 
     counting = Counting(built.location, threading.Event())
-    restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), counting, built.folder / "cache")
+    into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), counting, built.folder / "cache")
 
     places = [built.last[f"{number}"].place for number in range(5)]
     assert [[each for each in batch if each] for batch in asked] == [places[:4], places[4:]]
@@ -238,7 +238,7 @@ def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Pa
                 each.kill()
 
     killing = Killing(built.location, threading.Event())
-    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), killing, built.folder / "cache")
+    report = into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), killing, built.folder / "cache")
 
     assert (len(killed), report.failed) == (1, [])
     assert picture(tmp_path / "to") == picture(built.source)
@@ -262,7 +262,7 @@ def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built
 
     removing = Removing(built.location, threading.Event())
     with pytest.raises(StorageFailed, match="was removed by retention while it was restored"):
-        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), removing, built.folder / "cache")
+        into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), removing, built.folder / "cache")
     assert not (tmp_path / "to/a").exists()
 
 

@@ -14,10 +14,10 @@ import pytest
 from storage import layout
 from storage.points import manifests
 from storage.points.manifests import Entry, Header
-from storage.points.places import Report, Wish
 from storage.points.store import Store
-from storage.restoring import placing, restoring
+from storage.restoring import into_folder, placing
 from storage.restoring.attributes import ACL, CAPABILITY, Owners
+from storage.restoring.base import Report, Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 from tests.storage.test_hostile_targets import WORKER, home
@@ -49,7 +49,7 @@ def built(home: Path) -> Built:
 
 
 def restore(built: Built, point: str, target: Path, *paths: str) -> Report:
-    return restoring.restore(Wish(ASSIGNMENT, point, target, paths), built.store, built.folder / "cache")
+    return into_folder.restore(Wish(ASSIGNMENT, point, target, paths), built.store, built.folder / "cache")
 
 
 def set_attribute(file: Path, name: str, value: bytes) -> None:
@@ -129,7 +129,7 @@ def test_a_file_that_is_there_already_keeps_its_owner_and_mode_and_is_named(buil
     before = {each: (target / each).stat() for each in ("etc/shadow", "bin/su", "srv/shared/a")}
     for overwrite in (False, True):
         wish = Wish(ASSIGNMENT, point, target, overwrite=overwrite)
-        report = restoring.restore(wish, built.store, built.folder / "cache")
+        report = into_folder.restore(wish, built.store, built.folder / "cache")
         (said,) = report.not_set
         assert said.startswith("files that were there already keep an owner or mode")
         assert said.endswith(": bin/su, etc/shadow, srv/shared/0 and 3 more")
@@ -161,7 +161,7 @@ def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_w
     (source / "a").write_text("later")
     for point in points(destination)[1:]:
         wish = Wish(task.folder, point, home / point)
-        report = restoring.restore(wish, Store(task.location, Event()), home / "cache")
+        report = into_folder.restore(wish, Store(task.location, Event()), home / "cache")
         assert (report.failed, report.not_set, report.missing) == ([], [], [])
         assert picture(home / point) == before
         assert owners(home / point) == owners(source)
@@ -212,7 +212,7 @@ def test_another_account_says_what_it_could_not_set_once_for_each_kind(built: Bu
         os.chown(each, WORKER, WORKER, follow_symlinks=False)
 
     wish, store = Wish(ASSIGNMENT, point, target), WithoutPrograms(built.location, Event())
-    found = as_another(lambda: restoring.restore(wish, store, built.folder / "cache").not_set)
+    found = as_another(lambda: into_folder.restore(wish, store, built.folder / "cache").not_set)
 
     assert found == [
         "capabilities were not set, since owners were not: bin/su",
@@ -226,7 +226,7 @@ def test_another_account_says_what_it_could_not_set_once_for_each_kind(built: Bu
 def test_hard_links_come_in_any_batch_and_after_a_restore_that_was_killed(
     built: Built, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "BATCH_FILES", 1)
+    monkeypatch.setattr(into_folder, "BATCH_FILES", 1)
     point, put = built.back_up(), list[str]()
     file = placing.Placing.file
 

@@ -21,9 +21,9 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.places.locks import locked
 from storage.points import manifests, runs
-from storage.points.places import Wish
 from storage.points.store import Stopped, StorageFailed, Store
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, run, small_disk, task_for, write_files
 from tests.programs import needed
 from tests.storage.repositories import KEY, encrypted
@@ -180,7 +180,7 @@ def test_what_the_disk_did_not_take_is_fetched_again(
     spoil(home, "bb")
     result = run(task)
     assert (result.verdict, bool(result.read)) == (Verdict.SUCCEEDED, True)
-    report = restoring.restore(Wish(ASSIGNMENT, result.snapshot, tmp_path / "back"), Store(place, Event()), tmp_path)
+    report = into_folder.restore(Wish(ASSIGNMENT, result.snapshot, tmp_path / "back"), Store(place, Event()), tmp_path)
     assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")
 
 
@@ -218,5 +218,5 @@ def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
     spoil(second, "bb")
     copied = keeping.copy_points(**order)
     assert (copied["new"], copied["wrong"]) == ([point], [])
-    report = restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "back"), Store(target, Event()), tmp_path / "trees")
+    report = into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "back"), Store(target, Event()), tmp_path / "trees")
     assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")

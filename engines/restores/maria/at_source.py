@@ -27,8 +27,8 @@ from engines.restores.maria.statements import DumpedStatement
 from engines.restores.scratch import ran
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended
-from storage.points.places import Refused, TargetFailed
 from storage.points.store import Stopped, Store
+from storage.restoring.base import Refused, TargetFailed
 
 ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)(?: at line (\d+))?: (.*)")
 KEPT_ERRORS, LONGEST_TEXT = 10_000, 2_000

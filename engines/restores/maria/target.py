@@ -13,7 +13,7 @@ from engines.cleartext import is_local
 from engines.mariadb.catalogue import FACT
 from engines.restores.maria.at_source import AtSource, text_of
 from engines.restores.terms import Terms, needs_trust
-from storage.points.places import Refused
+from storage.restoring.base import Refused
 
 ASK = """
 SELECT CONCAT('{fact}right ', PRIVILEGE_TYPE, IF(IS_GRANTABLE = 'YES', ' granted on', ''))

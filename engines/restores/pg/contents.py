@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from engines.restores.pg.loader import Loader
-from storage.points.places import TargetFailed
+from storage.restoring.base import TargetFailed
 
 IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
 COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")

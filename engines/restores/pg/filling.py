@@ -24,8 +24,8 @@ from engines.restores.pg.databases import Properties
 from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
-from storage.points.places import Refused
 from storage.points.store import Store
+from storage.restoring.base import Refused
 
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63

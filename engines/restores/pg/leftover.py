@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engines.restores.pg.failures import Failure
 from engines.restores.pg.steps import Loaded
-from storage.points.places import KEPT_TEXTS, Report
+from storage.restoring.base import KEPT_TEXTS, Report
 
 FOLDER = "restore-errors"
 LONGEST = 2**24

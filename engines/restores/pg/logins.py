@@ -17,7 +17,7 @@ from typing import Any
 from engines.base import SourceSpec
 from engines.restores.pg.connections import connected
 from engines.restores.terms import needs_trust
-from storage.points.places import Refused
+from storage.restoring.base import Refused
 
 PREFIX = "backupsched_"
 OURS = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")

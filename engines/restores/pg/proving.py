@@ -22,8 +22,8 @@ from engines.restores.pg.loader import Loader
 from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
 from external.processes.runner import Ended
-from storage.points.places import TargetFailed
 from storage.points.store import Store
+from storage.restoring.base import TargetFailed
 
 SETTINGS = {
     "listen_addresses": "", "unix_socket_directories": ".", "unix_socket_permissions": "0700", "fsync": "off",

@@ -15,7 +15,7 @@ from engines.restores import playing
 from engines.restores.pg.contents import IDENTIFIER
 from engines.restores.pg.failures import Failure, StatementErrors, is_harmless
 from engines.restores.pg.loader import Loader
-from storage.points.places import TargetFailed
+from storage.restoring.base import TargetFailed
 
 HEADER = re.compile(rb"-- (?:Data for )?Name: (.*); Type: (.*); Schema: (.*); Owner: .*\n")
 FIRST_SECTION = "pre-data"

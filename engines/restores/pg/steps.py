@@ -15,7 +15,7 @@ from engines.restores.pg import scripts
 from engines.restores.pg.contents import Contents
 from engines.restores.pg.failures import Failure, RowErrors, is_harmless
 from engines.restores.pg.loader import Loader
-from storage.points.places import TargetFailed
+from storage.restoring.base import TargetFailed
 
 WENT_AWAY = re.compile(
     r"^(?!.*ERROR: ).*(no connection to the server|server closed the connection|connection not open|SSL connection has|"

@@ -16,7 +16,7 @@ from engines.cleartext import is_local
 from engines.restores.pg import databases, logins, roles
 from engines.restores.pg.databases import Properties
 from engines.restores.terms import Terms, needs_trust
-from storage.points.places import Refused
+from storage.restoring.base import Refused
 
 ASK = """
 SELECT json_build_object(

@@ -22,10 +22,10 @@ from jobs.clock import database_clock
 from sources.declarations import resources, validation
 from sources.models import Assignment, Restore, Source, To
 from storage import layout
-from storage.points.places import Report, Wish
 from storage.points.store import Stopped, StorageFailed
 from storage.recover import showing
 from storage.restoring import moments
+from storage.restoring.base import Report, Wish
 
 TERMS = ("trusted", "roles_with_rights")
 """What may be allowed for a dump, as it is declared."""

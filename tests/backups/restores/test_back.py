@@ -14,8 +14,8 @@ from django.db import connection
 from engines.base import SourceSpec
 from engines.restores import back, postgresql
 from storage.points.manifests import Entry
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import Store
+from storage.restoring.base import Refused, Report, Wish
 from tests.engines import peers
 from tests.engines.test_pg_dump import dump
 from tests.storage.building import ASSIGNMENT, FILES, Built

@@ -10,7 +10,7 @@ from engines.base import SourceSpec
 from engines.restores import postgresql
 from engines.restores.pg import owners
 from engines.restores.terms import Terms
-from storage.points.places import Refused, Report, Wish
+from storage.restoring.base import Refused, Report, Wish
 from tests.backups.restores.test_postgresql import databases, shop
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server

@@ -19,9 +19,9 @@ from external.processes.confinement import SYSTEM
 from external.processes.runner import Command
 from storage import layout
 from storage.points.manifests import Entry
-from storage.points.places import Refused, TargetFailed, Wish
 from storage.points.store import StorageFailed
-from storage.restoring import restoring
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, TargetFailed, Wish
 from tests.engines.peers import USER, new_host_key, sftp_host, specification
 from tests.storage.building import ASSIGNMENT, FILES, FIRST, Built
 
@@ -166,7 +166,7 @@ def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, t
     docs.rename(docs.with_name("away"))
     docs.symlink_to(host)
     wish = Wish(ASSIGNMENT, point, tmp_path / "to")
-    report = restoring.restore(wish, built.store, tmp_path / "trees")
+    report = into_folder.restore(wish, built.store, tmp_path / "trees")
     assert ((tmp_path / "to/own").read_text(), report.lost) == ("y", 1)
     assert not (tmp_path / "to/docs/shadow").exists()
 
@@ -179,5 +179,5 @@ def test_a_folder_of_a_repository_that_a_link_leads_out_of_it_is_not_read(built:
     (host.parent / point).symlink_to(host.parent)
     files.symlink_to(host.parent)
     with pytest.raises(StorageFailed, match="a link leads out of the repository"):
-        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, tmp_path / "trees")
+        into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), built.store, tmp_path / "trees")
     assert not (tmp_path / "to/docs").exists()

@@ -19,8 +19,8 @@ from engines.restores.maria.at_source import AtSource
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from storage.places.location import of_directory
-from storage.points.places import Refused, Report, Wish
 from storage.points.store import Store
+from storage.restoring.base import Refused, Report, Wish
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import back_up
 from tests.programs import needs_mariadb_client, needs_mariadb_server

@@ -14,8 +14,8 @@ from engines.restores import postgresql
 from engines.restores.pg import leftover
 from engines.restores.terms import Terms
 from storage.places.location import of_directory
-from storage.points.places import Refused, Report, TargetFailed, Wish
 from storage.points.store import Store
+from storage.restoring.base import Refused, Report, TargetFailed, Wish
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
 from tests.storage.building import ASSIGNMENT, Built

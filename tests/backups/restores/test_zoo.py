@@ -14,7 +14,7 @@ from engines.restores import drilling, postgresql
 from engines.restores.drilling import Drilled
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
-from storage.points.places import Report, Wish
+from storage.restoring.base import Report, Wish
 from tests.backups.restores.zoo import ANIMALS, Animal, properties, rows, schema
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, EMBEDDED, PostgresqlServer, postgresql_server

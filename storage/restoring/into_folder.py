@@ -27,11 +27,11 @@ from storage.folders.staging import Staging
 from storage.points.counted import Counted
 from storage.points.files import Kept, differs, is_inside, relative
 from storage.points.manifests import Entry
-from storage.points.places import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
 from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
+from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
 from storage.restoring.placing import Placing
 
 BATCH_FILES = 50_000
