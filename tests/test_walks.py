@@ -87,7 +87,7 @@ def test_a_check_of_availability(assignment: Assignment) -> None:
 
 
 def test_a_copy_and_its_settle(assignment: Assignment) -> None:
-    for in_copy, in_settle in ((FIRST, FIRST), (40, 34)):
+    for in_copy, in_settle in ((FIRST, FIRST), (40, 36)):
         new = make_assignment(make_policy(repository=assignment.policy.repository), assignment.source)
         planning.emit_due(None, [new.pk])
         run = Run(handed_on(new, database_clock()))

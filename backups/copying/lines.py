@@ -1,0 +1,13 @@
+"""Lines of the log of decisions about a settled attempt."""
+
+from datetime import datetime
+from typing import Any
+
+from jobs import decisions
+from jobs.outcomes import Claimed
+
+
+def write_line(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
+    """Write what was done with a record, in a sentence about its source, with the facts that it rests on."""
+    title = record.payload.get("title") or record.subject
+    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)
