@@ -106,11 +106,15 @@ class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
 PAGES = {
     "assignment": "sources_source_change",
     "repository": "sources_repository_change",
+    "place": "sources_repository_change",
+    "window": "sources_policy_change",
+    "copy_window": "sources_policy_change",
     "worker": "jobs_worker_change",
     "schedule": "schedules_schedule_change",
+    "unreadable": "schedules_schedule_change",
     "breaker": "jobs_breaker_change",
 }
-"""By what the subject of an alert begins with: the page of what it names."""
+"""Beginning of the subject of an alert → the page of what it names."""
 
 
 @admin.register(Alert)

@@ -253,12 +253,15 @@ def test_a_repository_is_too_full_for_a_backup_that_filled_it_until_that_succeed
 def test_the_page_of_an_alert_leads_to_what_is_to_be_mended(admin_client: Any, key: str) -> None:
     breaker = Breaker.objects.create(key="repository:1", title="<disk>", failures=5, opened_at=AT, probe_at=AT)
     assignment = failing()
-    look(AT, Found(AlertKind.BREAKER, f"breaker:{key}", "<disk>", "away"))
+    policy = assignment.policy
+    window = Found(AlertKind.SCHEDULE, f"window:{policy.pk}", str(policy), "its window never opens")
+    look(AT, Found(AlertKind.BREAKER, f"breaker:{key}", "<disk>", "away"), window)
     pages = {
         alert.kind: admin_client.get(f"/admin/alerting/alert/{alert.pk}/change/").content.decode()
         for alert in Alert.objects.all()
     }
     assert f'href="/admin/sources/source/{assignment.source_id}/change/"' in pages[AlertKind.FAILING]
+    assert f'href="/admin/sources/policy/{policy.pk}/change/"' in pages[AlertKind.SCHEDULE]
     assert ">&lt;disk&gt;</a>" in pages[AlertKind.BREAKER] or key == "gone"
     is_linked = f'href="/admin/jobs/breaker/{breaker.pk}/change/"' in pages[AlertKind.BREAKER]
     assert is_linked == (key != "gone")
