@@ -137,8 +137,10 @@ class Sources(Service[Source]):
     def problems(self, row: Source, changed: set[str] | None) -> dict[str, str]:
         """A secret that the account may not have sent elsewhere is cleared."""
         self.notices: list[str] = []
-        self._look_where_it_leads(row, changed)
         try:
+            if self.account:
+                reach.check_answers(row)
+            self._look_where_it_leads(row, changed)
             places = self.remembered("places", overlaps.OurPlaces.now)
             overlaps.check_source(row, self.remembered("repositories", lambda: list(Repository.objects.all())), places)
             if self.account:

@@ -9,6 +9,7 @@ account's choice.
 
 import os
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.core.exceptions import ValidationError
 
 from engines.whereabouts import real_path_of
 from external import guarded
+from external.network.bounded_threads import BoundedThreads
 from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 from storage.places import providers, servers
@@ -24,6 +26,10 @@ from storage.places import providers, servers
 SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
 EXPORT_KEY = "sources.export_key_of_repository"
 ANY_FOLDER = "sources.use_any_folder"
+
+PATIENCE_SECONDS = 5.0
+"""The limit for a look at the path of a source, which a web page waits for."""
+looks = BoundedThreads("look-at-path", 4)
 
 POINTS_AT = ("kind", "address", "port", "host_key", "options")
 """Who gets the password of a source, and as whose."""
@@ -37,6 +43,17 @@ CLEARED_OF_REPOSITORY = (
     "Its secrets were cleared: its remote or location was changed by an account that may not set where passwords are "
     "found. Let an administrator set them again."
 )
+
+
+def check_answers(row: Source) -> None:
+    """Raises: ValidationError for a path of this host that does not answer: what looks at a share that has died waits
+    until it is back, and a web server has few threads."""
+    if row.kind in ON_THIS_HOST:
+        try:
+            looks.call_now(row.path, partial(os.path.realpath, row.path), PATIENCE_SECONDS)
+        except TimeoutError:
+            text = f"{row.path} has not answered within {PATIENCE_SECONDS:g} s; is its share dead?"
+            raise ValidationError({"path": f"{text} Save it when that is back"}) from None
 
 
 def check_source(account: Any, row: Source) -> list[str]:

@@ -19,12 +19,14 @@ from jobs.outcomes import Postponed
 from jobs.states import Status
 from sealing import stored_secrets
 from sources import planning
+from sources.declarations import reach
 from sources.models import Repository
 from storage.points.store import StorageFailed
-from tests.api.asking import Program
+from tests.api.asking import Program, fields_of
 from tests.engines.peers import PASSWORD
 from tests.engines.test_probing import serving
 from tests.people import staff
+from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claim, claimed_for, failed_before, make_assignment, make_policy, record_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,3 +132,17 @@ def test_what_was_saved_is_used_once_a_look_has_tried_it(tmp_path: Path) -> None
     assert looks.plan(database_clock()) == 0, "it is tried again after ten minutes"
     trials.try_at_once(row)
     assert BacklogRecord.objects.filter(kind=looks.KIND, status=Status.READY).exists()
+
+
+@pytest.mark.slow
+def test_a_source_on_a_share_that_has_died_is_refused_and_holds_up_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "PATIENCE_SECONDS", 0.5)
+    with dead_mount(tmp_path / "dead"):
+        for path in (str(tmp_path / "dead"), f"{tmp_path}/dead/below/it"):
+            refused = Program().post("sources", {"name": "files", "kind": "local", "path": path})
+            assert "is its share dead?" in fields_of(refused)["path"], refused.content
+        form = {"name": "files", "kind": "sqlite", "path": f"{tmp_path}/dead/file"}
+        page = staff("add_source", "view_source", "use_any_folder").post("/admin/sources/source/add/", form)
+        assert "is its share dead?" in page.content.decode()
