@@ -1,4 +1,4 @@
-"""What operations look like to the API framework: signatures and schemas, made here since each resource has its own."""
+"""The shape of operations for the API framework: signatures and schemas, made here since each resource has its own."""
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
@@ -64,7 +64,7 @@ def page_schema(answer: type[BaseModel]) -> type[Schema]:
 
 
 def saved_schema(answer: type[BaseModel], more: Mapping[str, Any]) -> type[BaseModel]:
-    """What is answered to a change of one, or, with the `more` that is shown once, to the making of one."""
+    """The answer to a change of one row, or, with the `more` that is shown once, to its creation."""
     told = "What to know of what was saved, and what to do; empty when the answer is sent again"
     fields = {**more, "warnings": (list[str], Field(description=told))}
     prefix = "New" if more else "Saved"

@@ -58,12 +58,12 @@ class Resource(Generic[Row]):
 
     model: ClassVar[type[Any]]
     called: ClassVar[str] = ""
-    """In the singular, in words, where it is not as its model is called."""
+    """The singular in words, where it is not the name of the model."""
 
     tag: ClassVar[str]
     answer: ClassVar[type[BaseModel]]
     detail: ClassVar[type[BaseModel] | None] = None
-    """What the answer about one row is, where it tells more than the list: see `detailed`."""
+    """The answer about one row, where it has more than the list: see `detailed`."""
 
     choice: ClassVar[type[Schema]] = Schema
     """Filters that are asked for elsewhere, too."""
@@ -84,7 +84,7 @@ class Resource(Generic[Row]):
     """Orderings in which rows without a value are left out, so that an index without them yields the order."""
 
     ask_for_less: ClassVar[str] = ASK_FOR_LESS
-    """What to do when a list takes too long."""
+    """The hint of a list that takes too long."""
 
     def __init__(self) -> None:
         words = self.model._meta
@@ -109,14 +109,14 @@ class Resource(Generic[Row]):
         return self.model._default_manager.all()  # type: ignore[no-any-return]
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
-        """Those that were asked for; `asked`: the filters that were sent. Raises: ApiError (422)."""
+        """The rows that were asked for; `asked`: the filters that were sent. Raises: ApiError (422)."""
         for name, value in asked.items():
             lookup = self.lookups.get(name, name)
             rows = rows.filter(lookup(value) if callable(lookup) else Q(**{lookup: value}))
         return rows
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """What the answer tells of each row, in the same order."""
+        """The content of the answer for each row, in the same order."""
         return [self.own_facts(row) for row in rows]
 
     def own_facts(self, row: Row) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Resource(Generic[Row]):
         return own | {name: (attrgetter(of)(row) if isinstance(of, str) else of(row)) for name, of in self.told.items()}
 
     def detailed(self, row: Row) -> dict[str, Any]:
-        """What `detail` tells of one row beside its facts."""
+        """The fields of `detail` for one row, next to its facts."""
         return {}
 
     def permits(self, verb: str) -> Staff:

@@ -26,7 +26,7 @@ Cell = Mapping[str, str]
 
 
 class Takes(Enum):
-    """What the text of a part becomes."""
+    """The value that the text of a part becomes."""
 
     TEXT = "text"
     WHOLE = "whole"
@@ -62,7 +62,7 @@ class Part:
         return json.dumps(value, ensure_ascii=False)
 
     def value(self, text: str) -> Any:
-        """What was typed. A text that is not of its sort stays a text, which the declaration refuses."""
+        """The value that was typed. A text that is not of its sort stays a text, which the declaration refuses."""
         stripped = text.strip()
         if self.takes is Takes.WHOLE and WHOLE.fullmatch(stripped):
             return int(stripped)

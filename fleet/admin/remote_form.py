@@ -76,7 +76,7 @@ def inputs_of(kind: str, stored: Iterable[str] = ()) -> RemoteInputs:
 
 
 def fields_of(kind: str, stored: Iterable[str] = ()) -> dict[str, forms.Field]:
-    """Those of a source, with its type and its marker."""
+    """The inputs of a source's remote, with its type and its marker."""
     usual, advanced = inputs_of(kind, stored)
     marker = forms.CharField(
         label="Marker", required=False, max_length=LONGEST, strip=False, widget=UnfoldAdminTextInputWidget,
@@ -124,7 +124,7 @@ def show(form: forms.BaseForm, options: Mapping[str, Any], secrets: Mapping[str,
 
 
 def sent(typed: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was typed, as options and secrets. `stored`: options that stay as they are where their text is the same."""
+    """Options and secrets that were typed. `stored`: options that stay as they are where their text is the same."""
     cells = {name.removeprefix(OPTION): text for name, text in typed.items() if name.startswith(OPTION)}
     known = {name: value for name, value in stored.items() if name in cells}
     secrets = {name.removeprefix(SECRET): text for name, text in typed.items() if name.startswith(SECRET) and text}

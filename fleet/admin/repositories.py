@@ -48,7 +48,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
         return any(map(Repositories().users, rows))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """What writes it, and whether it is encrypted, stays as it was made."""
+        """The format and the encryption stay as they were made."""
         return (*self.readonly_fields, "format", "encrypted") if obj else self.readonly_fields
 
     def response_add(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -64,7 +64,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Repository], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
-        """For all that lies in a repository."""
+        """The same for all that is stored in a repository."""
         lying = {row: checks.lying_in(row) for row in rows}
         if is_confirmed(request):
             by = str(request.user)

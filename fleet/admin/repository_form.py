@@ -28,7 +28,7 @@ from storage.points.store import StorageFailed
 
 CHOOSE, TEST = "_use_type", "_test"
 SHOWN = ("name", "format", "remote", "location", "secrets", "encrypted", "key", "tested", "breaker")
-"""To those who may only look."""
+"""The fields of a user who may only look."""
 BUTTON = (
     "{}<br>"
     '<button name="{}" value="1" class="border border-base-200 mt-2 px-3 py-2 rounded-default dark:border-base-700">'
@@ -48,7 +48,7 @@ class RepositoryForm(StoresSecrets):
     advanced: Sequence[str] = ()
     asks = ""
     tested = ""
-    """What came of a test."""
+    """The outcome of a test, in a sentence."""
 
     force = forms.BooleanField(
         required=False,
@@ -73,11 +73,11 @@ class RepositoryForm(StoresSecrets):
             super().full_clean()
 
     def is_valid(self) -> bool:
-        """Whether it is to be saved."""
+        """True if it is right, and to be saved."""
         return super().is_valid() and not self.asks
 
     def sent(self) -> dict[str, Any]:
-        """With its remote, its secrets, and `force`."""
+        """The declared values, with remote, secrets and `force`."""
         typed = {name: value for name, value in self.cleaned_data.items() if name.startswith((OPTION, SECRET))}
         remote, secrets = remote_form.sent(typed, self.instance.remote or {})
         force = self.cleaned_data.get("force", False)
@@ -91,7 +91,7 @@ class RepositoryForm(StoresSecrets):
             self.tested = self._test()
 
     def _test(self) -> str:
-        """What came of trying the place, in a sentence. Raises nothing for what a place does."""
+        """The outcome of trying the place, in a sentence. Raises nothing for what a place does."""
         try:
             found = trials.probe(self.instance)
         except (StorageFailed, ValueError) as error:
@@ -120,7 +120,7 @@ def form_of(kind: str, stored: tuple[str, ...] = ()) -> type[RepositoryForm]:
 
 
 class SettingsByType(DeclaredPages):
-    """For the admin of repositories: the form of the type that a repository has, or is given."""
+    """The part of the admin of repositories that chooses the form: of the type that one has, or is given."""
 
     form = RepositoryForm
     change_form_before_template = "fleet/enter_saves.html"

@@ -49,17 +49,17 @@ OF_A_KIND = ("address", "port", "path", "options", "secret", "secrets", "host_ke
 
 
 class SourceForm(StoresSecrets):
-    """Of a source of `kind`."""
+    """The form of a source of `kind`."""
 
     service = Sources
     stored_as = "source"
     kind = ""
     type_chosen = ""
-    """Of an rclone remote that is new."""
+    """The type of an rclone remote that is new."""
     advanced: Sequence[str] = ()
     """Fields of what rclone calls advanced."""
     fetched = ""
-    """What came of fetching the host key: then nothing is saved."""
+    """The outcome of fetching the host key, with which nothing is saved."""
 
     class Meta:
         model = Source
@@ -92,7 +92,7 @@ class SourceForm(StoresSecrets):
             self.errors["host_key"] = self.error_class([self.fetched])
 
     def sent(self) -> dict[str, Any]:
-        """With its options as one, and what its kind has not as what is usual."""
+        """The declared values: its options as one, and the usual value of what its kind does not have."""
         found = super().sent()
         typed = {name: value for name, value in self.cleaned_data.items() if name.startswith((OPTION, SECRET))}
         if self.kind in RULES and {name for name in self.fields if name.startswith((OPTION, SECRET))} == typed.keys():
@@ -161,7 +161,7 @@ def tabs_of(kind: str, options: Iterable[str], advanced: Sequence[str] = ()) -> 
 
 
 class SettingsByKind(DeclaredPages):
-    """For the admin of sources: the form of the kind that a source has, or is given."""
+    """The part of the admin of sources that chooses the form: of the kind that a source has, or is given."""
 
     form = SourceForm
     change_form_before_template = "fleet/enter_saves.html"

@@ -117,7 +117,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
-        """What most set; the rest is folded."""
+        """The fields that most set; the others are folded."""
         head = [("name", "enabled"), *(["shown_next"] if obj else []), *(["edited_with"] if _of_policy(obj) else [])]
         batch = [*(["provider"] if other_providers() or (obj and obj.provider) else []), *ADVANCED]
         return (

@@ -48,7 +48,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
                 field.help_text = f"{help_of(shapes[name], parts.get(name), field)} {field.help_text}".strip()
 
     def sent(self) -> dict[str, Any]:
-        """What was typed, as it is declared: references by name, and an empty field as what is usual."""
+        """The values that were typed, as they are declared: references by name, an empty field as its usual value."""
         fields, shapes, found = self.edits.declaration.model_fields, shapes_of(self.edits.declaration), {}
         for name in fields.keys() & self.cleaned_data.keys():
             value = self.cleaned_data[name]
@@ -77,7 +77,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def help_of(shape: Shape, parts: HasParts | None, field: forms.Field) -> str:
-    """What a field of a form does, and what holds if it is left alone."""
+    """The help of a field: what it does, and what holds if it is left alone."""
     text = (parts.means if parts else "") or shape.description
     if not text:
         return ""
@@ -121,7 +121,7 @@ class DeclaredPages(ModelAdmin):
 
 
 IN_USE = (InUse, IntegrityError)
-"""What deleting raises for rows that have come into use since they were looked at: by the service, by the database."""
+"""The errors of deleting rows that have come into use since they were looked at: of the service, of the database."""
 
 
 class DeclaredAdmin(DeclaredPages):

@@ -26,7 +26,7 @@ FEWEST_LINES, MOST_LINES = 1, 8
 
 
 class Cells(list[dict[str, str]]):
-    """What is shown, or was typed: texts by part, a row each."""
+    """Texts that are shown, or were typed, by part: a row each."""
 
 
 class PartsWidget(forms.Widget):
@@ -111,7 +111,7 @@ class PartsField(forms.Field):
         self.of, self.stored = of, stored
 
     def prepare_value(self, value: Any) -> Cells | None:
-        """What is shown: the cells of a value, or what was typed as it was."""
+        """The cells of a value, or the texts that were typed as they were."""
         return value if isinstance(value, Cells) or value is None else Cells(self.of.cells(value))
 
     def bound_data(self, data: Any, initial: Any) -> Any:
