@@ -22,7 +22,7 @@ from jobs.order import claim_key
 from jobs.states import Status
 from operations.backlog.throttling import Head, Rooms, let_through
 
-COUNTED = 10_000
+COUNTED = 5_000
 """No more of those before a record are counted, nor of a queue."""
 LEAST_COUNTED = 500
 """Of a lane, however many lanes there are."""
@@ -117,10 +117,17 @@ class Line:
         count, room = self.before[lane].total(), self.room(lane)
         return count if room is None else min(count, room)
 
+    def contends(self, lane: int) -> bool:
+        """Whether its records wait for the same as the record: for a throttle of its own, or for no full one."""
+        own = self.record.lane
+        return lane == own or self.room(lane) != 0 or not set(self.lanes[own]).isdisjoint(self.lanes[lane])
+
     @property
     def ahead(self) -> int:
-        """How many come before it: those that are held back themselves do not."""
-        return sum(map(self.taken, self.lanes))
+        """How many come before it: those that other throttles hold back do not."""
+        own = set(self.lanes[self.record.lane])
+        alike = {lane for lane, named in self.lanes.items() if lane == self.record.lane or own & set(named)}
+        return sum(self.before[lane].total() if lane in alike else self.taken(lane) for lane in self.lanes)
 
     @property
     def held_ahead(self) -> int:
@@ -134,14 +141,14 @@ class Line:
         return self.all_lanes and all(each.total() < most for each in self.before.values())
 
     def by_key(self) -> "Counter[str]":
-        """Key → how many it put first, of those that are not held back by a full throttle."""
-        passing = (count for lane, count in self.before.items() if self.room(lane) != 0)
+        """Key → how many it put first, of those that no other full throttle holds back."""
+        passing = (count for lane, count in self.before.items() if self.contends(lane))
         return sum(passing, Counter())
 
     def first(self) -> list[tuple[Head, str]]:
         """Who comes first, each with the key that puts it before the record."""
         own = claim_key(self.record)
-        passing = [head for head in self.heads if self.room(head.lane) != 0 and claim_key(head) < own]
+        passing = [head for head in self.heads if self.contends(head.lane) and claim_key(head) < own]
         return [(head, order.deciding_key(head, self.record)) for head in sorted(passing, key=claim_key)[:SHOWN]]
 
     def too_many(self) -> Iterator[int]:

@@ -161,7 +161,9 @@ class TestReady:
         last = make_record(lane=make_lane(roomy))
         assert why(last)[0] == f"its throttle {roomy} has room for 2 more records, and 3 records of it come before"
         assert explain(last, NOON).runnable is False
-        assert why(make_record(lane=make_lane(full)))[0].endswith("full: 1 of its records run (the holder)")
+        held = explain(make_record(lane=make_lane(full)), NOON).reasons
+        assert held[0].text.endswith("full: 1 of its records run (the holder)")
+        assert held[-1].facts["position"] == 7  # behind those of its own throttle, too
 
     def test_no_free_unit_says_who_ends_first(self):
         for seconds in (None, 600.0, 60.0, 7200.0):
@@ -278,7 +280,7 @@ def test_the_command_has_a_line_a_reason_and_json():
     ask, refused = command("backlog")
     record = make_record(subject="a\x1bb")
     first, second, *_, last = ask("explain", str(record.pk)).splitlines()
-    assert first.startswith(f"test a\\x1bb (#{record.pk}) at ")
+    assert first.startswith(f"test a b (#{record.pk}) at ")
     assert second.startswith("  1. unserved: no worker is alive")
     assert last == "  A claim could take it now."
     facts = json.loads(ask("explain", str(record.pk), "--json"))
