@@ -1,6 +1,7 @@
 """Sources, and what a person may want done about one. What agents ask for is in `agents.py`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,18 +14,17 @@ from ninja import Status as Answer
 from api.auth import Staff, name_of, viewing
 from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.fields import Instant, MovedAnswer, Name, Stored
+from api.explanations import ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
+from api.fields import MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pausing import PauseRequest
-from api.record_schemas import ExplanationAnswer
 from fleet.edits import Sources, policies_of
-from fleet.explaining import explain_source
+from fleet.explaining import expected_starts, explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import NotKept
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
 from jobs.clock import database_clock
-from operations.backlog.reason import Code
 from sources import planning
 from sources.agents import checkins, tokens
 from sources.declarations import resources
@@ -58,43 +58,6 @@ class SourcePauseQuery(PauseRequest):
     """`stop`: stop what runs of it, too."""
 
     stop: Annotated[bool, Field(strict=False)] = False
-
-
-class ExplainQuery(Schema):
-    """`policy`: the name of one that it is under; without it: under all. `at`: an instant that is over."""
-
-    policy: Name | None = None
-    at: Instant | None = None
-
-
-class ExplainedAnswer(ExplanationAnswer):
-    """The reasons under a policy; null: it is under none, or being deleted. `record`: its record on the backlog."""
-
-    policy: str | None
-    record: int | None
-
-
-class SourceExplanationAnswer(Schema):
-    """Why the backups of a source do not run, under each of its policies."""
-
-    name: str
-    under: list[ExplainedAnswer]
-
-
-class GroupAnswer(Schema):
-    """How many sources under policies a reason keeps from running, and some of their names."""
-
-    code: Code
-    what: str
-    number: int
-    names: list[str]
-
-
-class GroupsAnswer(Schema):
-    """The most frequent reason first."""
-
-    at: datetime
-    groups: list[GroupAnswer]
 
 
 class CheckedInAnswer(Schema):
@@ -184,6 +147,16 @@ def explain(request: HttpRequest, source: Source, query: Query[ExplainQuery]) ->
             [("at" if isinstance(error, NotKept) else "policy", str(error))], "GET /api/sources/{id} names its policies"
         ) from error
     return {"name": source.name, "under": [each.as_facts for each in found]}
+
+
+@resource.verb(
+    "when", viewing("sources.source"), "When its backups are expected to start", answer=StartsAnswer,
+    named="expect source", method="get",
+)  # fmt: skip
+def when(request: HttpRequest, source: Source) -> dict[str, Any]:
+    """By running the claims of the present forward; or why there is no estimate."""
+    found = expected_starts(source, database_clock())
+    return {"name": source.name, "under": [{"policy": policy} | asdict(each) for policy, each in found]}
 
 
 @router.get(

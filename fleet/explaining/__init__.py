@@ -3,17 +3,22 @@
 assignments.py  the reasons that stand above the record, and behind it: the source, the policy, the repository
 groups.py       all sources at once, by the first reason of each
 history.py      the same of an instant that is over, and how long each reason held
+when.py         when a backup is expected to start, and why there is no estimate
 """
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from declarations.unknown import no_such
+from external.formatting import moment
 from fleet.explaining.assignments import explain
 from fleet.explaining.history import explain_at
+from fleet.explaining.when import RNG, Expected, Snapshot, snapshot
 from jobs.models import BacklogRecord
+from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
 from sources.availability import repository_breaker
 from sources.models import Assignment, Source
@@ -63,6 +68,27 @@ def explain_source(
         Explained(str(each.policy), explain(each, records.get(subject_of(each.pk)), now), _id_of(records, each))
         for each in assignments
     ]
+
+
+def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> list[tuple[str, Expected]]:
+    """Policy → when its backup is expected to start, of each that the source is under; or why there is no estimate."""
+    related = Assignment.objects.filter(source=source).select_related("policy__schedule")
+    assignments = list(related.order_by("policy__schedule__name"))
+    records = _records(assignments)
+    seen = snapshot(now)
+    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng)) for each in assignments]
+
+
+def _expected(assignment: Assignment, record: BacklogRecord | None, seen: Snapshot, rng: random.Random) -> Expected:
+    if record is not None and record.status in UNFINISHED:
+        return seen.expect(record, rng)
+    due_at = assignment.next_backup_at
+    text = (
+        f"it is not due before {moment(due_at)} UTC"
+        if due_at and due_at > seen.state.now
+        else "it is not on the backlog"
+    )
+    return Expected(None, because=text)
 
 
 def _id_of(records: dict[str, BacklogRecord], assignment: Assignment) -> int | None:

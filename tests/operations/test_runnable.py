@@ -19,6 +19,7 @@ from operations.backlog.reason import Code
 from operations.backlog.reasons import explain, is_runnable
 from operations.backlog.surroundings import Surroundings
 from tests.factories import NOON, build_record, make_lane, make_worker
+from tests.jobs.throttling.rated import put
 from tests.jobs.test_claim_order import CACHE_MODES, crowded, plans_of_the_prepared  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.django_db
@@ -38,12 +39,13 @@ def make_state(rng: random.Random, worker: Worker) -> None:
         Throttle(
             name=f"{number}", max_in_flight=rng.choice([0, 1, 1, 2, 2, 3, 4]),
             rate=rng.choice([None, None, None, 0.02, 1]),
-            burst=rng.choice([None, 1, 3]), tokens=rng.choice([0, 0.5, 1, 2]),
-            tokens_at=NOON + rng.choice([-90, -1, 0, 5]) * SECOND,
+            burst=rng.choice([None, 1, 3]),
         )
         for number in range(rng.randint(0, 3))
     ]  # fmt: skip
     Throttle.objects.bulk_create(caps)
+    for cap in caps:
+        put(cap, rng.choice([0, 0.5, 1, 2]), NOON - rng.choice([0, 1, 90]) * SECOND)
     lanes = [0, *(make_lane(*rng.sample(caps, rng.randint(1, len(caps)))) for _ in range(3 if caps else 0))]
     if lanes[1:] and rng.random() < 0.1:
         caps[0].delete()  # its lanes stay

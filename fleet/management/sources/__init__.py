@@ -3,6 +3,7 @@
 VERBS = {
     "explain": "say every reason for which its backups do not run, now or at a time; --all",
     "backup-now": "back them up now, whatever their period and window",
+    "when": "say when their backups are expected to start, or why there is no estimate",
     "pause": "make no more backups of them, until a time or until they are resumed",
     "resume": "back them up again",
     "retire": "take them out of use, and keep their backups as long as their policies say; --undo",

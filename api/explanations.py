@@ -1,0 +1,61 @@
+"""What is asked and answered about why backups do not run, and when they start."""
+
+from datetime import datetime
+
+from ninja import Schema
+
+from api.fields import Instant, Name, Stored
+from api.record_schemas import ExplanationAnswer
+from fleet.explaining.when import Expected
+from operations.backlog.reason import Code
+
+
+class ExplainQuery(Schema):
+    """`policy`: the name of one that it is under; without it: under all. `at`: an instant that is over."""
+
+    policy: Name | None = None
+    at: Instant | None = None
+
+
+class ExplainedAnswer(ExplanationAnswer):
+    """The reasons under a policy; null: it is under none, or being deleted. `record`: its record on the backlog."""
+
+    policy: str | None
+    record: int | None
+
+
+class SourceExplanationAnswer(Schema):
+    """Why the backups of a source do not run, under each of its policies."""
+
+    name: str
+    under: list[ExplainedAnswer]
+
+
+class StartAnswer(Stored, of=Expected, names="record at earliest latest because"):
+    """When a backup starts: the median of some runs; in nine tenths of them from `earliest` to `latest`. Null: there is
+    no estimate, and `because` says why."""
+
+    policy: str
+
+
+class StartsAnswer(Schema):
+    """When the backups of a source are expected to start, under each of its policies."""
+
+    name: str
+    under: list[StartAnswer]
+
+
+class GroupAnswer(Schema):
+    """How many sources under policies a reason keeps from running, and some of their names."""
+
+    code: Code
+    what: str
+    number: int
+    names: list[str]
+
+
+class GroupsAnswer(Schema):
+    """The most frequent reason first."""
+
+    at: datetime
+    groups: list[GroupAnswer]

@@ -1,0 +1,241 @@
+"""When the backup of a source starts: the claims of the queue `backups`, run forward from now some dozens of times.
+
+In each run durations are drawn: what a backup last took, times a ratio of two backups of one source that followed each
+other lately; of a first one, what first ones took. Whether a source that has to be asked is there is drawn by how often
+it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, which is not
+calibrated on past errors. What does not qualify has no estimate, and says why.
+"""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from external.formatting import moment, several
+from jobs.models import BacklogRecord, Lane, Throttle
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.backlog.obstacles import paused
+from operations.backlog.starts import Runner, State, Waiter, starts
+from operations.backlog.surroundings import Surroundings, title_of
+from operations.backlog.throttling import Head
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
+
+RUNS = 41
+RNG = random.Random()  # noqa: S311 - no secret comes of it
+LEAST_KNOWN = 20
+"""Ratios of durations, or durations of first backups, from which others are drawn."""
+LEAST_ASKED, SURELY_THERE = 5, 0.9
+"""How often a source has to have been asked in two weeks, and which share of that answered, to count on it."""
+MOST_IN_LINE = 300
+"""Of a lane, and of what waits."""
+MOST_LANES = 50
+HORIZON = timedelta(hours=24)
+ASKED_WITHIN = timedelta(seconds=2)
+"""From the instant at which a source may be asked to its answer."""
+BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
+"""Waits that end by time alone."""
+
+# By the index of the backups' assignments: the latest backups, and what the one before took.
+DURATIONS = """
+SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.seconds
+  FROM (SELECT * FROM sources_backup ORDER BY id DESC LIMIT 500) AS latest
+  LEFT JOIN LATERAL (
+       SELECT extract(epoch FROM b.ended_at - b.started_at)::float8 AS seconds
+         FROM sources_backup b
+        WHERE b.assignment_id = latest.assignment_id AND b.started_at < latest.started_at
+        ORDER BY b.started_at DESC
+        LIMIT 1) AS before ON TRUE
+"""
+
+# Of the records of these subjects, by `backups_of_subject` and `one_unfinished_record_per_subject`.
+ANSWERS = f"""
+SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutcome.HANDOFF})
+  FROM unnest(%(subjects)s::text[]) AS asked(subject)
+  JOIN jobs_backlogrecord r ON r.kind = '{KIND}' AND r.subject = asked.subject
+   AND (r.finished_at IS NULL OR r.finished_at > %(since)s)
+  JOIN jobs_attempt t ON t.record_id = r.id AND t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}')
+   AND t.outcome IN ({AttemptOutcome.HANDOFF}, {AttemptOutcome.UNAVAILABLE})
+ GROUP BY asked.subject
+"""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """When a record starts: the median of the runs, and from when until when it does in nine tenths of them. `because`:
+    why there is no estimate; empty: there is one."""
+
+    record: int | None
+    at: datetime | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    because: str = ""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.at is None:
+            return f"no estimate, because {self.because}"
+        return (
+            f"{moment(self.at)} UTC, between {moment(self.earliest)} and {moment(self.latest)} UTC in nine of ten runs"
+        )
+
+
+class Presence(NamedTuple):
+    """How often a source was asked in the last two weeks, and how often it answered."""
+
+    asked: int = 0
+    answered: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        return self.asked >= LEAST_ASKED
+
+    @property
+    def share(self) -> float:
+        return (self.answered + 1) / (self.asked + 2)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The queue of backups as it is read once; estimates are functions of it. `presence`: by the ids of records that
+    have to be asked first."""
+
+    state: State
+    ratios: Sequence[float]
+    firsts: Sequence[float]
+    presence: dict[int, Presence]
+    rated: Collection[int]
+    stopped: str = ""
+
+    def expect(self, record: BacklogRecord, rng: random.Random) -> Expected:
+        """When `record` starts."""
+        if because := self._unqualified(record):
+            return Expected(record.pk, because=because)
+        drawn = [self._run(record.pk, rng) for _ in range(RUNS)]
+        found = sorted(instant for instant in drawn if instant is not None)
+        if len(found) < 0.9 * RUNS:
+            share = several(RUNS - len(found), "run")
+            text = f"in {share} of {RUNS} no unit is free for it while it waits, as far as durations are known"
+            return Expected(record.pk, because=text)
+        low, median, high = (found[round(share * (len(found) - 1))] for share in (0.05, 0.5, 0.95))
+        return Expected(record.pk, median, low, high)
+
+    def _unqualified(self, record: BacklogRecord) -> str:
+        """Why there is no estimate; empty: there is one."""
+        if record.status == Status.RUNNING and record.queue == BACKUPS:
+            return "it runs already"
+        if record.status == Status.RUNNING:
+            return "its source is being asked whether it is there"
+        if self.stopped:
+            return self.stopped
+        if record.status == Status.WAITING and record.waiting_for not in BY_TIME:
+            label = WaitingFor(record.waiting_for).label if record.waiting_for else ""
+            ends = "its source is absent, and it is not known when it comes" if label == "recheck" else ""
+            return ends or f"it waits for a {label}, which time alone does not end"
+        if any(each in self.rated for each in self.state.lanes.get(record.lane, ())):
+            return "one of its throttles has a rate, which is not run forward"
+        if (presence := self.presence.get(record.pk)) is not None:
+            if not presence.is_known:
+                return f"its source was asked {several(presence.asked, 'time')} in two weeks: its presence is not known"
+            if presence.share < SURELY_THERE:
+                return f"its source answered {presence.answered} of {presence.asked} times in two weeks: it may be away"
+        if all(each.head.id != record.pk for each in self.state.waiting):
+            return f"more than {MOST_IN_LINE} records come before it, or it waits for longer than a day"
+        if len(self.ratios) < LEAST_KNOWN and not self._is_next(record):
+            known = several(len(self.ratios), "backup")
+            return f"history is too short: {known} with an earlier one of the same source, and {LEAST_KNOWN} are needed"
+        return ""
+
+    def _is_next(self, record: BacklogRecord) -> bool:
+        """Whether it starts at once, however long others take."""
+        return record.pk in starts(self.state, lambda each: inf, record.pk) and record.pk not in self.presence
+
+    def _run(self, wanted: int, rng: random.Random) -> datetime | None:
+        there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]
+        state = State(**{**vars(self.state), "waiting": there})
+        return starts(state, lambda each: self._draw(each, rng), wanted).get(wanted)
+
+    def _is_there(self, waiter: Waiter, rng: random.Random) -> bool:
+        presence = self.presence.get(waiter.head.id)
+        return presence is None or rng.random() < presence.share
+
+    def _draw(self, each: Waiter | Runner, rng: random.Random) -> float:
+        """How long it takes in all; of what runs, longer than it has run."""
+        expected = each.head.expected_seconds if isinstance(each, Waiter) else each.expected_seconds
+        if expected is None:
+            known = self.firsts if len(self.firsts) >= LEAST_KNOWN else ()
+        else:
+            known = [expected * ratio for ratio in self.ratios]
+        if isinstance(each, Runner):
+            so_far = (self.state.now - each.began_at).total_seconds()
+            if known and not (longer := [took for took in known if took > so_far]):
+                return so_far * (1 + rng.random() / 2)  # it takes longer than any that is known
+            known = longer if known else ()
+        return rng.choice(known) if known else inf
+
+
+def snapshot(now: datetime) -> Snapshot:
+    """What is to be known for estimates, in some dozen statements, and one a lane and queue."""
+    lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
+    rows = BacklogRecord.objects.filter(kind=KIND).defer("last_error")
+    ready = [
+        record
+        for queue in (BACKUPS, AVAILABILITY, ARRIVALS)
+        for lane in (0, *lanes)
+        for record in rows.ready().filter(queue=queue, lane=lane).open_at(now).in_claim_order()[:MOST_IN_LINE]
+    ]
+    by_time = rows.waiting().filter(waiting_for__in=BY_TIME, run_after__lt=now + HORIZON)
+    waiting = list(by_time.order_by("run_after")[:MOST_IN_LINE])
+    running = [
+        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds)
+        for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
+    ]
+    around = Surroundings([], now)
+    caps = Throttle.objects.values_list("pk", "max_in_flight", "rate")
+    state = State(
+        now, around.units[BACKUPS], running, [_waiter(each, now) for each in (*ready, *waiting)], lanes,
+        {pk: most for pk, most, _ in caps},
+    )  # fmt: skip
+    to_ask = [each for each in (*ready, *waiting) if each.queue != BACKUPS]
+    ratios, firsts = _durations()
+    return Snapshot(
+        state, ratios, firsts, _presence(to_ask, now), {pk for pk, _, rate in caps if rate}, _stopped(around)
+    )
+
+
+def _waiter(record: BacklogRecord, now: datetime) -> Waiter:
+    place = (record.priority, record.rank_day, record.tried_at, record.expected_seconds)
+    ready_at = now if record.queue == BACKUPS else max(now, record.run_after) + ASKED_WITHIN
+    return Waiter(Head(record.lane, record.pk, *place, title_of(record)), ready_at, record.closes_at)
+
+
+def _stopped(around: Surroundings) -> str:
+    """Why nothing starts at all; empty: it does."""
+    for queue in (BACKUPS, AVAILABILITY):
+        if reason := paused(BacklogRecord(queue=queue), around):
+            return reason.text
+        if queue not in around.units:
+            return f"no worker that is alive serves queue {queue}"
+    return ""
+
+
+def _durations() -> tuple[list[float], list[float]]:
+    """Ratios of backups of one source that follow each other, and durations of first ones, of the latest backups."""
+    with connection.cursor() as cursor:
+        cursor.execute(DURATIONS)
+        rows = cursor.fetchall()
+    return [took / before for took, before in rows if before], [took for took, before in rows if before is None]
+
+
+def _presence(records: Sequence[BacklogRecord], now: datetime) -> dict[int, Presence]:
+    by_subject: dict[str, Any] = {each.subject: each.pk for each in records}
+    if not by_subject:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(ANSWERS, {"subjects": [*by_subject], "since": now - timedelta(days=14)})
+        found = {by_subject[subject]: Presence(asked, answered) for subject, asked, answered in cursor.fetchall()}
+    return {pk: found.get(pk, Presence()) for pk in by_subject.values()}

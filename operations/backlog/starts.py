@@ -1,0 +1,134 @@
+"""When records of a queue start, by running its claims forward from a state: units that end, records that come, and
+throttles. Pure; a property test plays the same on real claims.
+
+A unit that is free claims by the claim order what the throttles let through (`operations/backlog/throttling.py`).
+Rates are not followed: a throttle with one has no estimate.
+"""
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
+
+from jobs.order import claim_key
+from operations.backlog.throttling import Head, let_through
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """A record that is ready, or will be at `ready_at`, and is not begun from `closes_at` on."""
+
+    head: Head
+    ready_at: datetime
+    closes_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A record that runs since `began_at`; `expected_seconds` as its last success took, None: it has none."""
+
+    id: int
+    lane: int
+    began_at: datetime
+    expected_seconds: float | None
+
+
+@dataclass(frozen=True)
+class State:
+    """A queue at an instant. `lanes`: lane → its throttles; `most`: throttle → how many of its records run at once."""
+
+    now: datetime
+    units: int
+    running: Sequence[Runner]
+    waiting: Collection[Waiter]
+    lanes: Mapping[int, Sequence[int]]
+    most: Mapping[int, int]
+
+
+Seconds = Callable[[Waiter | Runner], float]
+"""How long it takes in all, from its beginning; infinite: that is not known, and its unit is never free again."""
+
+
+def starts(state: State, seconds: Seconds, wanted: int | None = None) -> dict[int, datetime]:
+    """Record → when it starts, until all have that can, or the record `wanted`. What does not start is not in it."""
+    ends = [(_end(each, seconds, state.now), each.lane) for each in state.running]
+    heapify(ends)
+    coming = sorted(state.waiting, key=lambda each: each.ready_at, reverse=True)
+    line = _ReadyLine(state)
+    for _, lane in ends:
+        line.take(lane, 1)
+    found: dict[int, datetime] = {}
+    now = state.now.timestamp()
+    while True:
+        while ends and ends[0][0] <= now:
+            line.take(heappop(ends)[1], -1)
+        while coming and coming[-1].ready_at.timestamp() <= now:
+            line.add(coming.pop())
+        for each in line.claim(state.units - len(ends), now):
+            found[each.head.id] = datetime.fromtimestamp(now, state.now.tzinfo)
+            heappush(ends, (now + seconds(each), each.head.lane))
+        following = [end for end, _ in ends[:1]] + [each.ready_at.timestamp() for each in coming[-1:]]
+        is_over = not (line.records or coming) or not following or min(following) == inf
+        if is_over or (wanted is not None and wanted in found):
+            return found
+        now = max(now, min(following))
+
+
+class _ReadyLine:
+    """What is ready, a sorted list a lane, and how many records of each throttle run."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._lanes: dict[int, list[tuple[Any, Waiter]]] = defaultdict(list)
+        self._busy = defaultdict[int, int](int)
+        self._closes_at = inf
+
+    @property
+    def records(self) -> bool:
+        return any(self._lanes.values())
+
+    def add(self, waiter: Waiter) -> None:
+        insort(self._lanes[waiter.head.lane], (claim_key(waiter.head), waiter), key=lambda each: each[0])
+        if waiter.closes_at:
+            self._closes_at = min(self._closes_at, waiter.closes_at.timestamp())
+
+    def take(self, lane: int, count: int) -> None:
+        for throttle in self._state.lanes.get(lane, ()):
+            self._busy[throttle] += count
+
+    def claim(self, free: int, now: float) -> list[Waiter]:
+        """What so many free units claim at once, in order; it takes its places."""
+        self._close(now)
+        if free <= 0 or not self.records:
+            return []
+        rooms = {throttle: most - self._busy[throttle] for throttle, most in self._state.most.items()}
+        first = {lane: found[: max(free, 1)] for lane, found in self._lanes.items() if found}
+        heads = {lane: [each.head for _, each in found] for lane, found in first.items()}
+        through = let_through(heads, {lane: self._state.lanes.get(lane, ()) for lane in heads}, rooms, spends=True)
+        passing = [each for found in first.values() for each in found if each[1].head.id in through]
+        claimed = sorted(passing, key=lambda each: each[0])[:free]
+        for each in claimed:
+            self._lanes[each[1].head.lane].remove(each)
+            self.take(each[1].head.lane, 1)
+        return [waiter for _, waiter in claimed]
+
+    def _close(self, now: float) -> None:
+        """Drop what is not begun any more since its window has closed."""
+        if now >= self._closes_at:
+            for lane, found in self._lanes.items():
+                self._lanes[lane] = [each for each in found if not _closed(each[1], now)]
+            left = (each.closes_at for found in self._lanes.values() for _, each in found if each.closes_at)
+            self._closes_at = min((instant.timestamp() for instant in left), default=inf)
+
+
+def _closed(waiter: Waiter, now: float) -> bool:
+    return waiter.closes_at is not None and waiter.closes_at.timestamp() <= now
+
+
+def _end(each: Runner, seconds: Seconds, now: datetime) -> float:
+    took = seconds(each)
+    return inf if took == inf else max(now, each.began_at + timedelta(seconds=took)).timestamp()

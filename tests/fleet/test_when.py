@@ -1,0 +1,119 @@
+"""When a backup is expected to start, and why there is no estimate."""
+
+import json
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from fleet.explaining.when import LEAST_KNOWN, RUNS, Expected, snapshot
+from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from sources.models import Assignment, Backup
+from sources.planning import subject_of
+from tests.commands import command
+from tests.factories import make_lane, make_record, make_worker
+from tests.jobs.throttling.rated import make_rated
+from tests.sources.factories import MONDAY, make_assignment
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+NOW = MONDAY + 12 * HOUR
+
+
+@pytest.fixture(autouse=True)
+def _units() -> None:
+    make_worker(queues={"availability": 9, "backups": 2}, heartbeat_at=NOW)
+
+
+def of(status: Status, **fields: Any) -> BacklogRecord:
+    assignment = make_assignment()
+    values = {"kind": "backup", "queue": "backups", "subject": subject_of(assignment.pk), "expected_seconds": 600.0}
+    return make_record(status, **values | {"rank_day": NOW.date(), "inserted_at": NOW - HOUR} | fields)
+
+
+def learnt(ratios: list[float]) -> None:
+    """Backups of one source, of which each took so many times the one before."""
+    assignment, took = make_assignment(), 100.0
+    for number, ratio in enumerate([1.0, *ratios]):
+        began, took = NOW - (100 - number) * HOUR, took * ratio
+        Backup.objects.create(
+            assignment=assignment, repository=assignment.policy.repository, started_at=began,
+            ended_at=began + timedelta(seconds=took), engine="rclone", attempt=1, size=1, files=1,
+        )  # fmt: skip
+
+
+def asked(record: BacklogRecord, outcomes: list[AttemptOutcome]) -> None:
+    Attempt.objects.bulk_create(
+        Attempt(record=record, number=number, queue="availability", started_at=NOW - HOUR, ended_at=NOW - HOUR,
+                outcome=outcome)
+        for number, outcome in enumerate(outcomes, 1)
+    )  # fmt: skip
+
+
+def expected(record: BacklogRecord) -> Expected:
+    return snapshot(NOW).expect(BacklogRecord.objects.get(pk=record.pk), random.Random(1))
+
+
+def test_next_in_line_with_a_free_unit_starts_now_whatever_is_known() -> None:
+    of(Status.RUNNING, started_at=NOW - HOUR)
+    first, second = of(Status.READY), of(Status.READY)
+    assert expected(first) == Expected(first.pk, NOW, NOW, NOW)
+    assert expected(second).because.startswith("history is too short: 0 backups with an earlier one of the same source")
+
+
+def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval() -> None:
+    learnt([1.0] * LEAST_KNOWN)
+    for ago in (2, 5):
+        of(Status.RUNNING, started_at=NOW - ago * MINUTE)
+    rows = [of(Status.READY) for _ in range(3)]
+    assert [expected(each).at for each in rows] == [NOW + after * MINUTE for after in (5, 8, 15)]
+    assert expected(rows[0]).earliest == expected(rows[0]).latest
+    learnt([0.8 + 0.02 * number for number in range(LEAST_KNOWN)])
+    found = expected(rows[2])
+    assert NOW + 12 * MINUTE < found.earliest < found.at < found.latest < NOW + 18 * MINUTE  # type: ignore[operator]
+
+
+def test_what_is_to_be_asked_counts_by_how_often_it_answered() -> None:
+    learnt([1.0] * LEAST_KNOWN)
+    sure, unsure, unknown = (of(Status.READY, queue="availability") for _ in range(3))
+    asked(sure, [AttemptOutcome.HANDOFF] * 20)
+    asked(unsure, [AttemptOutcome.HANDOFF, AttemptOutcome.UNAVAILABLE] * 5)
+    assert expected(sure).at == NOW + timedelta(seconds=2)
+    assert expected(unsure).because == "its source answered 5 of 10 times in two weeks: it may be away"
+    assert "was asked 0 times in two weeks" in expected(unknown).because
+    later = of(Status.WAITING, queue="availability", waiting_for=WaitingFor.BACKOFF, run_after=NOW + HOUR)
+    asked(later, [AttemptOutcome.HANDOFF] * 20)
+    found = expected(later)
+    assert found.at == found.earliest == NOW + HOUR + timedelta(seconds=2)
+
+
+def test_no_estimate_says_why() -> None:
+    learnt([1.0] * LEAST_KNOWN)
+    absent = of(Status.WAITING, queue="availability", waiting_for=WaitingFor.RECHECK)
+    assert expected(absent).because == "its source is absent, and it is not known when it comes"
+    assert "it waits for a breaker" in expected(of(Status.WAITING, waiting_for=WaitingFor.BREAKER)).because
+    assert "has a rate" in expected(of(Status.READY, lane=make_lane(make_rated(1.0)))).because
+    for _ in range(2):
+        of(Status.RUNNING, expected_seconds=None, started_at=NOW)
+    behind_firsts = of(Status.READY)
+    assert f"in {RUNS} runs of {RUNS} no unit is free" in expected(behind_firsts).because
+    PausedQueue.objects.create(name="backups", reason="moving", paused_at=NOW - HOUR)
+    assert "its queue backups has been paused" in expected(behind_firsts).because
+
+
+def test_the_command_says_it_of_each_policy() -> None:
+    ask, refused = command("sources")
+    make_worker(queues={"availability": 9, "backups": 2}, heartbeat_at=timezone.now() + MINUTE)
+    record = of(Status.READY)
+    source = Assignment.objects.get().source
+    assert f"{source} under policy" in ask("when", str(source))
+    [facts] = json.loads(ask("when", str(source), "--json"))
+    assert (facts["record"], facts["because"], bool(facts["at"])) == (record.pk, "", True)
+    Assignment.objects.update(next_backup_at=timezone.now() + HOUR)
+    BacklogRecord.objects.all().delete()
+    assert "no estimate, because it is not due before" in ask("when", str(source))
+    assert "did you mean" in refused("when", str(source)[:-1])
