@@ -19,8 +19,8 @@ from operations.backlog.reason import Code
 from operations.backlog.reasons import explain, is_runnable
 from operations.backlog.surroundings import Surroundings
 from tests.factories import NOON, build_record, make_lane, make_worker
-from tests.jobs.throttling.rated import put
 from tests.jobs.test_claim_order import CACHE_MODES, crowded, plans_of_the_prepared  # noqa: F401 - a fixture
+from tests.jobs.throttling.rated import put
 
 pytestmark = pytest.mark.django_db
 
