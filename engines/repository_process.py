@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from engines import engine_for
+from engines.at_repositories.work import FAILURES, Stop, say_progress
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
 from engines.limits import room_of
 from engines.results import failure, result_of
-from engines.work import FAILURES, Stop, say_progress
 from external.processes.serving import Program, serve
 from storage.places.directories import missing
 from storage.places.identity import Identity
@@ -41,7 +41,7 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
     return asdict(result_of(whole, run)) | {"room": room_of(location.directory)}
 
 
-_KEEPING, _QUESTIONS = "engines.keeping", "engines.questions"
+_KEEPING, _QUESTIONS = "engines.at_repositories.keeping", "engines.at_repositories.questions"
 PROGRAM = Program(
     __name__,
     {
@@ -50,7 +50,7 @@ PROGRAM = Program(
             ("remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points"), _KEEPING
         ),
         **dict.fromkeys(("not_writable", "make_repository", "probe", "try_source"), _QUESTIONS),
-        "look_for": "engines.sightings",
+        "look_for": "engines.at_repositories.sightings",
     },
     FAILURES,
 )

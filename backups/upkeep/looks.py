@@ -1,8 +1,8 @@
 """Kind `look`: whether each repository is where it is said to be, and has the newest point of each assignment.
 
 Once an hour a round goes through the assignments of a repository, by their ids, and looks for the manifests of those
-that no backup and no check has seen within the hour, by name (`engines.sightings`). One record of a repository
-is on the backlog at a time, and its settle writes what was found:
+that no backup and no check has seen within the hour, by name (`engines.at_repositories.sightings`). One record of a
+repository is on the backlog at a time, and its settle writes what was found:
 
     a point that is not there    is damage, as a check finds it; a look that finds it again clears that
     a repository that is away    puts all its sources in doubt: at once where another one, or nothing, is in its place;
@@ -117,7 +117,7 @@ def wanted_in(repository: Repository, seen_since: datetime | None, after: int, a
 def look_for(
     repository: Repository, wanted: Sequence[Wanted], run: Run | None = None, seconds: float = BATCH_SECONDS
 ) -> dict[str, object] | None:
-    """What `engines.sightings` finds; None: it was stopped. A repository that cannot be asked is silent."""
+    """The answer of `sightings.look_for`; None if it was stopped. A repository that cannot be asked is silent."""
     try:
         answer: dict[str, object] | None = repository_orders.ask(
             "look_for",

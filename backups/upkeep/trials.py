@@ -134,7 +134,7 @@ def tried(row: Repository, stop: StopSignal) -> Trial | None:
 
 
 def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None = None) -> dict[str, Any]:
-    """The result of trying a place, as `engines.probing` has it; empty if it was stopped. Raises: StorageFailed."""
+    """The result of trying a place, as `probing.probe` has it; empty if it was stopped. Raises: StorageFailed."""
     location = locations.location_of(row, row.new_key)
     key = row.new_key or locations.key_of(row)
     if key is not None and len(key) < LEAST_KEY:

@@ -8,12 +8,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from engines.at_repositories.work import Stop, check_there
 from engines.base import RunEnded, SourceSpec
 from engines.restores import back, drilling
 from engines.restores.drilling import DATABASES, Drilled
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
-from engines.work import Stop, check_there
 from external.processes.programs import ProgramMissing
 from external.processes.serving import Program, say, serve
 from storage.places import identity

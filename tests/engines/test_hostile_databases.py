@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from backups import repository_orders
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.results import ERROR_LENGTH
 from sources.availability.probes import Answer, ask_now

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backups import repository_orders
+from engines.at_repositories.probing import IMPATIENT
 from engines.base import EngineResult, Verdict
-from engines.probing import IMPATIENT
 from external.network.gate import PUBLIC, gate_to
 from storage.places import remotes
 from storage.places.location import Location

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.limits import Space
 from engines.mariadb import engine, reading, verdicts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import EngineResult, RunEnded, SourceSpec, Verdict
 from tests.engines.peers import (
     PASSWORD,

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from backupsched.embedded import Server
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import RunEnded, SourceSpec, Verdict
 from external.processes.programs import find_postgresql_program
 from tests.conftest import FAST

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engines import probing
+from engines.at_repositories import probing
 from external.processes.programs import find_rclone
 from storage import layout
 from storage.places import identity, remotes

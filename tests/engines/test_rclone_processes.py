@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, Verdict
 from external.processes import orders
 from storage.places.identity import Identity
@@ -123,6 +123,11 @@ def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); import engines.repository_process, engines.rclone.engine;"
         "print([each for each in sys.argv[2:] if each in sys.modules])"
     )
-    others = ("engines.keeping", "engines.questions", "storage.restic", "engines.imap")
+    others = (
+        "engines.at_repositories.keeping",
+        "engines.at_repositories.questions",
+        "storage.restic",
+        "engines.imap",
+    )
     argv = (sys.executable, "-I", "-c", program, str(orders.ROOT), "asyncio", *others)
     assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[]\n"

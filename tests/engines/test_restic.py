@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engines import keeping, questions
+from engines.at_repositories import keeping, questions
 from engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from engines.restic.engine import ResticProgress
 from engines.restic.options import options_of

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engines import keeping, probing
+from engines.at_repositories import keeping, probing
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.restores import restore_process
 from external.processes.programs import find_restic

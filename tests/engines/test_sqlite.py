@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engines import questions
+from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.restores import drilling, sqlite
 from engines.restores.scratch import Scratch

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from backups import locations
-from engines import keeping
+from engines.at_repositories import keeping
 from fleet.files.apply import import_fleet
 from fleet.repository_edits import Repositories
 from jobs.conf import PROGRAM

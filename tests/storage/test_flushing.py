@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from engines import questions
+from engines.at_repositories import questions
 from storage.folders import flushing
 from storage.places import location
 from storage.places.identity import Identity

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from engines import keeping, questions
+from engines.at_repositories import keeping, questions
 from engines.base import Verdict
 from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, Location

@@ -12,7 +12,7 @@ from threading import Event
 
 import pytest
 
-from engines import keeping
+from engines.at_repositories import keeping
 from engines.base import Verdict
 from storage import layout
 from storage.folders import flushing

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engines.at_repositories.probing import ANOTHERS, IMPATIENT
+from engines.at_repositories.work import Stop
 from engines.limits import InTime
-from engines.probing import ANOTHERS, IMPATIENT
-from engines.work import Stop
 from external.processes.programs import ProgramMissing
 from storage import layout
 from storage.places import identity

@@ -1,4 +1,4 @@
-"""Removes, checks and copies the points of an assignment, by orders of `repository_process.py`. Each of these raises
+"""Removes, checks and copies the points of an assignment, by orders of `repository_process.py`. Each function raises
 what `work.at_work` does.
 """
 
@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
+from engines.at_repositories.work import Stop, at_work, check_there, say_files
 from engines.base import RunEnded
 from engines.limits import Space, room_of
 from engines.rclone.options import option_arguments, option_environment
 from engines.restic.options import rate_arguments
-from engines.work import Stop, at_work, check_there, say_files
 from storage import layout
 from storage.places import remotes
 from storage.places.identity import Identity

@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engines import engine_for, probing
+from engines import engine_for
+from engines.at_repositories import probing
+from engines.at_repositories.work import Stop
 from engines.base import BackupTask, RunEnded, SourceSpec
 from engines.limits import InTime, Space
 from engines.results import ERROR_LENGTH
 from engines.whereabouts import unmoved
-from engines.work import Stop
 from external.processes.programs import ProgramMissing
 from external.processes.runner import StopSignal
 from external.redaction import redacted
