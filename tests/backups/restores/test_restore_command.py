@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from sources.models import Assignment, Repository
+from sources.models import Assignment, Repository, Source
 from tests.backups.test_retention import add_backup
 from tests.commands import command
 from tests.jobs.worker_processes import database_url
@@ -83,6 +83,26 @@ def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restor
     add_backup(assignment, later.points[0], 2)
     with pytest.raises(CommandError, match="is it mounted"):
         restore("--at", "2026-11-20T23:00", "--to", tmp_path / "to2")
+
+
+def test_it_goes_back_to_its_source_and_replaces_only_what_was_agreed(built: Built, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    Source.objects.update(kind="local", path=str(home))
+    built.write("docs/a", "first")
+    built.back_up()
+
+    restore("--back", "--path", "docs")
+    assert (home / "docs/a").read_text() == "first"
+    restore("--back", "beside")
+    assert (home / "beside/docs/a").read_text() == "first"
+    (home / "docs/a").write_text("changed since")
+    _, refused = command("restores run")
+    assert "Replace what differs in nas?" in refused("nas", "--back", "--overwrite")
+    assert (home / "docs/a").read_text() == "changed since"
+    restore("--back", "--overwrite", "--yes")
+    assert (home / "docs/a").read_text() == "first"
+    assert "must be a folder below the path" in refused("nas", "--back", "../elsewhere")
 
 
 @pytest.mark.parametrize(
