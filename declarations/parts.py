@@ -91,7 +91,7 @@ class Parts:
 
     def value(self, cells: Sequence[Cell], stored: Any) -> dict[str, Any]:
         """The object of one row of cells. `stored`: the value that the form was made of."""
-        [row] = cells
+        row = {name: text for each in cells for name, text in each.items()}
         return _object(self.all_parts(row), row, stored if isinstance(stored, dict) else {})
 
 

@@ -113,6 +113,7 @@ class TestTyped:
             "daily": 7,
             "other": 1,
         }
+        assert read(KEEP, {}, {"last": "7"}, {"daily": "x"}) == {"last": 7, "daily": "x"}  # which no page sends
         assert read(KEEP, {}, {"last": "٣", "daily": "9" * 5000}) == {"last": "٣", "daily": "9" * 5000}
         typed = {"exclude": "a\r\n\n b\n", "ignore_ctime": "no", "transfers": "4"}
         assert read(ENGINE_OPTIONS, {}, typed) == {"exclude": ["a", " b"], "ignore_ctime": False, "transfers": 4}
