@@ -48,7 +48,7 @@ class Drilled:
     `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
     `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: what this host
     lacks. `old_files`, `old`, `missing_files`, `missing`: what the whole point has as of an earlier one, and what it
-    lacks (`places.Report`), which is no doubt of what it has.
+    lacks (`restoring.base.Report`), which is no doubt of what it has.
     """
 
     point: str
