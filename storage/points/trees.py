@@ -28,7 +28,8 @@ from storage.points.store import Store
 
 CACHE_BYTES = 2 * 2**30
 NEAR_AMONG = 20_000
-VALUES = ", ".join(f"entries.{each}" if each in COLUMNS else "NULL" for each in Entry._fields[1:])
+LEFT_OUT = {name: "''" if default == "" else "NULL" for name, default in Entry._field_defaults.items()}
+VALUES = ", ".join(f"entries.{each}" if each in COLUMNS else LEFT_OUT[each] for each in Entry._fields[1:])
 ATTRIBUTES = Entry._fields.index("attributes") - 1
 
 
