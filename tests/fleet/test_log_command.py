@@ -150,7 +150,7 @@ def test_what_makes_no_sense_is_refused_with_an_example(laptop: Assignment, argu
 def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     doing("answered", "before it began")
     out, err = tmp_path / "out", tmp_path / "err"
-    argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "log", "--follow"]
+    argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "backlog", "log", "--follow"]
     environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
     with (
         out.open("wb") as printed,
