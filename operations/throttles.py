@@ -170,14 +170,16 @@ def warnings(throttle: Throttle, found: Live | None = None) -> list[str]:
     return messages
 
 
-def live(ids: Iterable[int] | None = None, now: datetime | None = None) -> list[Live]:
+def live(ids: Iterable[int] | None = None, now: datetime | None = None, *, most: int | None = None) -> list[Live]:
     """The numbers of these throttles, by name (None: of all), in one question. `now` (aware) replaces the clock.
 
-    Of what is ready no more than `BOUND` records a lane are counted, of what waits the first `BOUND` of all.
+    Of what is ready no more than `most` (None: `BOUND`) records a lane are counted, of what waits the first of all.
     """
     with connection.cursor() as cursor:
         named = None if ids is None else list(ids)
-        cursor.execute(LIVE, {"ids": named, "feeding": conf.feeding_queues(), "now": now, "bound": BOUND})
+        cursor.execute(
+            LIVE, {"ids": named, "feeding": conf.feeding_queues(), "now": now, "bound": BOUND if most is None else most}
+        )
         names = [column.name for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     fields = [field.attname for field in Throttle._meta.concrete_fields]

@@ -75,7 +75,7 @@ class Surroundings:
     @cached_property
     def throttles(self) -> dict[int, Live]:
         ids = sorted({each for lane in self.lanes.values() for each in lane.throttle_ids})
-        return {found.throttle.pk: found for found in live(ids, self.now)} if ids else {}
+        return {found.throttle.pk: found for found in live(ids, self.now, most=0)} if ids else {}
 
     @cached_property
     def rooms(self) -> Callable[[str], dict[int, int]]:
