@@ -81,6 +81,9 @@ class ProactiveModel:
                 self._ledger.absent_unit_seconds += min(asked_until, self._ledger.end) - now
                 self._put(asked_until, self._demoted(place, asked_until))
                 return asked_until
+            if (opens_at := self._opens_at(place.number, asked_until)) > asked_until:
+                self._put(opens_at, place)
+                return asked_until
             now = asked_until
         self._ledger.answered(place.number, now)
         run = machine.run(now, first=place.number not in self._backed_up)

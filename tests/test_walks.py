@@ -63,7 +63,7 @@ def test_a_claim_and_a_settle() -> None:
 
 def test_an_emission_of_events() -> None:
     endpoint = Endpoint.objects.create(name="hook", url="https://example.com/hook")
-    for modules in (FIRST, 16):
+    for modules in (FIRST, 17):
         now = database_clock()
         due = {"cron": "* * * * *", "next_trigger_at": now.replace(second=0, microsecond=0)}
         make_schedule(kind="callback", provider="", event_count=3, endpoint=endpoint, **due)
@@ -72,7 +72,7 @@ def test_an_emission_of_events() -> None:
 
 
 def test_an_emission_of_backups() -> None:
-    for modules in (FIRST, 21):
+    for modules in (FIRST, 22):
         now = database_clock()
         make_assignment(make_policy(next_trigger_at=now))
         with at_most(modules, "emission of backups"):
