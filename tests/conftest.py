@@ -72,6 +72,7 @@ ALL_SLOW = {
     "test_openapi.py": "schemathesis",
     "test_accessibility.py": "playwright",
     "test_ten_questions.py": "playwright",
+    "test_forms_seen.py": "playwright",
 }
 """Files with slow tests only, and what they need that only `make test-rest` installs."""
 
