@@ -130,6 +130,8 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
     how: dict[str, Any] = {"silent_for": ANSWER_SECONDS, "secrets": at.secrets if at else ()}
     try:
         return give(program, question, whole, stop or threading.Event(), **how)
+    except Stopped:
+        return None
     except NoAnswer as error:
         if error.is_stopped:
             return None

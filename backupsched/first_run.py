@@ -48,9 +48,13 @@ def read_settings(folder: Path, environment: MutableMapping[str, str]) -> None:
 
 
 def write_settings(folder: Path, settings: dict[str, str]) -> Path:
-    """Replace `folder`/settings.env, for its owner only: a URL may hold a password. Raises: OSError."""
+    """Put these into `folder`/settings.env, for its owner only: a URL may hold a password. Raises: OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = "# Settings of this installation. Variables of the environment win over these.\n"
+    try:
+        lines = (folder / SETTINGS).read_text(encoding="utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        lines = ["# Settings of this installation. Variables of the environment win over these.\n"]
+    text = "".join(each for each in lines if each.partition("=")[0].strip() not in settings)
     text += "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
     descriptor, draft = tempfile.mkstemp(dir=folder)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

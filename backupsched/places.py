@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
@@ -13,6 +14,11 @@ from backupsched.embedded.binaries import make_passable
 from backupsched.embedded.layout import SHARED_HOME
 
 PACKAGE = Path(__file__).resolve().parent
+
+
+def own_command() -> tuple[str, ...]:
+    """What starts this program from any directory, without its arguments."""
+    return (sys.executable, str(CHECKOUT / "manage.py")) if CHECKOUT else (sys.executable, "-m", "backupsched")
 
 
 def checkout_of(package: Path) -> Path | None:
@@ -34,7 +40,7 @@ def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: 
     """
     if checkout:
         return checkout / "var"
-    if user_id == 0:
+    if user_id == 0 or environment.get("HOME") == str(SHARED_HOME):  # the account of the units for systemd
         return SHARED_HOME
     state = environment.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):  # the XDG specification has a relative one ignored

@@ -9,11 +9,13 @@ from django.templatetags.static import static
 from backupsched.database import databases
 from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, web_address, whole
 from backupsched.first_run import read_settings
-from backupsched.places import PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
+from backupsched.places import CHECKOUT, PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
 
 BASE_DIR = PACKAGE.parent
 VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
 read_settings(VAR_DIR, os.environ)
+if CHECKOUT is None:
+    read_settings(Path("/etc/backupsched"), os.environ)
 AGENT = SHIPPED / "agent" / "backupsched-agent"
 DOCS = SHIPPED / "docs"
 

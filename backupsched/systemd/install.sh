@@ -11,6 +11,7 @@ units="${UNITS:-/etc/systemd/system}"
 if [ -z "${UNITS:-}" ] && ! getent passwd backupsched >/dev/null; then
     useradd --system --home-dir /var/lib/backupsched --shell /usr/sbin/nologin backupsched
 fi
+[ -n "${UNITS:-}" ] || install -d -o backupsched -g backupsched -m 0711 /var/lib/backupsched
 for unit in "$here"/backupsched*.service "$here"/backupsched.target; do
     sed "s|/opt/backupsched/bin/|$home/bin/|" "$unit" >"$units/.$$.new"
     chmod 644 "$units/.$$.new"

@@ -49,7 +49,7 @@ class Likeness:
 
     def is_same_as_planned(self, entry: Entry, planned: Entry) -> bool:
         """Whether what a run was about to bring is what is there now."""
-        if self._task.options.get("checksum") and self._is_local:
+        if self._task.options.get("checksum") and (self._is_local or not entry.told):
             return False
         return looks_same(entry, planned) and (entry.inode, entry.told) == (planned.inode, planned.told)
 

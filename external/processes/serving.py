@@ -68,19 +68,25 @@ reserve_percent = 0.0
 """The share of the file systems that this process writes to which stays free; 0: none, as in `recover`."""
 _heard_at: int | None = None
 """The descriptor at which the giver of the order says that something was kept."""
+_is_deaf = False
+"""Whether an answer has not come in time: a late one would be taken for that of the next question."""
 
 
 def keep(facts: dict[str, str]) -> bool:
     """Have the giver of the order keep something before this continues. Returns whether it was kept; True where there
     is no such process, such as in a test."""
+    global _is_deaf
     if _heard_at is None:
         return True
+    if _is_deaf:
+        return False
     say({KEEP: facts})
     until = time.monotonic() + KEEP_SECONDS
     while time.monotonic() < until:
         if select.select([_heard_at], [], [], 1.0)[0]:
             return os.read(_heard_at, 1) == KEPT
         say({})
+    _is_deaf = True
     return False
 
 

@@ -53,12 +53,16 @@ class Supervised:
     grace: float = 0.0
 
 
-def configuration(processes: Sequence[Supervised], home: Path) -> str:
-    """The text of supervisord's configuration; `home` takes its pid file."""
+HERE = (sys.executable, "-m", "backupsched")
+"""This program, where it is installed or the present directory is its checkout."""
+
+
+def configuration(processes: Sequence[Supervised], home: Path, program: Sequence[str] = HERE) -> str:
+    """The text of supervisord's configuration; `home` takes its pid file. `program`: what starts this program."""
     as_user = "user = root" if os.geteuid() == 0 else ""  # else it warns at each start
     text = CONFIGURATION.format(level="info", pidfile=_literal(str(home / "supervisord.pid")), user=as_user)
     for each in processes:
-        command = shlex.join((sys.executable, "-m", "backupsched", *each.arguments))
+        command = shlex.join((*program, *each.arguments))
         patience = round(each.grace) + PATIENCE_SECONDS
         text += PROGRAM.format(
             name=each.name, command=_literal(command), runs_after=RUNS_AFTER_SECONDS, for_ever=FOR_EVER,
@@ -67,14 +71,14 @@ def configuration(processes: Sequence[Supervised], home: Path) -> str:
     return text
 
 
-def command(processes: Sequence[Supervised], home: Path) -> tuple[str, ...]:
+def command(processes: Sequence[Supervised], home: Path, program: Sequence[str] = HERE) -> tuple[str, ...]:
     """Write the configuration into the directory `home`, and return the command that supervises the processes.
 
     Raises: OSError.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = home / "supervisord.conf"
-    path.write_text(configuration(processes, home), encoding="utf-8")
+    path.write_text(configuration(processes, home, program), encoding="utf-8")
     return sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(path)
 
 

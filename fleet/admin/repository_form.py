@@ -5,7 +5,7 @@ tries the place now, which is bounded in time and, for each account, in number.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from django import forms
@@ -109,7 +109,7 @@ class RepositoryForm(StoresSecrets):
         return super().place_of(field, problems)
 
 
-@cache
+@lru_cache(maxsize=100)
 def form_of(kind: str, stored: tuple[str, ...] = ()) -> type[RepositoryForm]:
     """The form of a repository in a remote of the type `kind`, with these settings stored; empty: a directory."""
     usual, advanced = remote_form.inputs_of(kind, stored)

@@ -106,7 +106,7 @@ def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals
             digest.update(line)
             out.write(line)
 
-        put(_line(ENCODER.encode(dataclasses.asdict(header))))
+        put(_line(ENCODER.encode(_said(header))))
         for entry in entries:
             if before is not None and entry.path <= before:
                 raise ValueError(f"{entry.path!r} comes after {before!r}")
@@ -120,6 +120,12 @@ def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals
         totals = count.totals
         put(_line(ENCODER.encode(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()})))
     return totals
+
+
+def _said(header: Header) -> dict[str, Any]:
+    """Its fields, without a list of what was not kept that is empty: readers before it do not know that."""
+    fields = dataclasses.asdict(header)
+    return fields if header.not_kept else {name: value for name, value in fields.items() if name != "not_kept"}
 
 
 def _line(text: str) -> bytes:

@@ -89,7 +89,8 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
     lost = recorded if is_lost else ""
     since = lost or newest
     left = [each for each in marks if each not in there and (since is None or layout.is_later(each, since))]
-    return Begun(layout.name_of(started_at, before), newest, tuple(left[::-1]), frozenset(marks), lost)
+    named = layout.name_of(started_at, [*before, *([recorded] if recorded else [])])
+    return Begun(named, newest, tuple(left[::-1]), frozenset(marks), lost)
 
 
 def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:

@@ -53,7 +53,7 @@ def test_from_an_empty_folder_to_the_first_backup_and_not_twice(home: Path) -> N
         assert kept.read_text() == "precious"
         again = backupsched(home, "init", "--source", "papers", "--repository", "backups")
         assert (again.returncode, again.stdout) == (2, "")
-        assert again.stderr.startswith("Error: this installation is set up: it has 1 source.")
+        assert again.stderr.startswith("Error: this installation is set up: it has sources, such as papers.")
     finally:
         backupsched(home, "database", "stop")
 
@@ -101,10 +101,13 @@ def test_a_person_is_asked_and_another_database_is_remembered(home: Path) -> Non
         assert "each backup would copy the backups" in output
         assert "'Nowhere' is not a time zone" in output
         assert "This password is too short" in output
-        assert "log in as" in output
+        assert "has the password" in output
         assert "hunter2" not in output
         kept = home / "var" / first_run.SETTINGS
         assert kept.stat().st_mode & 0o077 == 0
+        written = kept.read_text()
+        refused = backupsched(home, "init", "--database", wrong, "--source", "papers", "--repository", "backups")
+        assert (refused.returncode, kept.read_text()) == (2, written), refused.stderr
         listed = backupsched(home, "sources", "list", "--json")
         assert [each["name"] for each in json.loads(listed.stdout)] == ["papers"], listed.stderr
         assert not (home / "var/postgres").exists()
@@ -146,7 +149,8 @@ def test_folders_that_do_not_do(tmp_path: Path) -> None:
 
 
 def test_the_environment_wins_over_the_file_of_settings(tmp_path: Path) -> None:
-    first_run.write_settings(tmp_path, {"DATABASE_URL": "postgresql://a:b c'd@h/x", "LOG_LEVEL": "DEBUG"})
+    (tmp_path / first_run.SETTINGS).write_text("LOG_LEVEL=DEBUG\nDATABASE_URL=postgresql://old\n")
+    first_run.write_settings(tmp_path, {"DATABASE_URL": "postgresql://a:b c'd@h/x"})
     found = {"LOG_LEVEL": "ERROR"}
     first_run.read_settings(tmp_path, found)
     assert found == {"DATABASE_URL": "postgresql://a:b c'd@h/x", "LOG_LEVEL": "ERROR"}

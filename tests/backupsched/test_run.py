@@ -66,12 +66,12 @@ def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     """The scheduler with an embedded database of its own: its process, the pages' address and its log."""
     environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
     environment |= {"BACKUPSCHED_VAR": str(home / "var"), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    program = (sys.executable, "manage.py")
-    subprocess.run((*program, "migrate", "--verbosity", "0"), cwd=ROOT, env=environment, check=True)
+    program = (sys.executable, str(ROOT / "manage.py"))
+    subprocess.run((*program, "migrate", "--verbosity", "0"), cwd=home, env=environment, check=True)
     listen, log = f"127.0.0.1:{free_port('127.0.0.1', 8100)}", home / "log"
     with log.open("wb") as output:
         command = (*program, "run", "--listen", listen, "--grace", "5s")
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=home, env=environment, stdout=output, stderr=output)
         try:
             yield process, f"http://{listen}/admin/login/", log
         finally:
@@ -80,7 +80,7 @@ def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
             for each in left:
                 each.kill()
             process.wait()
-            subprocess.run((*program, "database", "stop"), cwd=ROOT, env=environment, check=True)
+            subprocess.run((*program, "database", "stop"), cwd=home, env=environment, check=True)
 
 
 @pytest.mark.slow
@@ -97,8 +97,8 @@ def test_what_dies_is_started_again_and_all_end_together(running: tuple[subproce
         found = {}
         for each in psutil.Process(process.pid).children():
             with suppress(psutil.Error):  # it ends at this moment
-                if (argv := each.cmdline())[2:3] == ["backupsched"]:
-                    found[argv[3]] = each
+                if (argv := each.cmdline())[1:2] == [str(ROOT / "manage.py")]:
+                    found[argv[2]] = each
         return found
 
     eventually(answers)

@@ -14,10 +14,14 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db.utils import ProgrammingError
 from django.template.defaultfilters import filesizeformat
 
 from backupsched import first_run
+from backupsched.embedded import Layout
+from backupsched.embedded.binaries import installed_bin
 from backupsched.first_run import Unfit
+from backupsched.places import own_command
 from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
 from external.formatting import several
 from jobs.conf import PROGRAM
@@ -25,6 +29,9 @@ from operations.installing import install
 
 POLICY, REPOSITORY = "daily", "backups"
 CRON = "0 20 * * *"
+EMBEDDED = "embedded"
+ANSWERED = "BACKUPSCHED_INIT_ANSWERED"
+"""Set where the question for the database has been answered, in the process before."""
 LOOK_EVERY_SECONDS = 0.5
 LAST_LINES = 5
 UNUSUAL = re.compile(r"[^a-z0-9._-]+")
@@ -52,9 +59,13 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.asks = sys.stdin.isatty() and not self.json
-        url = self._database(options["database"])
+        self._database(options)
         call_command("migrate", verbosity=0)
-        self._check_is_new()
+        if source_name := self._unfinished():
+            self.answer(*self._ended(source_name, {}))
+            return
+        if url := os.environ.get("DATABASE_URL", ""):
+            first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url})
         home = str(Path.home()) if self.asks else ""
         source = self._ask("source", "Which folder shall be backed up first?", home, options, first_run.source)
         repository = self._ask(
@@ -65,57 +76,65 @@ class Command(TerminalCommand):
         name = self._ask(
             "administrator", "Name of your account for the pages?", getpass.getuser(), options, first_run.account
         )
-        password, is_made = self._password(options["password_file"])
-        self._make_account(name, password)
+        account = {"administrator": name} | self._account(name, options["password_file"])
         install()
         source_name = UNUSUAL.sub("-", Path(source).name.lower()).strip("-.") or "root"
         self._apply(source_name, source, repository, zone)
-        backup = self._back_up(source_name)
-        facts = {
-            "database": "embedded" if not url else "external", "repository": repository, "source": source_name,
-            "path": source, "administrator": name, "page": PAGE, "files": backup.files, "bytes": backup.size,
-            "seconds": round((backup.ended_at - backup.started_at).total_seconds(), 1),
-        }  # fmt: skip
-        if is_made:
-            facts["password"] = password
-        self.answer(facts, self._ending(facts))
+        self.answer(*self._ended(source_name, account))
 
-    def _database(self, given: str | None) -> str:
-        """Returns the URL, empty for the embedded server. Starts this command again where the settings have another."""
+    def _database(self, options: dict[str, Any]) -> None:
+        """Ask for the database, and start this command again where the settings have another one. What has sources
+        is left as it is. Raises: CommandError."""
         current = os.environ.get("DATABASE_URL", "")
-
-        def check(text: str) -> str:
-            return first_run.database(text) if text else ""
-
+        if current or Layout(settings.VAR_DIR).data.exists():
+            self._unfinished()
+        if os.environ.pop(ANSWERED, ""):
+            return
+        shown = "that of DATABASE_URL" if current else EMBEDDED
         url = self._ask(
-            "database", "Database: the URL of a PostgreSQL, or nothing for one of its own?", current,
-            {"database": given}, check, may_be_empty=True,
+            "database", f"Database: the URL of a PostgreSQL, or `{EMBEDDED}`?", shown, options,
+            lambda text: "" if text == EMBEDDED else first_run.database(current if text == shown else text),
         )  # fmt: skip
-        if not url and "EMBEDDED_IN" in settings.DATABASES["default"]:
-            from backupsched.embedded.binaries import installed_bin
-
+        if not url:
             installed_bin()
-        if url:
-            first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url})
         if url != current:
             self.stdout.flush()
-            others = [each for each in sys.argv[2:] if not each.startswith("--database")]
-            others = [each for each in others if each != given]
-            environment = {**os.environ, "DATABASE_URL": url}
-            os.execve(  # noqa: S606 - this program
-                sys.executable, [sys.executable, "-m", "backupsched", "init", "--database", url, *others], environment
-            )
-        return url
+            names = ("source", "repository", "zone", "administrator", "password_file")
+            given = [f"--{each.replace('_', '-')}={options[each]}" for each in names if options[each] is not None]
+            program = [*own_command(), "init", *given, *(["--json"] if self.json else [])]
+            environment = {**os.environ, "DATABASE_URL": url, ANSWERED: "1"}
+            os.execve(program[0], program, environment)  # noqa: S606 - this program
 
-    def _check_is_new(self) -> None:
-        from sources.models import Source
+    def _unfinished(self) -> str:
+        """Returns the name of the source of an `init` that ended before its first backup, empty for a new
+        installation. Raises: CommandError for one that is in use."""
+        from sources.models import Backup, Source
 
-        if count := Source.objects.count():
+        try:
+            names = list(Source.objects.values_list("name", flat=True)[:2])
+            own = Source.objects.filter(assignments__policy__schedule__name=POLICY, kind="local")
+            if len(names) == 1 and own.exists() and not Backup.objects.exists():
+                return names[0]
+        except ProgrammingError:  # no tables yet
+            return ""
+        if names:
             raise CommandError(
-                f"this installation is set up: it has {several(count, 'source')}. `{PROGRAM} run` starts it, "
+                f"this installation is set up: it has sources, such as {names[0]}. `{PROGRAM} run` starts it, "
                 f"`{PROGRAM} sources add` adds more",
                 returncode=2,
             )
+        return ""
+
+    def _ended(self, source_name: str, account: dict[str, str]) -> tuple[dict[str, Any], str]:
+        """Make the first backup. Returns what was set up, as facts and as text."""
+        backup = self._back_up(source_name)
+        facts = {
+            "database": "embedded" if "EMBEDDED_IN" in settings.DATABASES["default"] else "external",
+            "repository": backup.repository.location, "source": source_name, "path": backup.assignment.source.path,
+            "page": PAGE, "files": backup.files, "bytes": backup.size,
+            "seconds": round((backup.ended_at - backup.started_at).total_seconds(), 1),
+        } | account  # fmt: skip
+        return facts, self._ending(facts)
 
     def _ask(
         self, name: str, question: str, default: str, options: dict[str, Any], check: Callable[[str], str],
@@ -158,13 +177,21 @@ class Command(TerminalCommand):
             self.stdout.write(self.style.ERROR("These differ."))
         return secrets.token_urlsafe(12), True
 
-    def _make_account(self, name: str, password: str) -> None:
+    def _account(self, name: str, file: str | None) -> dict[str, str]:
+        """Make the administrator's account; one that is there keeps its password. Returns a password that was made."""
         from django.contrib.auth.models import User
 
-        user, _ = User.objects.get_or_create(username=name)
-        user.is_staff = user.is_superuser = user.is_active = True
-        user.set_password(password)
-        user.save()
+        if found := User.objects.filter(username=name).first():
+            if not (found.is_superuser and found.is_active):
+                raise CommandError(f"--administrator: {name} is there, and is not a superuser", returncode=2)
+            return {}
+        password, is_made = self._password(file)
+        User.objects.create_superuser(name, password=password)
+        if not is_made:
+            return {}
+        said = f"the account {name} has the password {password} (it is shown this once)"
+        (self.stderr if self.json else self.stdout).write(said)
+        return {"password": password}
 
     def _apply(self, name: str, path: str, repository: str, zone: str) -> None:
         fleet = {
@@ -190,9 +217,7 @@ class Command(TerminalCommand):
 
         began = time.monotonic()
         with tempfile.TemporaryFile() as log:
-            worker = subprocess.Popen(
-                (sys.executable, "-m", "backupsched", "worker", "--grace", "1s"), stdout=log, stderr=log
-            )
+            worker = subprocess.Popen((*own_command(), "worker", "--grace", "1s"), stdout=log, stderr=log)
             try:
                 while not (made := Backup.objects.filter(assignment__source__name=name).first()):
                     records = list(BacklogRecord.objects.filter(kind="backup").values_list("pk", flat=True))
@@ -230,8 +255,7 @@ class Command(TerminalCommand):
             f"{facts['source']} is backed up: {several(facts['files'], 'file')}, {size}, in {facts['seconds']} s.",
             "",
             f"Start it:          {PROGRAM} run",
-            f"Its pages:         {PAGE}, log in as {facts['administrator']}"
-            + (f" with the password {facts['password']} (it is shown this once)" if "password" in facts else ""),
+            f"Its pages:         {PAGE}",
             f"Bring a file back: {PROGRAM} restores points {facts['source']}, then `restores run`",
             f"More sources:      {PROGRAM} sources add --help, or the pages",
             f"By itself:         each day at 20:00, or when this host is back (policy {POLICY})",

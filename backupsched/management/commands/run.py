@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
 from backupsched.management.commands.web import cannot_listen, check_port
+from backupsched.places import own_command
 from declarations.surfaces.commands.base import unanswered
 from external.durations import duration
 from external.processes import supervision
@@ -53,7 +54,7 @@ class Command(BaseCommand):
             *(Supervised(f"worker{number}", worker, options["grace"]) for number in range(1, workers + 1)),
         ]
         try:
-            supervision.become(supervision.command(processes, settings.VAR_DIR / "run"), os.environ)
+            supervision.become(supervision.command(processes, settings.VAR_DIR / "run", own_command()), os.environ)
         except OSError as error:
             raise CommandError(f"nothing was started: {error}", returncode=2) from error
 
