@@ -88,7 +88,6 @@ def test_a_mark_that_lies_far_ahead_or_is_forged_is_nothing_to_a_run(tmp_path: P
             assert found is None, "our database does not know it"
 
 
-@pytest.mark.parametrize("takes", [True, False])
 def test_a_run_is_later_than_a_lost_point_whose_name_is_ahead_of_the_clock(tmp_path: Path) -> None:
     (tmp_path / ASSIGNMENT).mkdir(parents=True)
     store = Store(location.of_directory(tmp_path), Event())
@@ -98,6 +97,7 @@ def test_a_run_is_later_than_a_lost_point_whose_name_is_ahead_of_the_clock(tmp_p
     assert layout.is_later(begun.name, lost)
 
 
+@pytest.mark.parametrize("takes", [True, False])
 def test_a_point_is_made_when_the_disk_has_taken_its_files(
     takes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
