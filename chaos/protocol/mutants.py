@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parents[2]
 COPIED = (
     "backupsched", "chaos", "demo", "dashboard", "api", "alerting", "fleet", "backups", "operations", "sources",
     "schedules", "engines", "delivery", "storage", "sealing", "declarations", "audit", "jobs", "external",
+    "simulation",
 )  # fmt: skip
 
 

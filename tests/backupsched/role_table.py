@@ -151,6 +151,7 @@ OPERATIONS = {
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
     "POST schedules/plan": "read edits",
+    **{f"GET sources/{what}": "read looks" for what in ("explain", "{source_id}/explain", "{source_id}/when")},
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},
@@ -170,7 +171,7 @@ COMMANDS = {
         "breakers --json", "close-breaker NAME", "log", "log --json", "log NAME", "sweep 1 --dry-run",
         "hold --reason NAME", "hold --reason NAME --json", "release --json", "release",
     ],
-    "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
+    "init": [], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
     "policies": ["", "--json", "show NAME", "preview NAME", "prune NAME --dry-run", "backoff", "backoff policy:NAME"],
     "repositories": [
         "", "--json", "show NAME", "foreign --source NAME", "accept --source NAME --at 20260301T090000Z", "check NAME",

@@ -156,7 +156,7 @@ def test_a_repository_with_backups_under_another_policy_names_that_one(built: Bu
     ("number", "code", "message"),
     [
         (signal.SIGKILL, -signal.SIGKILL, ""),
-        (signal.SIGTERM, 1, "Error: stopped; the same command goes on where it was\n"),
+        (signal.SIGTERM, 1, "Error: stopped; the same command continues where it was\n"),
     ],
 )
 def test_a_killed_restore_goes_on(built: Built, tmp_path: Path, number: int, code: int, message: str) -> None:
