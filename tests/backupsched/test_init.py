@@ -44,13 +44,18 @@ def backupsched(home: Path, *arguments: str, **more: str) -> subprocess.Complete
 
 @pytest.mark.slow
 def test_from_an_empty_folder_to_the_first_backup_and_not_twice(home: Path) -> None:
-    done = backupsched(home, "init", "--source", "papers", "--repository", "backups", "--json")
+    kept = home / "var" / first_run.SETTINGS
+    kept.parent.mkdir()
+    kept.write_text("DATABASE_URL=postgresql://127.0.0.1:1/another\n")
+    arguments = ("init", "--source", "papers", "--repository", "backups", "--json")
+    done = backupsched(home, *arguments, DATABASE_URL="")  # the embedded one, which the environment asks for
+    assert kept.read_text() == "DATABASE_URL=''\n"
     try:
         assert done.returncode == 0, done.stderr
         facts = json.loads(done.stdout)
         assert (facts["files"], facts["source"], facts["database"]) == (1, "papers", "embedded")
-        [kept] = (home / "backups").glob("papers-*/daily/files/*/letter")
-        assert kept.read_text() == "precious"
+        [copy] = (home / "backups").glob("papers-*/daily/files/*/letter")
+        assert copy.read_text() == "precious"
         again = backupsched(home, "init", "--source", "papers", "--repository", "backups")
         assert (again.returncode, again.stdout) == (2, "")
         assert again.stderr.startswith("Error: this installation is set up: it has sources, such as papers.")

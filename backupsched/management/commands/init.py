@@ -64,7 +64,8 @@ class Command(TerminalCommand):
         if source_name := self._unfinished():
             self.answer(*self._ended(source_name, {}))
             return
-        if url := os.environ.get("DATABASE_URL", ""):
+        url = os.environ.get("DATABASE_URL", "")
+        if url or (settings.VAR_DIR / first_run.SETTINGS).exists():  # else another one there would be used from now on
             first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url})
         home = str(Path.home()) if self.asks else ""
         source = self._ask("source", "Which folder shall be backed up first?", home, options, first_run.source)
