@@ -29,7 +29,9 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
-    whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
+    damaged = frozenset(task.pop("damaged"))
+    whole = BackupTask(source=source, started_at=started_at, location=location, damaged=damaged, **task)
+    stop = Stop(location.directory)
 
     def run() -> EngineResult:
         store, whose = store_of(location, stop), Identity(**ours) if ours else None

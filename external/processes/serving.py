@@ -6,7 +6,7 @@ import resource
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib import import_module
@@ -95,7 +95,10 @@ def say(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def plain(value: object) -> str:
+def plain(value: object) -> Any:
+    """What JSON has no word for: a set as a list, all else as a text."""
+    if isinstance(value, Set):
+        return sorted(value)
     return value.value if isinstance(value, Enum) else str(value)
 
 

@@ -8,12 +8,16 @@ from contextlib import ExitStack
 from operator import itemgetter
 from typing import IO, Generic, TypeVar
 
+from storage.points.batches import batches
+
 Item = TypeVar("Item", bound=tuple[object, ...])
 
 MOST = 100_000
 """Items in memory, some 60 MB."""
 PIECE = 1_000
 """Items that are read at once."""
+LENGTH = 8
+"""Bytes before a piece that say how long it is."""
 
 
 class Sorted(Generic[Item]):
@@ -51,14 +55,10 @@ class Sorted(Generic[Item]):
 def written(items: Iterable[Item]) -> IO[bytes]:
     """A file without a name that holds these plain tuples, to be `read` as often as wanted, one reader at a time."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - who called closes it
-    piece: list[Item] = []
     try:
-        for item in items:
-            piece.append(item)
-            if len(piece) >= PIECE:
-                marshal.dump(piece, file)
-                piece = []
-        marshal.dump(piece, file)
+        for piece in batches(items, PIECE):
+            packed = marshal.dumps(piece)
+            file.write(len(packed).to_bytes(LENGTH) + packed)
     except BaseException:
         file.close()
         raise
@@ -68,7 +68,6 @@ def written(items: Iterable[Item]) -> IO[bytes]:
 def read(file: IO[bytes]) -> Iterator[Item]:
     """What `written` wrote. The file is ours alone: it has no name, and nobody else ever wrote to it."""
     file.seek(0)
-    end = file.seek(0, 2)
-    file.seek(0)
-    while file.tell() < end:
-        yield from marshal.load(file)  # noqa: S302 - see above
+    while length := file.read(LENGTH):
+        # a piece at once: of a file, marshal reads each of its small values by a call
+        yield from marshal.loads(file.read(int.from_bytes(length)))  # noqa: S302 - see above

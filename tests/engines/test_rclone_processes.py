@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 
+from backups import repository_orders
 from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, Verdict
 from external.processes import orders
@@ -20,6 +22,7 @@ from tests.engines.peers import (
     PASSWORD,
     held,
     is_gone,
+    local_folder,
     loopback_address,
     points,
     run,
@@ -29,6 +32,8 @@ from tests.engines.peers import (
 )
 from tests.waiting import eventually
 
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+"""Than what these tests write, so that no file is in doubt."""
 SLOW = {"bwlimit": "100K", "transfers": 1}
 
 
@@ -131,3 +136,17 @@ def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
     )
     argv = (sys.executable, "-I", "-c", program, str(orders.ROOT), "asyncio", *others)
     assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_process_takes_for_damaged_what_is_and_nothing_that_is_called_like_a_part_of_it(tmp_path: Path) -> None:
+    """The places are a set, and were a text on the way to the process: *in* asks something else of that."""
+    files = write_files(tmp_path / "files", a="one", ab="twice", other="other")
+
+    def backed_up(day: int, *damaged: str) -> EngineResult:
+        task = task_for(
+            local_folder(files), tmp_path / "copy", started_at=LATER + timedelta(days=day), damaged=frozenset(damaged)
+        )
+        return repository_orders.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
+
+    first = backed_up(0)
+    assert (first.read, backed_up(1, f"{first.snapshot}/ab").read, backed_up(2).read) == (13, 5, 0)

@@ -1,6 +1,7 @@
 """Orders to a child process: its answers, its exceptions, and what comes of one that does not keep to the protocol."""
 
 import dataclasses
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -27,6 +28,11 @@ def test_an_order_is_answered_and_what_is_said_on_the_way_is_passed_on() -> None
     assert [given("kept", kept=each) for each in (lambda facts: facts["point"] == "p", lambda facts: False, None)] == [
         True, False, False,
     ]  # fmt: skip
+
+
+def test_a_set_is_a_list_in_an_order() -> None:
+    found = given("echo", text=frozenset({"b", "a"}), number=set(), at=Path("/a"))
+    assert (found["text"], found["number"], found["at"]) == (["a", "b"], [], "/a")
 
 
 def test_an_exception_with_a_word_is_raised_again_and_no_text_has_a_secret() -> None:
