@@ -1,8 +1,8 @@
-"""Who acts, and how the database hears of it.
+"""The actor of a change, and how the database learns of it.
 
 A process has one actor, who started it; a request has another one, who signed in. Before each statement that may fire a
-trigger, the actor is written to a setting that ends with the transaction, so that it reaches nobody else's through a
-pooler. A statement outside of a transaction gets one of its own for that.
+trigger, the actor is written to a setting that ends with the transaction, so that it does not leak to others through a
+pooler. A statement outside of a transaction gets a transaction for that.
 """
 
 import json
@@ -39,13 +39,13 @@ _of_request: ContextVar[Callable[[], Actor] | None] = ContextVar("actor", defaul
 
 
 def of_process(command: str) -> None:
-    """Let all of this process be done by the system user who started it."""
+    """Attribute everything in this process to the system user who started it."""
     global _of_process
     _of_process = Actor(f"{system_user()}@{socket.gethostname()}", f"command {command}")
 
 
 def system_user() -> str:
-    """Who is at this process; behind sudo, who used that."""
+    """The user at this process; behind sudo, the user who called it."""
     if user := os.environ.get("SUDO_USER"):
         return user
     try:
@@ -56,7 +56,7 @@ def system_user() -> str:
 
 @contextmanager
 def acting(who: Callable[[], Actor]) -> Iterator[None]:
-    """Let what is done meanwhile be done by whom `who` names, when it is first asked."""
+    """Attribute changes made within this context to the actor that `who` returns, when first asked."""
     token = _of_request.set(who)
     try:
         yield
@@ -65,7 +65,7 @@ def acting(who: Callable[[], Actor]) -> Iterator[None]:
 
 
 def actor() -> Actor | None:
-    """Who acts; None: not known here, so that the database names the role."""
+    """The present actor; None if unknown here, so that the database names the role."""
     of_request = _of_request.get()
     return of_request() if of_request else _of_process
 
@@ -95,7 +95,9 @@ def _set(connection: BaseDatabaseWrapper, found: Actor) -> None:
 
 @lru_cache(maxsize=2_000)
 def may_fire(sql: str) -> bool:
-    """Whether a statement writes a column that is followed: what machines write often is told from it by its names."""
+    """True if a statement writes a column that is followed; frequent writes by machines are recognised by their column
+    names.
+    """
     text = sql[:LOOKED_AT]
     for verb, table in WRITES.findall(text):
         if found := followed.get(table):

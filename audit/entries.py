@@ -1,4 +1,4 @@
-"""Entries as facts and in words, and notes of what no row shows."""
+"""Entries as facts and as text, and notes of actions that no row shows."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ LONGEST_VALUE = 120
 """Characters of a value in a sentence."""
 
 About = tuple[type[Model], Any]
-"""A table, and the id of a row of it."""
+"""A table, and the id of one of its rows."""
 
 
 def note(model: type[Model], row_id: Any, name: str, text: str) -> None:
@@ -43,8 +43,9 @@ def of_rows(rows: Iterable[About]) -> QuerySet[AuditEntry]:
 
 
 def facts(entries: Sequence[AuditEntry]) -> list[dict[str, Any]]:
-    """Of each entry: `about` is the kind of the row in words, and `changes` maps fields to `[before, after]`; what a
-    field refers to is named, as far as it is still there."""
+    """The facts of each entry: `about` is the kind of the row as text, and `changes` maps fields to `[before, after]`;
+    the rows that a field refers to are named, as far as they still exist.
+    """
     named = _Names(entries)
     return [
         {
@@ -57,7 +58,7 @@ def facts(entries: Sequence[AuditEntry]) -> list[dict[str, Any]]:
 
 
 def sentence(found: dict[str, Any]) -> str:
-    """What was done, as `changed: cron 0 3 * * * → 0 4 * * *; priority 0 → 9`."""
+    """The action, such as `changed: cron 0 3 * * * → 0 4 * * *; priority 0 → 9`."""
     if found["verb"] == Verb.DID:
         return str(found["text"])
     changes = "; ".join(changes_in_words(found))
@@ -65,7 +66,7 @@ def sentence(found: dict[str, Any]) -> str:
 
 
 def kind_of(label: str) -> str:
-    """The kind of a row in words, as `policy`, by its label."""
+    """The kind of a row as text, such as `policy`, by its label."""
     try:
         return str(apps.get_model(label)._meta.verbose_name).replace("_", " ")
     except (LookupError, ValueError):

@@ -6,7 +6,7 @@ from jobs.instants import readable
 
 
 class Verb(models.TextChoices):
-    """What was done to a row. *Did*: what no row shows, as *back up now*; its text says what."""
+    """The kind of change of a row. *Did*: an action that no row shows, such as *back up now*; its text names it."""
 
     CREATED = "created", "created"
     CHANGED = "changed", "changed"
@@ -15,9 +15,9 @@ class Verb(models.TextChoices):
 
 
 class AuditEntry(models.Model):
-    """A change of one row, or something that a person did about it. Written by triggers, and by `entries.note`.
+    """A change of one row, or an action of a user. Written by triggers, and by `entries.note`.
 
-    `before` and `after` hold the columns that differ; of a secret, that it is another one.
+    `before` and `after` hold the columns that differ; for a secret, only that it differs.
     """
 
     at = models.DateTimeField(db_default=Now())

@@ -1,7 +1,7 @@
-"""Which tables are followed, and which of their columns.
+"""The tables that are followed, and their columns.
 
-An app names its own, in `ready`. A column is followed that a person edits: what a model calls not editable is moved by
-machines, many times a day, and costs nothing here, since no trigger fires for it.
+An app names its own, in `ready`. Columns that users edit are followed: machines move the columns that a model calls not
+editable, many times a day, and that costs nothing here, since no trigger fires for them.
 """
 
 from collections.abc import Collection
@@ -13,8 +13,9 @@ from django.db.models import Field, Model
 
 @dataclass(frozen=True)
 class Followed:
-    """A table. `hidden`: columns of which the values are kept back. `title`: the column, or the SQL of `$1`, the row as
-    JSON, that names a row for people."""
+    """A table. `hidden`: columns whose values are kept back. `title`: the column, or the SQL of `$1`, the row as JSON,
+    that names a row for users.
+    """
 
     model: type[Model]
     columns: tuple[str, ...]
@@ -31,7 +32,7 @@ class Followed:
 
 
 followed: dict[str, Followed] = {}
-"""Table → what is followed of it."""
+"""Table → the columns that are followed."""
 
 
 def follow(
@@ -42,8 +43,10 @@ def follow(
     hidden: Collection[str] = (),
     without: Collection[str] = (),
 ) -> None:
-    """Follow a table from the next migration on. `also`: fields that people change past its forms; `hidden`: fields of
-    which nothing is written but that they are others, as secrets; `without`: fields that machines write after all."""
+    """Follow a table from the next migration on. `also`: fields that users change outside of its forms; `hidden`:
+    fields of which only the fact of a change is written, such as secrets; `without`: editable fields that machines
+    write after all.
+    """
     also = {*also, *hidden}
     fields = [field for field in model._meta.local_concrete_fields if _is_edited(field, also, without)]
     secret = tuple(str(field.column) for field in fields if field.name in hidden)

@@ -1,7 +1,7 @@
-"""The trigger of each table that is followed, made after migrations from what `tables` says.
+"""The trigger of each table that is followed, made after migrations from the list in `tables`.
 
 A trigger names its columns: an update of others costs nothing. Triggers are removed before migrations, since no column
-of a trigger can change its type, and what a migration changes no person does. A new column needs no migration here.
+of a trigger can change its type, and changes by a migration are not a user's. A new column needs no migration here.
 """
 
 import hashlib
@@ -130,7 +130,7 @@ def _statement(each: Followed) -> str:
 
 
 def _digest(sql: str) -> str:
-    """Of a trigger and what it runs."""
+    """The digest of a trigger and its function."""
     return hashlib.sha256(f"{sql}{CREATE_FUNCTION}".encode()).hexdigest()[:16]
 
 

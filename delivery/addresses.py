@@ -1,13 +1,13 @@
-"""Where deliveries may go. An endpoint must not lead to what only our own network reaches: the
-metadata service of a cloud, a database, an admin page on loopback (server-side request forgery).
+"""Addresses to which deliveries may go. An endpoint must not lead to what only our own network reaches: the metadata
+service of a cloud, a database, an admin page on loopback (server-side request forgery).
 
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
 2. Only http and https; no user name in it; an IP address only in its ordinary form.
 3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host. One
-   of `external.guarded` only as a network that holds nothing else: no wide one and no name brings it along.
-4. A name is looked up by us (`delivery/http/resolving.py`), every address that it has is checked, and one of those very
-   addresses is connected to. One that is not allowed refuses the name: half a public host is an attack or a mistake.
-5. Each redirect begins again at 1.
+   of `external.guarded` only as a network that holds nothing else: no wide network and no name includes it.
+4. We look up a name ourselves (`delivery/http/resolving.py`), check every address that it has, and connect to one of
+   those. One address that is not allowed refuses the name: half a public host is an attack or a mistake.
+5. Each redirect starts again at 1.
 """
 
 import re
@@ -62,15 +62,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What may be reached although it is not public."""
+    """Addresses that may be reached although they are not public."""
 
     networks: tuple[Network, ...]
     names: frozenset[str]
 
 
 def problem_with(url: str) -> str:
-    """Why events may not be delivered to `url`, for a form; empty: they may, as far as can be known without looking up
-    its name."""
+    """The reason why events may not be delivered to `url`, for a form. Empty if they may, as far as this can be known
+    without looking up its name.
+    """
     try:
         reachable(url)
     except Refused as refused:
@@ -79,7 +80,7 @@ def problem_with(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """What may be shown of a URL; empty when nothing is ever delivered to such a one."""
+    """The part of a URL that may be shown; empty if deliveries never go to such a URL."""
     try:
         return read(url).origin
     except Refused:
@@ -111,7 +112,7 @@ def read(url: str) -> Place:
 
 
 def _literal(host: str) -> Address | None:
-    """The address that a host is written as; None: it is a name."""
+    """The address that a host is written as; None if it is a name."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -158,7 +159,9 @@ def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
 
 
 def allowed() -> Allowed:
-    """What the setting CALLBACKS_ALLOWED says. Raises: ImproperlyConfigured for a network that is none."""
+    """The value of the setting CALLBACKS_ALLOWED. Raises: ImproperlyConfigured for an entry that is not a network or
+    host.
+    """
     return _allowed(tuple(getattr(settings, "CALLBACKS_ALLOWED", ())))
 
 

@@ -1,4 +1,4 @@
-"""What blocks for an unknown time, beside the event loop: a look-up of a name, a search for credentials."""
+"""Calls that block for an unknown time, such as name look-ups and searches for credentials, kept off the event loop."""
 
 import asyncio
 import threading
@@ -11,10 +11,10 @@ Found = TypeVar("Found")
 
 
 async def aside(function: Callable[[], Found], at_its_end: Callable[[], object] = lambda: None) -> Found:
-    """What `function` returns, called in a daemon thread of its own: asyncio's executor has a handful of threads, and
-    at its exit Python waits for all of them. `at_its_end` is called on the loop then, also when its caller has gone.
+    """Call `function` in its own daemon thread and return its result. asyncio's executor has few threads, and Python
+    waits for all of them when it exits. `at_its_end` is then called on the loop, even if the caller has gone.
 
-    Raises: what `function` raises; RuntimeError when this host lets no more threads begin.
+    Raises: what `function` raises; RuntimeError if this host allows no more threads.
     """
     loop = asyncio.get_running_loop()
     found: Future[Found] = Future()

@@ -1,5 +1,6 @@
-"""What an endpoint may be. Whether a host may be reached is asked again, of each address that its name has, at each
-delivery (`delivery/addresses.py`)."""
+"""The declaration of an endpoint. Each delivery checks again whether the host may be reached, for every address of its
+name (`delivery/addresses.py`).
+"""
 
 import re
 from typing import Annotated, Any
@@ -60,7 +61,7 @@ def one_line(text: str) -> str:
 
 
 class Endpoint(BaseModel):
-    """Where events are delivered. Timeouts are seconds, or as `15s`."""
+    """A receiver of events. Timeouts are seconds, or a duration such as `15s`."""
 
     model_config = STRICT
 

@@ -1,4 +1,4 @@
-"""What people do about endpoints: edit one, set what is secret, rotate what signs."""
+"""Operations on endpoints: edit one, set its secrets, rotate its signing secret."""
 
 from datetime import datetime
 from typing import Any
@@ -18,12 +18,12 @@ NOT_SIGNED = "its callbacks are not signed yet: rotate its secret, which makes t
 
 
 class Endpoints(Service[Endpoint]):
-    """What is under way is delivered to the URL that it was emitted with."""
+    """Edits of endpoints. A delivery under way still goes to the URL that it was emitted with."""
 
     model, declaration = Endpoint, declarations.Endpoint
 
     def fill(self, row: Endpoint, sent: dict[str, Any]) -> set[str] | None:
-        """Takes `authorization` besides: sealed; None or empty: none. What it was is not compared.
+        """Set the fields; `authorization`, sealed, among them: None or empty removes it. Its old value is not compared.
 
         Raises: ValidationError, also for a new host that would get the present authorization: else an account that may
         edit an endpoint could have a secret sent to a host of its own.
@@ -91,7 +91,7 @@ def _origin(url: str) -> str:
 
 
 def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
-    """What is shown of a signing secret: everything but the secret. `age` in seconds."""
+    """The visible facts about a signing secret, without the secret. `age` in seconds."""
     retired = secret.retires_at is not None and secret.retires_at <= now
     return {
         "id": secret.pk,
@@ -103,7 +103,7 @@ def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
 
 
 def undelivered(endpoint: Endpoint) -> int:
-    """How many events are still to be delivered there, up to MOST_COUNTED. Without the endpoint they would fail."""
+    """The number of events still to be delivered there, at most MOST_COUNTED. Without the endpoint they would fail."""
     waiting = BacklogRecord.objects.unfinished().filter(kind=endpoint.kind, payload__endpoint=endpoint.pk)
     return waiting.order_by().values("pk")[:MOST_COUNTED].count()
 

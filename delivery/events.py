@@ -16,7 +16,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def body_of(payload: dict[str, Any], subject: str) -> str:
-    """The document that a receiver gets, whichever way it goes, from the payload of an event's record.
+    """The document that a receiver gets by any transport, from the payload of an event's record.
 
     JSON without spaces and in ASCII: some receivers refuse characters that JSON allows. `payload` in it is the
     schedule's template, rendered. What a program put on the backlog may lack some of it: that is null, but for the

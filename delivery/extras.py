@@ -13,7 +13,9 @@ EXTRAS = {
 
 
 def missing(library: str, what: str) -> str:
-    """What to install, since `what` needs it, as a sentence without its full stop; empty: the library is here."""
+    """The command that installs what `what` needs, as a sentence without its full stop; empty if the library is
+    installed.
+    """
     if find_spec(library):
         return ""
     return (

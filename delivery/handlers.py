@@ -46,7 +46,7 @@ async def deliver(run: Run) -> Outcome:
 
 
 def _postponed(record: Claimed, error: Error) -> Postponed:
-    """What comes of a target that the database did not answer for. Raises: `error`, when that was our own fault."""
+    """The outcome for a target about which the database did not answer. Raises: `error` if the fault was ours."""
     if trouble_of(error) is Trouble.OURS:
         raise error
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)

@@ -7,16 +7,16 @@ from sealing.fields import SealedField
 
 
 class EndpointKind(models.TextChoices):
-    """How events are delivered to an endpoint: the kind of their records."""
+    """The way in which events are delivered to an endpoint: the kind of their records."""
 
     HTTP_CALLBACK = "http_callback", "HTTP callback"
     SQS_MESSAGE = "sqs_message", "SQS message"
 
 
 class Endpoint(models.Model):
-    """Where events are delivered. `delivery/` does it.
+    """A receiver of events; `delivery/` delivers them.
 
-    Sealed fields are encrypted with the installation's secret key (`sealing/encryption.py`); nothing shows them again.
+    Sealed fields are encrypted with the installation's secret key (`sealing/encryption.py`) and never shown again.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -35,7 +35,7 @@ class Endpoint(models.Model):
 
 
 class SigningSecret(models.Model):
-    """What callbacks to an endpoint are signed with: with each secret that is in use, so that it can be rotated."""
+    """A secret that signs callbacks to an endpoint. Each secret in use signs, so that a receiver can change over."""
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="signing_secrets")
     sealed = SealedField()

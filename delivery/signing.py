@@ -1,8 +1,8 @@
 """Signatures of callbacks, after the Standard Webhooks specification: https://www.standardwebhooks.com
 
 Three headers prove who sent a callback and when: `webhook-id`, `webhook-timestamp` (seconds since 1970) and
-`webhook-signature`: "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body", one for each secret in use, with
-spaces between. While a secret is rotated there are two, so a receiver may change over whenever it likes meanwhile.
+`webhook-signature`: "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body", one for each secret in use, separated
+by spaces. During a rotation there are two, so that a receiver may change over at any time.
 """
 
 import binascii
@@ -24,7 +24,7 @@ PREFIX = "whsec_"
 SECRET_BYTES = 32
 """The specification wants 24 to 64."""
 KEEP_FOR = 86_400
-"""Seconds for which the secret before a new one goes on signing."""
+"""Seconds for which the previous secret continues to sign."""
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
@@ -35,7 +35,7 @@ def new_secret() -> str:
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes that a secret stands for. Raises: ValueError when it is none (the message does not quote it)."""
+    """The bytes that a secret encodes. Raises: ValueError if it is not a secret (the message does not quote it)."""
     try:
         key = b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -58,16 +58,17 @@ def headers(event_id: str, at: int, body: bytes, keys: Iterable[bytes]) -> dict[
 
 @lru_cache(maxsize=1024)
 def _begun(key: bytes) -> hmac.HMAC:
-    """The HMAC of nothing yet. `hmac.digest` begins anew each time, and lets other threads in between: 40 µs instead of
-    2 in a worker that is busy."""
+    """An HMAC without input yet, to be copied. `hmac.digest` sets up its key each time and lets other threads run: 40
+    µs instead of 2 in a busy worker.
+    """
     return hmac.new(key, digestmod="sha256")
 
 
 def rotate(endpoint: Endpoint, keep_for: float = KEEP_FOR, now: datetime | None = None) -> str:
     """Give an endpoint a new secret. Returns it; it is not shown again.
 
-    Those before it go on signing for `keep_for` seconds more, or until they were to retire anyway. Two rotations at
-    the same moment both stand. Raises: ValueError for an endpoint whose events are not signed.
+    Earlier secrets continue to sign for `keep_for` seconds, or until they were to retire anyway. Two rotations at the
+    same moment both take effect. Raises: ValueError for an endpoint whose events are not signed.
     """
     if endpoint.kind != EndpointKind.HTTP_CALLBACK:
         raise ValueError(

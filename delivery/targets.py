@@ -1,11 +1,12 @@
-"""What is known of where a record goes: its endpoint with headers and secrets, and the breaker of its host.
+"""Targets of records: endpoints with their headers and secrets, and the breakers of their hosts.
 
-Asked of the database once for many records, and kept for FRESH_SECONDS: what a person changes (a URL, a secret that is
-rotated or retires, an endpoint that is removed) takes effect within that time and a query. So is a breaker that another
-worker's failures open; `jobs/breakers/` is asked itself, then, so none is held that was let through as a trial.
+The database is asked once for many records, and the answer kept for FRESH_SECONDS: an edit (a URL, a secret that is
+rotated or retires, an endpoint that is removed) takes effect within that time and a query. So does a breaker that
+another worker's failures open; `jobs/breakers/` itself is asked then, so that a record that was let through as a trial
+is not held back.
 
-An endpoint's present URL counts, so that one that was wrong can be corrected while records wait for their retry, and no
-secret of a new URL goes to an old one. A record that names no endpoint goes to the URL that it has, unsigned.
+The endpoint's present URL counts, so that a wrong one can be corrected while records wait for their retry, and no
+secret of a new URL goes to an old one. A record that names no endpoint goes to the URL in its payload, unsigned.
 """
 
 import asyncio
@@ -33,22 +34,22 @@ from sealing.encryption import Unsealable, unseal
 
 FRESH_SECONDS = 1.0
 MOST_KEPT = 10_000
-"""Targets. With more of them all are forgotten, and looked up again as they are needed."""
+"""The most targets. Beyond this number all are forgotten, and looked up again as they are needed."""
 
 NOT_TO_BE_SET = frozenset(
     {
         # the HTTP client's own: with others a receiver would read another message than was sent
         *("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding"),
         *("accept-encoding", "upgrade"),
-        # ours: what is signed, and what tells one event from another
+        # ours: the signed headers, and those that tell one event from another
         *("content-type", "idempotency-key", signing.ID, signing.TIMESTAMP, signing.SIGNATURE),
     }
 )
-"""Headers that an endpoint cannot give, in lower case. Authorization has a place of its own, and is sealed there."""
+"""Headers that an endpoint cannot set, in lower case. Authorization has its own field, and is sealed there."""
 
 
 class Key(NamedTuple):
-    """What a target is found by: the kind of the record, and its endpoint's id or else its URL."""
+    """The key of a target: the kind of the record, and its endpoint's id or else its URL."""
 
     kind: str
     endpoint_id: int | None
@@ -62,16 +63,17 @@ def key_of(record: Claimed) -> Key:
 
 @dataclass
 class Host:
-    """What the breaker of an origin was when it was looked at, and what has happened here since."""
+    """The breaker of an origin as it was read, and what has happened in this process since."""
 
     guarded: Guarded
     is_open: bool = False
     is_doubted: bool = False
-    """Whether it has failures that no success has followed: then the next success has to say so."""
+    """True if it has failures that no success has followed; the next success is then reported."""
 
     def proof(self) -> Guarded | None:
-        """What a success proves, if a breaker needs to know. One success is enough for all failures before it; while it
-        is open every one may be the trial's."""
+        """The breaker that a success should be reported to, if any. One success outweighs all failures before it; while
+        the breaker is open each success may be the trial's.
+        """
         if not (self.is_doubted or self.is_open):
             return None
         self.is_doubted = False
@@ -80,8 +82,9 @@ class Host:
 
 @dataclass(frozen=True)
 class Target:
-    """Where to deliver, and with what. `keys`: of its signing secrets, the newest first. `endpoint` is unsaved, with
-    the usual timeouts, for a record that has a URL only."""
+    """A place to deliver to, with all that a request needs. `keys`: of its signing secrets, the newest first.
+    `endpoint` is unsaved, with the usual timeouts, for a record that has a URL only.
+    """
 
     endpoint: Endpoint
     place: Place
@@ -92,14 +95,13 @@ class Target:
 
     @property
     def hidden(self) -> list[str]:
-        """What no error may quote, should the receiver repeat it."""
+        """Texts that no error may quote, should the receiver repeat them."""
         url = self.place.url
         return [self.authorization, *self.authorization.split(), *_parts_of(url), *self.headers.values()]
 
 
 class Targets:
-    """The targets that one event loop knows, each for as long as it is fresh. What many want meanwhile is asked in one
-    go."""
+    """The targets that one event loop knows, each while it is fresh. One query answers simultaneous requests."""
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[float, Target | str]] = {}
@@ -160,7 +162,7 @@ _of_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, Targets]" = WeakKeyDicti
 
 
 async def target_of(record: Claimed) -> Target | Outcome:
-    """Where a claimed record goes; or, when it goes nowhere now, what comes of it. Raises: django.db.Error."""
+    """The target of a claimed record, or the outcome if there is none now. Raises: django.db.Error."""
     loop = asyncio.get_running_loop()
     if (targets := _of_loop.get(loop)) is None:
         targets = _of_loop[loop] = Targets()
@@ -175,8 +177,9 @@ async def target_of(record: Claimed) -> Target | Outcome:
 
 
 def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | str]:
-    """Targets, or why there is none, of all keys: three queries for as many as there are. `hosts` (by origin) is
-    brought up to date. Raises: django.db.Error."""
+    """The targets of all keys, or why there is none: three queries for any number. Updates `hosts` (by origin). Raises:
+    django.db.Error.
+    """
     if not connection.in_atomic_block:
         close_old_connections()  # one that broke while the database was away
     now, wanted = timezone.now(), list(wanted)

@@ -1,9 +1,9 @@
-"""Secrets at rest: sealed with keys that are derived from Django's SECRET_KEY, so that a dump of the database alone
-tells none of them.
+"""Secrets at rest: sealed with keys derived from Django's SECRET_KEY, so that a dump of the database alone reveals none
+of them.
 
-SECRET_KEY seals. What an older key sealed is still read while that key stands in SECRET_KEY_FALLBACKS, and sealed anew
-by `sealing/key_rotation.py`. The cipher is
-Fernet (AES-128-CBC with HMAC-SHA256), the derivation HKDF-SHA256 (RFC 5869).
+SECRET_KEY seals. Text sealed by an older key can be read as long as that key is in SECRET_KEY_FALLBACKS, and is sealed
+again by `sealing/key_rotation.py`. The cipher is Fernet (AES-128-CBC with HMAC-SHA256), the derivation HKDF-SHA256 (RFC
+5869).
 """
 
 from base64 import urlsafe_b64encode
@@ -30,7 +30,7 @@ def seal(text: str) -> str:
 
 
 def unseal(sealed: str) -> str:
-    """What `seal` was given. Raises: Unsealable when no key that is known here has sealed it."""
+    """The text that `seal` was given. Raises: Unsealable if no known key has sealed it."""
     if not sealed:
         return ""
     try:
@@ -43,7 +43,7 @@ def unseal(sealed: str) -> str:
 
 
 def is_sealed_by_present_key(sealed: str) -> bool:
-    """Whether SECRET_KEY itself opens it, and no fallback is needed."""
+    """True if SECRET_KEY itself opens it, so that no fallback is needed."""
     try:
         _box(_keys()[:1]).decrypt(sealed.encode())
     except (InvalidToken, ValueError):

@@ -9,5 +9,6 @@ else:
 
 
 class SealedField(Text):
-    """Holds what `seal` made of a secret (`sealing/encryption.py`). Being of this class is all that it takes to be
-    sealed anew by `sealing/key_rotation.py`."""
+    """A field that holds the output of `seal` (`sealing/encryption.py`). `sealing/key_rotation.py` finds such fields by
+    this class alone.
+    """

@@ -1,7 +1,7 @@
-"""Seal anew, with the present SECRET_KEY, what an earlier one sealed: then SECRET_KEY_FALLBACKS may be emptied.
+"""Seal texts again with the present SECRET_KEY that an earlier one sealed: then SECRET_KEY_FALLBACKS may be emptied.
 
-Each text is replaced by itself, and only if it is still the one that was opened: killed in between, the next run goes
-on, and what is edited meanwhile stays as it was edited. What no key opens is named and stays.
+Each text is replaced only if it is still the one that was opened. After a kill the next run continues, and an edit made
+in the meantime is kept. A text that no key opens is named and left as it is.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sealing.fields import SealedField
 
 @dataclass
 class Resealing:
-    """How far it is. `total`: texts there are; `current`: those that the present key had sealed; `unopened`: names."""
+    """Progress. `total`: all texts; `current`: those that the present key had sealed already; `unopened`: names."""
 
     total: int
     resealed: int = 0
@@ -52,7 +52,7 @@ def _reseal(field: SealedField, pk: int, found: Resealing) -> None:
     rows = field.model._default_manager.filter(pk=pk)
     row = rows.first()
     sealed = getattr(row, field.name, "")
-    if not sealed or is_sealed_by_present_key(sealed):  # or it is gone meanwhile
+    if not sealed or is_sealed_by_present_key(sealed):  # or it has been deleted in the meantime
         found.current += 1
         return
     try:
@@ -63,4 +63,4 @@ def _reseal(field: SealedField, pk: int, found: Resealing) -> None:
     if rows.filter(**{field.name: sealed}).update(**{field.name: seal(text)}):
         found.resealed += 1
     else:
-        _reseal(field, pk, found)  # it was replaced meanwhile
+        _reseal(field, pk, found)  # it has been replaced in the meantime

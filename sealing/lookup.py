@@ -1,13 +1,13 @@
-"""Where a password is found is said by a reference; the password itself stands in no source.
+"""References to passwords: a source names where its password is found; it never holds the password itself.
 
-`stored:NAME` is a secret that is kept in the database, sealed (`sealing/stored_secrets.py`), `env:NAME` a variable of
-the worker's environment, `file:/path` a file that the worker may read. The latter two may not be just any: who may
-change a source, and chooses the server that it is sent to, would read every file and variable of the worker. So
-variables begin with `ENV_PREFIX`, and files lie below one of `settings.SECRETS_DIRECTORIES`.
+`stored:NAME` is a secret kept in the database, sealed (`sealing/stored_secrets.py`), `env:NAME` a variable of the
+worker's environment, `file:/path` a file that the worker may read. The latter two are restricted: a user who may change
+a source, and chooses the server to which the password is sent, could read every file and variable of the worker. So
+variables begin with `ENV_PREFIX`, and files must be below one of `settings.SECRETS_DIRECTORIES`.
 
-A file may lie on a dead share: it is read in a thread of its own, in time. A stored one is asked of the database only
-where the database may be asked: in the caller's thread, or in one of its queue. What does that is loaded when a stored
-secret is used: it is a sixth of the start of a command that uses none.
+A file may be on a dead share: it is read in its own thread, with a time limit. A stored secret is read only where the
+database may be used: in the caller's thread, or in one of its queue. The module for that is loaded when a stored secret
+is used: it takes a sixth of the start of a command that uses none.
 """
 
 import os
@@ -27,10 +27,10 @@ REFERENCE = re.compile(rf"{PREFIX}{SECRET_NAME}|env:[A-Za-z_][A-Za-z0-9_]*|file:
 FORMS = "stored:NAME, env:NAME or file:/path"
 
 PATIENCE_SECONDS = 10.0
-"""For a file on a share that does not answer."""
+"""Seconds for a file on a share that does not answer."""
 
 secrets = BoundedThreads("read-secret", 16)
-"""Where secrets are read that others must not wait for: a dead share holds one of these threads."""
+"""Threads that read secrets, so that others need not wait: a dead share holds one of them."""
 
 
 class SecretNotFound(ValueError):
@@ -53,8 +53,10 @@ def check_reference(reference: str, what: str = "password") -> None:
 
 
 def problem_with_stored(reference: str) -> str:
-    """Why `reference` cannot be saved, in the transaction that saves it, with what to do: it names a stored secret that
-    is not there. Empty: it can. Whatever has such a field asks this, and is in `sealing.references.referring`."""
+    """The reason why `reference` cannot be saved, in the transaction that saves it, with what to do: it names a stored
+    secret that does not exist. Empty if it can be saved. Every table with such a field calls this, and is in
+    `sealing.references.referring`.
+    """
     if not (name := _stored_name(reference)):
         return ""
     from sealing import stored_secrets
@@ -63,10 +65,10 @@ def problem_with_stored(reference: str) -> str:
 
 
 def store_secret(name: str, value: str) -> str:
-    """Keep a new secret, sealed; returns the reference to it, `stored:NAME`. It goes with the caller's transaction.
+    """Store a new secret, sealed; returns the reference to it, `stored:NAME`. It is part of the caller's transaction.
 
-    Raises: ValueError, which does not quote the value: the name is taken (what it stands for is never overwritten), or
-    is none.
+    Raises: ValueError, which does not quote the value, if the name is taken (its secret is never overwritten) or
+    invalid.
     """
     from sealing import stored_secrets
 
@@ -115,20 +117,21 @@ def read_secret_in_time(reference: str) -> str | None:
 
 
 async def read_secret_in_queue(reference: str, queue: str) -> str | None:
-    """The same for a coroutine of a handler of `queue`, which has a deadline of its own. Raises: SecretNotFound;
-    django.db.Error."""
+    """The same for a coroutine of a handler of `queue`, which has its own deadline. Raises: SecretNotFound;
+    django.db.Error.
+    """
     if _stored_name(reference):
         return await ask_database(queue, read_secret, reference)
     return await secrets.call(reference, partial(read_secret, reference))
 
 
 def _stored_name(reference: str) -> str:
-    """The name of the stored secret that it refers to; empty: it refers to none."""
+    """The name of the stored secret that it refers to; empty if it refers to none."""
     return reference.removeprefix(PREFIX) if reference.startswith(PREFIX) else ""
 
 
 def read_regular_file(path: Path, what: str, longest: int) -> bytes:
-    """Raises: SecretNotFound when `path` is no readable regular file of at most `longest` bytes."""
+    """Raises: SecretNotFound if `path` is not a readable regular file of at most `longest` bytes."""
     try:
         with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -8,9 +8,9 @@ from sealing.fields import SealedField
 
 
 class StoredSecret(models.Model):
-    """A secret that is kept here, sealed: `stored:NAME` refers to it. Nothing shows it again.
+    """A secret that is stored here, sealed: `stored:NAME` refers to it. It is never shown again.
 
-    An account needs no permission of its own to store one, but the one to set references.
+    An account needs no extra permission to store one, only the one to set references.
     """
 
     name = models.CharField(max_length=100, unique=True)

@@ -1,4 +1,6 @@
-"""How a stored secret (`stored_secrets.py`) is referred to and by which tables, apart from it: that loads much."""
+"""References to stored secrets (`stored_secrets.py`), and the tables that may hold them; separate, since that module
+loads much.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,6 +28,7 @@ class Referring(NamedTuple):
 
 
 at_set: list[Callable[[str], object]] = []
-"""What is done once a secret has been stored or replaced, by its name: apps above try what failed without it."""
+"""Functions called with the name of a secret that was stored or replaced: apps above try again what failed without it.
+"""
 
 referring: list[Referring] = []

@@ -1,10 +1,10 @@
-"""Secrets that are kept here, sealed: what needs one refers to it as `stored:NAME`.
+"""Secrets that are stored here, sealed; other rows refer to one as `stored:NAME`.
 
-    problem_with   before a reference is saved: there is such a secret, and it stays until that is committed
+    problem_with   before a reference is saved: the secret exists, and stays until that is committed
     read           when it is needed
     StoredSecrets  store, replace and delete: the API, the admin, a command, `store`; the log names each, never a secret
 
-A table whose rows may refer to one is named in `references.referring`: a secret is not deleted while one of them does.
+A table whose rows may refer to one is named in `references.referring`: a secret is not deleted while a row does.
 """
 
 from collections.abc import Collection, Iterator
@@ -44,13 +44,15 @@ def read(name: str) -> str:
 
 
 def problem_with(name: str) -> str:
-    """Why nothing may refer to it, in the transaction that is to save that; empty: it may, and the secret stays."""
+    """The reason why nothing may refer to it, in the transaction that is to save the reference. Empty if it may, and
+    the secret stays until then.
+    """
     row_id = StoredSecret.objects.filter(name=name).values_list("pk", flat=True).first()
     return "" if row_id is not None and StoredSecrets().lock(row_id) else _missing(name)
 
 
 def store(name: str, value: str) -> str:
-    """Store a new secret; returns the reference to it. Raises: ValueError for a name that is taken, or is none."""
+    """Store a new secret; returns the reference to it. Raises: ValueError for a name that is taken or invalid."""
     service = StoredSecrets(by="the scheduler")
     try:
         with transaction.atomic():
@@ -61,8 +63,9 @@ def store(name: str, value: str) -> str:
 
 
 def users_of(names: Collection[str], *, that_stay: bool = False) -> dict[str, dict[str, list[str]]]:
-    """What refers to each of these secrets: secret → title of a kind of rows, as `source` → their names. `that_stay`:
-    only what opens something with it."""
+    """Rows that refer to each of these secrets: secret → title of a kind of rows, such as `source` → their names.
+    `that_stay`: only rows that open something with it.
+    """
     found: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     for each in [each for each in referring if each.stays or not that_stay]:
         title = str(each.model._meta.verbose_name)

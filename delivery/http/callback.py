@@ -62,7 +62,7 @@ def _facts(began: float) -> Facts:
 
 
 class NotFollowed(Exception):
-    """A redirect leads where nothing is delivered; the message is for people."""
+    """A redirect leads to a place to which deliveries may not go; the message is for users."""
 
 
 class Exchange:
@@ -91,7 +91,7 @@ class Exchange:
             self.at = self.follow(location)
 
     def _headers(self) -> dict[str, str]:
-        """What proves who we are is for the endpoint's own origin only."""
+        """The headers of a request. Headers that prove our identity go to the endpoint's own origin only."""
         target = self.target
         headers = {"Content-Type": "application/json", "Idempotency-Key": self._event_id}
         if self.at is not target.place and self.at.origin != target.place.origin:
@@ -104,7 +104,7 @@ class Exchange:
         return headers
 
     def follow(self, location: str) -> Place:
-        """Where a redirect leads, checked as the first address was. Raises: NotFollowed."""
+        """The target of a redirect, checked as the first address was. Raises: NotFollowed."""
         it = f"{self.at.origin} redirects"
         self._redirects += 1
         if self._redirects > MOST_REDIRECTS:

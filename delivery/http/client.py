@@ -1,7 +1,7 @@
 """The HTTP client: one for each event loop, with the connections that it keeps for the next callback.
 
-It is made at the first delivery. A task of its own ends with the loop (which cancels what is left at its end) and
-closes it then. What it raises is put into words here: its own quote URLs and headers.
+It is made at the first delivery. Its own task ends with the loop (which cancels unfinished tasks at its end) and closes
+the client then. Errors are reworded here: the client's own texts quote URLs and headers.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from yarl import URL
 from delivery.http.resolving import CheckedResolver, NoSuchName, NotAllowed
 
 RAISED = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError, ValueError)
-"""What the client raises. TimeoutError and SSLError are OSErrors."""
+"""The exceptions of the client. TimeoutError and SSLError are OSErrors."""
 
 KEEP_ALIVE_SECONDS = 15.0
-"""For which an idle connection is kept."""
+"""Seconds for which an idle connection is kept."""
 MOST_READ = 65_536
 """Bytes of an answer. What sends more has answered, but its connection is not used again."""
 LARGE_BODY = 1_000_000
 """Bytes from which the client wants a file, so that it sends piece by piece."""
 LOOK_UP_AGAIN_SECONDS = 10
-"""For which a new connection may use the addresses that were looked up, and checked, for an earlier one."""
+"""Seconds for which a new connection may use addresses that were looked up, and checked, for an earlier one."""
 
 ALWAYS_SENT = {
     "User-Agent": "backupsched",
@@ -38,13 +38,13 @@ ALWAYS_SENT = {
 
 
 class _Made:
-    """What a request has made on its way: a connection, or none when it used one that was kept."""
+    """A record of what a request opened: a connection, or none if it used one that was kept."""
 
     a_connection = False
 
 
 _asking: ContextVar[_Made | None] = ContextVar("asking", default=None)
-"""Of the request that is under way in this task."""
+"""The record of the request that is under way in this task."""
 
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, "asyncio.Task[None]"]] = {}
 
@@ -91,7 +91,7 @@ async def _send(url: URL, body: bytes, headers: dict[str, str], connect_timeout:
 
 @lru_cache(maxsize=64)
 def _timeout(connect_timeout: float) -> aiohttp.ClientTimeout:
-    """Who posts holds the time for all of it."""
+    """The time limit for connecting. The caller of `post` limits the whole request."""
     return aiohttp.ClientTimeout(total=None, connect=connect_timeout)
 
 
@@ -136,7 +136,7 @@ async def _close_at_the_end(held: aiohttp.ClientSession) -> None:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether it is no fault of the host: our rules, or our request, forbid it."""
+    """True if the fault is ours and not the host's: our rules, or our request, forbid it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, NotAllowed | aiohttp.InvalidURL | ValueError)
 

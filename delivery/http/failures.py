@@ -3,12 +3,13 @@
 | answer | outcome |
 |---|---|
 | 2xx | delivered |
-| 307, 308 | followed, if the endpoint says so; else a failure that names where it leads |
+| 307, 308 | followed if the endpoint allows it; else a failure that names the redirect's target |
 | other 3xx, 4xx | a failure of the record: the host works, and refuses this |
-| 429, 503 with Retry-After | a failure; not tried again before |
+| 429, 503 with Retry-After | a failure; not tried again before that time |
 | 5xx | a failure of the host: its breaker counts it |
 
-A 503 that names its time is no failure of the host: it says when to come back, and a breaker's trials would not wait.
+A 503 with a Retry-After does not count against the host: it says when to come back, and a breaker's trials would not
+wait.
 """
 
 from collections.abc import Iterable
@@ -35,7 +36,7 @@ SAYS_WHEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILA
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An HTTP answer. `body`: its beginning. `leads_to`: the origin that it redirects to, in words."""
+    """An HTTP answer. `body`: its beginning. `leads_to`: the origin to which it redirects, as text."""
 
     status: int
     body: bytes = b""
@@ -49,7 +50,7 @@ class HttpAnswer:
 
     @property
     def facts(self) -> Facts:
-        """What is kept with the attempt."""
+        """The facts that are kept with the attempt."""
         facts: Facts = {"status": self.status, "bytes": len(self.body)}
         return {**facts, "redirects": self.redirects} if self.redirects else facts
 
@@ -57,8 +58,9 @@ class HttpAnswer:
 def failure_of(
     answer: HttpAnswer, guarded: Guarded, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
 ) -> Failed:
-    """What an answer that is no success comes to. `guarded`: the host that it is charged to, if it is its fault.
-    `origin`: who answered. `hidden`: what is not to be quoted."""
+    """The failure that an unsuccessful answer means. `guarded`: the host that is charged with it if the fault is the
+    host's. `origin`: who answered. `hidden`: texts that must not be quoted.
+    """
     retry_after = seconds_until(answer.retry_after, now) if answer.status in SAYS_WHEN else 0.0
     fault_of = guarded if answer.status >= 500 and not retry_after else None
     error = f"{origin} answered {named(answer.status)}"
@@ -78,7 +80,9 @@ def named(status: int) -> str:
 
 
 def seconds_until(retry_after: str, now: datetime) -> float:
-    """What a Retry-After header asks for: seconds, or an HTTP date. 0 for none, for what is over, and for nonsense."""
+    """The wait that a Retry-After header asks for, in seconds; the header holds seconds or an HTTP date. 0 if there is
+    no header, the time has passed, or it cannot be read.
+    """
     text = retry_after.strip()
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
@@ -92,7 +96,7 @@ def seconds_until(retry_after: str, now: datetime) -> float:
 
 
 def quoted(text: str, hidden: Iterable[str] = ()) -> str:
-    """The beginning of what a server wrote, for people: on one line, without our own secrets in it."""
+    """The beginning of a server's answer, for users: on one line, without our own secrets."""
     text = redacted(text, [each for each in hidden if len(each) >= SHORTEST_HIDDEN])
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: QUOTED * 8]).split())
     return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"

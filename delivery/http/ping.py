@@ -9,8 +9,9 @@ SECONDS = 10.0
 
 
 async def get(url: str, *, failed: bool = False) -> str:
-    """Ask for `url`, with `/fail` behind its path where something failed. Returns why it did not arrive, without the
-    URL; empty: it did."""
+    """Request `url`, with `/fail` appended to its path if something failed. Returns why the request did not arrive,
+    without the URL; empty if it did.
+    """
     try:
         place = reachable(url)
     except Refused as refused:

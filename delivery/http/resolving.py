@@ -9,17 +9,17 @@ from delivery.addresses import Refused, refuse_addresses
 from delivery.aside import aside
 
 MOST_LOOK_UPS = 64
-"""At once. A resolver that is silent takes half a minute over each name."""
+"""The most look-ups at once. A silent resolver takes half a minute over each name."""
 MOST_ADDRESSES = 8
-"""Of one name that are tried."""
+"""The most addresses of one name that are tried."""
 
 
 class NotAllowed(OSError):
-    """A name has an address that may not be reached. The message is for people."""
+    """A name has an address that may not be reached. The message is for users."""
 
 
 class NoSuchName(OSError):
-    """A name has no address. The message is for people."""
+    """A name has no address. The message is for users."""
 
 
 class CheckedResolver(AbstractResolver):

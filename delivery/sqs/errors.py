@@ -1,4 +1,4 @@
-"""What a queue answers to a message, and what a refusal means: in words for people, and whose fault it is. Pure."""
+"""Answers of a queue to a message: the meaning of each refusal as text for users, and whose fault it is. Pure."""
 
 import json
 import re
@@ -64,7 +64,7 @@ class Meaning:
 
 
 def accepted(status: int, answer: str) -> dict[str, Any] | None:
-    """What is kept of the answer to a message that was taken; None: it was not."""
+    """The facts kept about the answer to an accepted message; None if it was not accepted."""
     fields = _fields_of(answer) if 200 <= status < 300 else {}
     if not fields.get("MessageId"):
         return None
@@ -73,7 +73,7 @@ def accepted(status: int, answer: str) -> dict[str, Any] | None:
 
 
 def meaning_of(status: int, answer: str, retry_after: str, size: int) -> Meaning:
-    """What an answer that is no acceptance means for a message of `size` bytes. `retry_after`: its header."""
+    """The meaning of a refusal of a message of `size` bytes. `retry_after`: the header of that name."""
     if status < 400:
         return Meaning(f"{NO_QUEUES} ({named(status)})", by_server=True)
     code, message = _refusal_in(answer)
@@ -101,7 +101,7 @@ def _refusal_in(answer: str) -> tuple[str, str]:
 
 
 def _fields_of(answer: str) -> dict[str, Any]:
-    """The fields of an answer; none, if it is no object of JSON."""
+    """The fields of an answer; empty if it is not a JSON object."""
     try:
         fields = json.loads(answer)
     except (ValueError, RecursionError):

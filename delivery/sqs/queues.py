@@ -1,4 +1,4 @@
-"""What the address of a queue says, and what is sent to it. Pure."""
+"""The address of a queue, and the message that is sent to it. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from delivery.addresses import Refused, read
 from delivery.events import body_of, event_id_of
 
 LARGEST_MESSAGE = 1_048_576
-"""Bytes of body and attributes that any queue takes. What one queue takes may be less, as 262,144: it says so."""
+"""Bytes of body and attributes that any queue accepts. A queue may accept less, such as 262,144, and says so."""
 
 LONGEST_GROUP = 128
 
@@ -17,7 +17,7 @@ REGION_IN_HOST = re.compile(
     rf"(?:^|\.)sqs(?:-fips)?\.({REGION})\.|^({REGION})\.queue\.|^({REGION})\.sqs(?:-fips)?\.", re.ASCII
 )
 OLDEST_HOST = "queue.amazonaws.com"
-"""How queues of us-east-1 were addressed at first."""
+"""The first form of addresses of queues in us-east-1."""
 
 REFUSED_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
@@ -25,7 +25,7 @@ REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue: its address, the server to talk to (scheme, host and port), its region (empty: unknown)."""
+    """A queue: its address, its server (scheme, host and port), its region (empty if unknown)."""
 
     url: str
     server: str
@@ -37,15 +37,15 @@ class Queue:
         return self.path.endswith(".fifo")
 
     def __str__(self) -> str:
-        """For people, as https://sqs.eu-central-1.amazonaws.com:443/…/events: without the account."""
+        """The address for users, such as https://sqs.eu-central-1.amazonaws.com:443/…/events, without the account."""
         before, _, name = self.path.rpartition("/")
         return f"{self.server}/{'…/' if before else ''}{name}"
 
 
 def queue_at(url: str, region: str = "") -> Queue:
-    """The queue with that address. `region`: what its endpoint says; empty: what the address says.
+    """The queue with that address. `region`: the region set on the endpoint; if empty, the one in the address.
 
-    Raises: delivery.addresses.Refused saying what is wrong with the address.
+    Raises: delivery.addresses.Refused with what is wrong with the address.
     """
     place = read(url)
     path = place.url.path.rstrip("/")
@@ -64,10 +64,10 @@ def region_of(host: str) -> str:
 
 
 def request_for(queue: Queue, payload: dict[str, Any], subject: str, message_group: str = "") -> dict[str, Any]:
-    """What SendMessage takes for the event of a record with that payload and subject.
+    """The parameters of SendMessage for the event of a record with that payload and subject.
 
-    On a FIFO queue the group is `message_group`, or else one for each schedule, and the event id keeps a message that
-    is sent again within 5 minutes from being delivered twice.
+    On a FIFO queue the group is `message_group`, or else one for each schedule, and the event id prevents a second
+    delivery of a message that is sent again within 5 minutes.
     """
     event_id = event_id_of(payload, subject)
     attributes = {"event_id": event_id, "schedule": str(payload.get("schedule") or "")}

@@ -1,7 +1,7 @@
-"""What proves to a queue who we are: credentials as boto3 finds them, in a signature of botocore's.
+"""Proof of our identity for a queue: credentials as boto3 finds them, in a signature by botocore.
 
-boto3 is an optional extra: it is imported when the first message is signed. Credentials come from its own chain and are
-kept nowhere else.
+boto3 is an optional extra, imported when the first message is signed. Its own chain provides the credentials, which are
+stored nowhere else.
 """
 
 import os
@@ -21,7 +21,7 @@ FIND_CREDENTIALS = (
     "role of the machine)"
 )
 SECONDS = 30.0
-"""For which credentials are looked for, or waited for."""
+"""Seconds for which credentials are looked for, or waited for."""
 NO_END = f"{FIND_CREDENTIALS} (it has looked for {SECONDS:g} s)"
 
 
@@ -35,7 +35,7 @@ _session: Any = None
 
 
 def forget() -> None:
-    """Look for credentials anew: those that were found are refused."""
+    """Look for credentials again: those that were found are refused."""
     global _session
     _session = None
 
@@ -70,7 +70,7 @@ def signed(queue: Queue, body: bytes) -> dict[str, str]:
 
 
 def _found() -> tuple[str, Any]:
-    """The region that the environment names, and credentials as they are now; None: there are none."""
+    """The region set in the environment, and the present credentials; None if there are none."""
     global _session
     from boto3.session import Session  # type: ignore[import-untyped]
 
