@@ -52,6 +52,18 @@ def test_all_rows_are_exported_however_many_are_read_at_once(monkeypatch: pytest
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_what_is_printed_is_what_is_written_however_long_it_is(tmp_path: Path, form: str) -> None:
+    for number in range(3):
+        make_source(name=f"laptop {number}", options={"exclude": ["some/folder/or/other"] * 3000})
+    export, _ = command("sources export")
+    export(file := str(tmp_path / f"fleet.{form}"))
+    written = Path(file).read_text()
+    assert len(written) > 2 * 65_536
+    assert export(*(["--json"] if form == "json" else [])) == written
+
+
+@pytest.mark.django_db
 def test_an_export_that_fails_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     (file := tmp_path / "fleet.yaml").write_text("sources: []\n")
     make_source()

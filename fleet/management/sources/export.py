@@ -1,5 +1,6 @@
 import json
 from argparse import ArgumentParser
+from functools import partial
 from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import Any
@@ -16,6 +17,8 @@ HELP = (
     "Write everything that is declared, and which source is under which policy, as a fleet file that "
     f"`{PROGRAM} apply` reads. References to secrets are written, never a secret."
 )
+AT_ONCE = 65_536
+"""Characters that are printed at once."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,7 +37,8 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
             whole.writelines(writing.pieces(exported(), form))
             whole.seek(0)
             if not file:
-                copyfileobj(whole, command.stdout)
+                for text in iter(partial(whole.read, AT_ONCE), ""):
+                    command.stdout.write(text, ending="")  # Django would end the line in the middle of a word
                 return
             with open(file, "w", encoding="utf-8") as written:
                 copyfileobj(whole, written)
