@@ -47,13 +47,13 @@ def pages() -> dict[str, str]:
     for model in admin.site._registry:
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         found[f"list of {model._meta.verbose_name_plural}"] = reverse(f"admin:{name}_changelist")
-    found |= dict(_asked())
+    found |= dict(asked())
     found |= {f"API {path.removeprefix('/api')}": path for path in _lists_of_the_api()}
     return found | {"metrics": "/metrics", "metrics by source": "/metrics?sources=1"}
 
 
-def _asked() -> Iterator[tuple[str, str]]:
-    """Filters, searches, facets and pages of one row."""
+def asked() -> Iterator[tuple[str, str]]:
+    """Filters, searches, facets and pages of one row: their names, the same for each fleet, and their addresses."""
     policy, schedule, source = (
         model._default_manager.order_by("-pk").values_list("pk", flat=True)[0] for model in (Policy, Schedule, Source)
     )
@@ -78,18 +78,20 @@ def _asked() -> Iterator[tuple[str, str]]:
         "schedules_trigger": ({"_facets": "True"},), "jobs_decision": ({"q": some}, {"_facets": "True"}),
         "schedules_schedule": ({"q": "schedule 1"}, {"_facets": "True"}),
     }  # fmt: skip
-    for name, asked in of_list.items():
-        for each in asked:
-            query = urlencode(each)
-            yield f"{name.partition('_')[2]}s ?{query}", f"{reverse(f'admin:{name}_changelist')}?{query}"
+    chosen = {("q", some): "a name", ("policy", policy): "the last", ("schedule", schedule): "the last"}
+    for name, queries in of_list.items():
+        for each in queries:
+            named = " ".join(f"{field}={chosen.get((field, value), value)}" for field, value in each.items())
+            yield f"{name.partition('_')[2]}s ?{named}", f"{reverse(f'admin:{name}_changelist')}?{urlencode(each)}"
     yield "dead letters", reverse("admin:jobs_backlogrecord_dead_letters")
     yield "page of a source", reverse("admin:sources_source_change", args=[source])
     yield "page of a policy", reverse("admin:sources_policy_change", args=[policy])
     yield "page of a record", reverse("admin:jobs_backlogrecord_change", args=[failed.pk if failed else 1])
     yield "matrix of a policy", f"{reverse('matrix')}?policy={policy}"
     yield "matrix, failing", f"{reverse('matrix')}?status=failing"
-    for query in ("status=failing", "status=absent", f"policy={policy}", "ordering=-checked_in_at"):
+    for query in ("status=failing", "status=absent", "ordering=-checked_in_at"):
         yield f"API /sources ?{query}", f"/api/sources?{query}"
+    yield "API /sources ?policy=the last", f"/api/sources?policy={policy}"
     yield "API /records ?answer=5xx", "/api/records?answer=5xx"
     yield "API /records ?error=reset", "/api/records?error=reset"
     yield "API /backups ?source", f"/api/backups?source={source}"

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -60,30 +61,31 @@ def measure(stage: Stage, contestant: Contestant, size: int) -> None:
         wanted, repeats = list(stage.options.surfaces), stage.options.repeats
         opened = call_within(LONGEST_LOOK, contestant, "open_pages", wanted=wanted, repeats=repeats, **at)
         for title, found in opened.items():
-            _note(stage, title, size, found)
+            note(stage, title, size, found)
         for title, look in looks.items():
             if wanted and not any(word in title for word in wanted):
                 continue
-            _note(stage, title, size, found := look())
+            found = look()
             while len(found["taken"]) < repeats and found["taken"][-1] < QUICK_SECONDS:
                 found["taken"] += look()["taken"]
-            for seconds in found["taken"][1:]:
-                stage.results.add(_key(title, size), seconds * 1000, "ms")
+            note(stage, title, size, found)
     _name_the_worst(stage, opened, size)
 
 
-def _note(stage: Stage, title: str, size: int, found: dict[str, Any]) -> None:
+def note(stage: Stage, title: str, size: int, found: dict[str, Any]) -> None:
+    """Keep what a look has `found`, and say its median and its maximum."""
     memory = f", {found['memory']:.0f} MB" if "memory" in found else ""
-    note = f"{found['statements']:,} statements, {found['rows']:,} rows{memory}, {found['bytes'] / 1000:,.0f} kB"
+    text = f"{found['statements']:,} statements, {found['rows']:,} rows{memory}, {found['bytes'] / 1000:,.0f} kB"
     if found["wrong"]:
         stage.results.failures.append(f"pages: {title}, {size:,} sources: {found['wrong']}")
-        note = f"{found['wrong']}: {note}"
+        text = f"{found['wrong']}: {text}"
     if found["rows"] > MILLION:
-        note += ", OVER A MILLION ROWS"
+        text += ", OVER A MILLION ROWS"
     for seconds in found["taken"]:
-        stage.results.add(_key(title, size), seconds * 1000, "ms", note)
+        stage.results.add(_key(title, size), seconds * 1000, "ms", text)
     stage.rows[title, size] = found["rows"]
-    stage.say(f"pages, {size:,} sources: {title} {found['taken'][-1] * 1000:,.0f} ms, {note}")
+    taken = stage.results.series[_key(title, size)].values
+    stage.say(f"pages, {size:,} sources: {title} {median(taken):,.0f} ms, at most {max(taken):,.0f} ms, {text}")
 
 
 def _key(title: str, size: int) -> Key:
@@ -99,12 +101,14 @@ def _name_the_worst(stage: Stage, opened: dict[str, dict[str, Any]], size: int) 
 
 
 def mark(stage: Stage, sizes: Iterable[int]) -> None:
-    """Note of each page and command by which step it has grown too fast."""
+    """Note of each page and command by which step it has grown too fast, where it was measured at both ends of it."""
     titles = dict.fromkeys(key.case for key in stage.results.series if key.part == "pages")
     ordered = list(sizes)
     for title in titles:
         for fewer, more in pairwise(ordered):
-            few, many = (stage.results.series[_key(title, size)] for size in (fewer, more))
+            few, many = (stage.results.series.get(_key(title, size)) for size in (fewer, more))
+            if few is None or many is None:
+                continue
             times = many.median > LONG and grows_too_fast(few.median, many.median, fewer, more)
             rows = stage.rows[title, fewer], stage.rows[title, more]
             reads = rows[1] > MANY_ROWS and grows_too_fast(*rows, fewer, more)

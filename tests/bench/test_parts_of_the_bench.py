@@ -1,14 +1,20 @@
 """The parts of the bench that decide something, and that its fleets are what its parts take them for."""
 
 import pytest
+from django.utils import timezone
 
+from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from bench.__main__ import main
+from bench.fleets.surfaces import asked
 from bench.parts import pages
 from bench.processes import ContestantFailed
 from bench.race import check_exactly_once
 from bench.results import Key, Results
+from bench.stage import Options, Stage
 from bench.tally import Tally
-from jobs.states import AttemptOutcome
+from jobs.states import AttemptOutcome, Status
+from tests.factories import make_record, make_schedule
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 OURS, PEER = Key("drain", "1 worker", "ours"), Key("drain", "1 worker", "peer")
 SILENT, HANDED_ON, DONE = AttemptOutcome.UNAVAILABLE, AttemptOutcome.HANDOFF, AttemptOutcome.SUCCEEDED
@@ -61,3 +67,24 @@ class TestPages:
     @pytest.mark.parametrize(("few", "many", "grows"), [(100, 1_500, False), (100, 10_000, True), (0, 12, False)])
     def test_what_grows_faster_than_n_log_n_is_told_from_what_does_not(self, few, many, grows):
         assert pages.grows_too_fast(few, many, 1_000, 10_000) is grows
+
+    def test_what_was_measured_of_one_fleet_alone_is_left_unmarked(self):
+        results, lines = Results(), []
+        stage = Stage(None, Options(), results, lines.append)
+        for title, size, taken in (("home", 1_000, [0.2, 0.1, 0.1]), ("home", 10_000, [30.0]), ("new", 10_000, [1.0])):
+            looked = {"statements": 1, "rows": size, "bytes": 1, "wrong": "", "taken": taken}
+            pages.note(stage, title, size, looked)
+        pages.mark(stage, [1_000, 10_000])
+        assert "home 100 ms, at most 200 ms" in lines[0]
+        assert ["GROWS" in series.note for series in results.series.values()] == [False, True, False]
+
+    @pytest.mark.django_db
+    def test_a_page_has_one_name_whatever_the_fleet(self):
+        names = []
+        for number in range(2):
+            make_assignment(make_policy(), make_source(name=f"source {number}"))
+            make_schedule()
+            make_record(Status.FAILED, failures=1, last_failure_at=timezone.now())
+            names.append([name for name, _ in asked()])
+        assert names[0] == names[1]
+        assert len(set(names[0])) == len(names[0])
