@@ -48,7 +48,7 @@ class RouteForm(DeclaredForm):
         fields = tuple(Route.model_fields)
 
     def sent(self) -> dict[str, Any]:
-        """With the URL when one was typed; policies by name."""
+        """The fields, with the URL if one was typed; policies by name."""
         found = super().sent()
         found["policies"] = [str(policy) for policy in found.get("policies") or ()]
         if text := self.cleaned_data.get("secret_url"):
@@ -62,7 +62,7 @@ class RouteForm(DeclaredForm):
 
 @admin.register(AlertRoute)
 class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
-    """Where alerts go. A button sends a test."""
+    """Routes of alerts. A button sends a test."""
 
     called = "alert route"
     form = RouteForm
@@ -78,7 +78,7 @@ class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[AlertRoute], name: str, means: str, verb: Any
     ) -> HttpResponse | None:
-        """The question; once the answer was yes what came of it."""
+        """Ask first; once confirmed, send the test and report its result."""
         route = rows.get()
         if not is_confirmed(request):
             return question(request, name, means, [str(route)])
@@ -88,7 +88,7 @@ class AlertRouteAdmin(AsksFirst[Any], DeclaredAdmin):
         return None
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """With the URLs that go, too."""
+        """The rows that a deletion takes along, and the stored URLs among them."""
         rows = list(objs)
         shown, *others = super().get_deleted_objects(rows, request)
         sealed = dict.fromkeys(str(each) for row in rows if (each := Routes().sealed_for(row)))

@@ -1,4 +1,4 @@
-"""What a route of alerts may be, and how it is edited: by superusers only, since its URL holds tokens."""
+"""The declaration of a route of alerts, and its edits: by superusers only, since its URL holds tokens."""
 
 import re
 from typing import Annotated, Any, ClassVar
@@ -22,7 +22,7 @@ from sources.models import Policy
 
 MOST = 200
 SEALED = "alert-"
-"""What the name of a stored secret begins with that was sealed for a route."""
+"""The beginning of the name of a stored secret that was sealed for a route."""
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ QUIET = Rows(
 
 
 class Route(BaseModel):
-    """Where alerts go, and which. Set by superusers only."""
+    """A route of alerts: where they go, and which. Set by superusers only."""
 
     model_config = STRICT
 
@@ -133,8 +133,9 @@ class Routes(Service[AlertRoute]):
         return []
 
     def sealed_for(self, row: AlertRoute) -> StoredSecret | None:
-        """The stored secret that goes with a route: sealed for one, and referred to by no other row. None: there is
-        none."""
+        """The stored secret that belongs to a route: sealed for it, and referred to by no other row. None if there is
+        none.
+        """
         name = row.url.removeprefix(PREFIX)
         if (
             not row.url.startswith(f"{PREFIX}{SEALED}")
@@ -172,8 +173,9 @@ class Routes(Service[AlertRoute]):
 
 
 def use_of(row: Any) -> str:
-    """Why a policy is not deleted: routes get alerts of it alone, and with no policy would get those of all. They are
-    locked, so that none loses its other policies meanwhile. Empty: it is none of such a route's."""
+    """The reason why a policy is not deleted: routes get alerts of it alone, and without a policy would get those of
+    all. The routes are locked, so that none loses its other policies in the meantime. Empty if no such route exists.
+    """
     if not isinstance(row, Policy):
         return ""
     routes = AlertRoute.objects.filter(policies=row).order_by("pk").select_for_update(no_key=True, of=("self",))

@@ -1,4 +1,4 @@
-"""The digest: how things stand, once a day or week, also when all is well. django-q2 asks each hour."""
+"""The digest: the state of the fleet, once a day or week, also when all is well. django-q2 asks each hour."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ SHOWN = 10
 
 
 def send_due(now: datetime | None = None) -> str:
-    """Write down the digests that are due: the next round of a minute sends them. Returns how many, in words."""
+    """Write the digests that are due: the next round of a minute sends them. Returns how many, as text."""
     instant, written = now or database_clock(), 0
     for route in AlertRoute.objects.filter(enabled=True).exclude(digest=Digest.NONE):
         if is_due(route, instant):

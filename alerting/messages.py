@@ -40,9 +40,9 @@ ORDER = list(AlertKind)
 
 @dataclass(frozen=True)
 class Group:
-    """The alerts of one kind that a message is about. `names`: the first of them, each with its reason.
+    """The alerts of one kind in a message. `names`: the first of them, each with its reason.
 
-    `policies`: those that they are under; none: it is nothing of a policy's.
+    `policies`: the policies that they are under; empty if the finding is not about a policy.
     """
 
     kind: AlertKind

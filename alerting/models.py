@@ -36,9 +36,9 @@ class Digest(models.TextChoices):
 
 
 class AlertRoute(models.Model):
-    """Where alerts go. `url` is a reference to what Apprise calls a URL, which holds tokens: `stored:NAME`.
+    """A route of alerts. `url` is a reference, `stored:NAME`, to an Apprise URL, which holds tokens.
 
-    `sent_at`: when its last message was written down. Set by machines, as `digest_at`.
+    `sent_at`: when its last message was written. Machines set it, and `digest_at`.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -105,10 +105,10 @@ class MessageType(models.TextChoices):
 
 
 class AlertMessage(models.Model):
-    """A message to a route: delivered, or tried again at `next_at`; given up after a day, when both are empty: then its
-    route knows no longer what the message `raises`, and is told anew of what is still open.
+    """A message to a route: delivered, or tried again at `next_at`. After a day it is given up, and both are empty: its
+    route then no longer counts as informed of what the message `raises`, and hears again of what is still open.
 
-    No record of the backlog: it is to arrive when no worker is left to claim one, and while everything is held.
+    Not a record of the backlog: it must arrive when no worker is left to claim one, and while everything is held.
     """
 
     route = models.ForeignKey(AlertRoute, on_delete=models.CASCADE, related_name="messages")

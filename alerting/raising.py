@@ -25,7 +25,7 @@ AT_ONCE = 5000
 FLUTTERING = (
     AlertKind.WATCHDOG, AlertKind.SCHEDULE, AlertKind.WORKER, AlertKind.REPOSITORY, AlertKind.BREAKER, AlertKind.SPACE,
 )  # fmt: skip
-"""Kinds that come and go: routes hear of them when the next round still finds them, and of their end after CALM_FOR."""
+"""Kinds that come and go: routes hear of them if the next round still finds them, and of their end after CALM_FOR."""
 CALM_FOR = timedelta(minutes=5)
 
 SHOWN_ELSEWHERE = (

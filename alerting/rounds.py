@@ -1,9 +1,9 @@
-"""The round of a minute: look at everything, raise and end alerts, announce them, ping. It runs in a thread: a hundred
-thousand alerts that come at once take seconds, for which no worker's loop may stand still.
+"""The round of a minute: find what is wrong, raise and end alerts, announce them, ping. It runs in a thread: a hundred
+thousand alerts at once take seconds, for which no worker's loop may stand still.
 
-Every worker and qcluster comes here each minute; the first of them in a minute does the round, so the death of either
-is noticed by the other. When none came for a while, the machine or the database was away, and nothing that stood still
-for as long is at fault: it is counted from `resumed_at` on.
+Every worker and qcluster comes here each minute; the first of them in a minute does the round, so each notices the
+death of the other. If none came for a while, the machine or the database was away, and the time is not held against
+what stood still in it: it is counted from `resumed_at` on.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 EVERY = timedelta(seconds=50)
 """Less than a minute: the processes that come are not in step."""
 GAP = timedelta(seconds=150)
-"""Time without a round after which the watch starts again to count what stands still."""
+"""Time without a round after which standstill is counted from the beginning again."""
 
 
 _one_at_a_time = threading.Lock()
 
 
 def in_background() -> int:
-    """Do the round in a thread, unless one of this process is under way."""
+    """Do the round in a thread, unless this process has one under way."""
     if not _one_at_a_time.locked():
         sending.start_thread(_round_alone)
     return 0
@@ -71,7 +71,7 @@ def ping_for_the_scheduler() -> None:
 
 @transaction.atomic
 def _take(now: datetime) -> Watch | None:
-    """The watch, with the round of this minute taken; None if another process has it."""
+    """The watch, with this minute's round taken; None if another process has it."""
     watch = Watch.objects.select_for_update(skip_locked=True).first()
     if watch is None:
         made = Watch.objects.bulk_create([Watch(pk=1, looked_at=now, resumed_at=now)], ignore_conflicts=True)

@@ -1,14 +1,14 @@
-"""Messages to people on their way. Whichever process does the round of a minute sends them, a worker or qcluster.
+"""Delivery of messages to users. The process that does the round of a minute sends them, a worker or qcluster.
 
     put           a row, in the transaction that announces
-    deliver_due   takes what is due (it comes again after LEASE, should this process die), sends it by a process of
-                  Apprise each, and writes down what came of it
+    deliver_due   takes what is due (it comes again after LEASE, should this process die), sends each message by a
+                  process of Apprise, and writes the result
     in_background the same in a thread, since a worker's loop waits for nothing
 
-What is not delivered is tried again for a day, further and further apart, and is given up then: home shows it, and what
-is still open of it is announced anew. In the quiet hours of its route no alert is tried. A message may come twice when
-a process dies between sending and writing that down. The URL is fetched at each attempt, from where its route refers
-to, and stands in no row, no log and no message.
+A message that is not delivered is tried again for a day, at growing distances, and then given up: home shows it, and
+what is still open is announced again. In the quiet hours of its route no alert is tried. A message may come twice if a
+process dies between sending and writing the result. The URL is fetched for each attempt through its route's reference,
+and is in no row, log or message.
 """
 
 import logging
@@ -65,8 +65,9 @@ def put(
 
 
 def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
-    """Messages whose last attempt failed: what is tried again, and what was given up in the last week. None of a route
-    that a person has switched off."""
+    """Messages whose last attempt failed: those that are tried again, and those given up in the last week. Routes that
+    are switched off are left out.
+    """
     recent = Q(next_at__isnull=False) | Q(made_at__gt=(now or database_clock()) - SHOWN_FOR)
     failed = AlertMessage.objects.filter(recent, delivered_at=None, route__enabled=True).exclude(error="")
     return failed.select_related("route")
@@ -81,13 +82,13 @@ def in_need(now: datetime) -> list[str]:
 
 
 def in_background() -> None:
-    """Send what is due in a thread, unless one of this process does."""
+    """Send what is due in a thread, unless this process does already."""
     if not _one_at_a_time.locked() and _due(database_clock()).exists():
         start_thread(deliver_due)
 
 
 def start_thread(work: Callable[[], object]) -> None:
-    """Do `work`, which may ask the database, while its caller goes on."""
+    """Do `work`, which may use the database, while its caller continues."""
     threading.Thread(target=_do_and_close, args=(work,), name="alerts", daemon=True).start()
 
 
@@ -139,7 +140,7 @@ def _take(now: datetime) -> AlertMessage | None:
     message = due.select_related("route").first()
     if message is not None:
         AlertMessage.objects.filter(pk=message.pk).update(next_at=now + LEASE, attempts=F("attempts") + 1)
-        # what has come meanwhile, as that all is well again, may be newer than this
+        # a message that has come since, such as "all is well again", may be newer than this one
         if message.error or now - message.made_at > LATE:
             message.body += f"\n\nWritten at {moment(message.made_at)} UTC: it could not be delivered before."
     return message
@@ -162,8 +163,9 @@ def _write_down(message: AlertMessage, problem: str, now: datetime) -> None:
 
 
 def send(message: AlertMessage, seconds: float | None = None) -> str:
-    """Send a message now. Blocks for `seconds` at most. Returns why it was not delivered, without secrets; empty: it
-    was. Raises: django.db.Error."""
+    """Send a message now. Blocks for `seconds` at most. Returns why it was not delivered, without secrets; empty if it
+    was. Raises: django.db.Error.
+    """
     patience = ANSWER_SECONDS if seconds is None else seconds
     try:
         url = read_secret_in_time(message.route.url) or ""
@@ -191,7 +193,7 @@ def send_test(route: AlertRoute) -> str:
 
 
 def state_of(message: AlertMessage) -> str:
-    """The state of a message in words."""
+    """The state of a message as text."""
     if message.delivered_at:
         return "delivered"
     if message.next_at is None:

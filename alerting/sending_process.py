@@ -14,11 +14,11 @@ from typing import Any
 from external.processes.serving import Program, serve
 
 LONGEST_SECONDS = 60
-"""After which this process ends, should its worker be gone."""
+"""Seconds after which this process ends if its worker is gone."""
 LARGEST_MEMORY = 256 << 20
-"""Bytes. Apprise keeps what it is answered in memory, however much that is; it needs a sixth of this by itself."""
+"""Bytes. Apprise keeps every answer in memory, whatever its size; by itself it needs a sixth of this."""
 MOST_PARTS = 3
-"""Of a message. Apprise waits for five seconds between two of them, and a pager calls for each."""
+"""The most receivers of a message. Apprise waits five seconds between two of them, and a pager calls each."""
 TITLE = 300
 """Characters: some services take the title as a part of the text."""
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def guard(allowed: list[str]) -> None:
-    """From now on this process connects to nothing but what callbacks may be sent to."""
+    """Let this process connect only to addresses to which callbacks may be sent."""
     from django.conf import settings
 
     settings.configure(CALLBACKS_ALLOWED=allowed)
@@ -115,7 +115,7 @@ def bounded(send: Callable[..., bool]) -> Callable[..., bool]:
 
 
 class Complaints(logging.Handler):
-    """What Apprise says of a failure: only its log has that."""
+    """Apprise's own text about a failure: it is only in its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)

@@ -1,8 +1,8 @@
-"""Which URLs of Apprise may be used. Pure. No text here quotes a URL: it holds tokens.
+"""The Apprise URLs that may be used. Pure. No text here quotes a URL: it holds tokens.
 
-Apprise knows 200 services. Some run programs, write files, or speak to what this host has on its desktop or its log:
-so those are listed that send to people over the network. Where they connect to is checked at each connection, by the
-rules of callbacks (`sending_process.py`).
+Apprise knows 200 services. Some run programs, write files, or use this host's desktop or log: so the list names those
+that send to users over the network. Each connection checks where they connect to, by the rules of callbacks
+(`sending_process.py`).
 """
 
 import re
@@ -12,7 +12,7 @@ WITH_A_HOST = (
     "gotify", "gotifys", "json", "jsons", "mailto", "mailtos", "matrix", "matrixs", "mmost", "mmosts", "ntfy", "ntfys",
     "rocket", "rockets", "signal", "signals",
 )  # fmt: skip
-"""What stands where a host is, is one, and may be shown, if it has a dot."""
+"""Schemes that are followed by a host, which may be shown if it has a dot."""
 OF_SERVICES = (
     "discord", "gchat", "opsgenie", "pagerduty", "pover", "slack", "tgram", "wxteams", "workflow", "workflows", "zulip",
 )  # fmt: skip
@@ -24,7 +24,7 @@ READS_FILES = re.compile(r"template|pgp.*|wkd")
 
 
 def problem_with(url: str) -> str:
-    """Why alerts cannot go to `url`; empty: they can, as far as can be known without a connection."""
+    """The reason why alerts cannot go to `url`; empty if they can, as far as this can be known without a connection."""
     if len(url) > LONGEST or re.search(r"[\x00-\x20\x7f]", url):
         return f"is one line without spaces, of up to {LONGEST} characters"
     scheme, separator, _ = url.partition("://")
@@ -44,21 +44,23 @@ def problem_with(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """What may be shown of a URL, as `mailtos://example.com/…`."""
+    """The part of a URL that may be shown, such as `mailtos://example.com/…`."""
     scheme, _, _ = url.partition("://")
     host = _host(url)
     return f"{scheme}://{host}/…" if host else f"{scheme}://…"
 
 
 def secrets_of(url: str) -> set[str]:
-    """What no error may quote, should it come back: the URL, and each part of it but its host, where that is one."""
+    """The texts that no error may quote, should they come back: the URL, and each part but its host, if that is one."""
     _, _, rest = url.partition("://")
     parts = {rest, *(spelling for part in re.split(r"[/?&=:@,]", rest) for spelling in (part, unquote(part)))}
     return {url, *parts} - {_host(url), ""}
 
 
 def _host(url: str) -> str:
-    """The host, if one stands there for certain: of ntfy://topic and matrix://token it is a secret. Empty: none."""
+    """The host, if the URL certainly has one: in ntfy://topic and matrix://token it is a secret. Empty if there is
+    none.
+    """
     scheme, _, _ = url.partition("://")
     try:
         host = urlsplit(url).hostname or ""

@@ -25,7 +25,7 @@ from sources.models import Policy
 GRACE = timedelta(minutes=2)
 LATE = timedelta(seconds=60)
 STEP_SECONDS = 30.0
-"""By which the database's clock and the boot clock may differ between two looks."""
+"""The most by which the database's clock and the boot clock may differ between two looks."""
 CLOCK_SHOWN_FOR = timedelta(minutes=2)
 
 KINDS = {

@@ -1,4 +1,4 @@
-"""What a new installation still lacks before it protects anything, each step with where to take it."""
+"""The steps that a new installation still needs before it protects anything, each with its page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Restore, Rest
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `url`: of its button, `button`; empty where this person may not take it."""
+    """One step. `url`: of its button, `button`; empty if this user may not take it."""
 
     title: str
     means: str

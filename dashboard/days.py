@@ -18,10 +18,10 @@ from sources.planning import BACKUPS, KIND
 
 DAYS = 30
 LEAST_DAYS = 7
-"""Of history: from less no day is named on which a repository is full."""
+"""Days of history without which no day is named on which a repository is full."""
 FURTHEST = timedelta(days=3650)
 
-# Served by `attempt_ended`. A row that stands for many silences counts for each day from its first to its last.
+# Served by `attempt_ended`. A row that counts many silences counts for each day from its first to its last.
 COUNT = f"""
 WITH ran AS MATERIALIZED (
     SELECT record.subject, attempt.outcome, attempt.facts
@@ -79,8 +79,10 @@ def keep() -> int:
 
 
 def repositories(days: Sequence[DayTotal], today: date) -> list[dict[str, Any]]:
-    """All of them, by name. `free` and `total`: bytes; None: not known; `used_share`: percent. `full_on`: at the pace
-    of the last thirty days; None: not known, or not within ten years. `pace`: bytes a day; None: too little history."""
+    """All repositories, by name. `free` and `total`: bytes, None if unknown; `used_share`: percent. `full_on`: the day
+    at the pace of the last thirty days, None if unknown or not within ten years. `pace`: bytes a day, None if the
+    history is too short.
+    """
     return [_room(each, days, today) for each in Repository.objects.order_by("name")]
 
 

@@ -1,7 +1,7 @@
-"""The home page: who is protected and who needs a person, what runs, what comes, and on what it rests; its facts alone,
-which a page that is open asks for every few seconds; and its buttons.
+"""The home page: who is protected, what needs the user, what runs, what comes next, and the servers and room behind it;
+its facts alone, which an open page requests every few seconds; and its buttons.
 
-Each part is for those who may look at its table; it costs a bounded number of statements, whatever the fleet's size.
+Each part is for users who may view its table; it costs a bounded number of statements, whatever the fleet's size.
 """
 
 import hashlib
@@ -35,9 +35,10 @@ from sources.models import Backup, Repository, Source
 
 SECONDS = re.compile(r" [\d.]+ s\b")
 FRESH_SECONDS, FRESH_TIMES, LONGEST_FRESH_SECONDS = 5, 50, 25
-"""How long, or how many times as long as it took to gather them, the facts serve all pages of people with the same
-permissions that are open in this process: a fiftieth of a core; and never longer than that, however slow the database
-is. Each page shows as of when its facts are; one that is opened has those of that moment."""
+"""Seconds, or multiples of the time that gathering took, for which the facts serve all open pages of users with the
+same permissions in this process: a fiftieth of a core. The last number is the most, however slow the database is. Each
+page shows the instant of its facts; a page that is opened has those of that moment.
+"""
 
 Kept = tuple[str, str, float]
 """The facts as text, their ETag, and when they were gathered, on the monotonic clock."""
@@ -62,8 +63,9 @@ def home_facts(request: HttpRequest) -> HttpResponse:
 
 
 def _rendered(request: HttpRequest) -> Kept:
-    """What is so now. The page holds no token, so what did not change reads the same, but for the
-    seconds until what comes."""
+    """Render the present facts and keep them for a moment. The page holds no token, so unchanged facts read the same,
+    but for seconds that count down.
+    """
     began = monotonic()
     text = render_to_string("dashboard/facts.html", facts(request))
     kept = text, f'"{hashlib.sha256(SECONDS.sub("", text).encode()).hexdigest()[:32]}"', began
@@ -135,7 +137,7 @@ def _resume_queue(request: HttpRequest, name: str) -> None:
 
 
 def facts(request: HttpRequest) -> dict[str, Any]:
-    """The parts that the person of `request` may look at, for `dashboard/facts.html`."""
+    """The parts that the user of `request` may see, for `dashboard/facts.html`."""
     now = database_clock()
     found: dict[str, Any] = {}
     if may_look_at(request, Source):
@@ -159,7 +161,7 @@ def facts(request: HttpRequest) -> dict[str, Any]:
 
 
 def may_look_at(request: HttpRequest, model: Any) -> bool:
-    """Whether the admin shows this person that table."""
+    """True if the admin shows that table to this user."""
     return bool(admin.site.get_model_admin(model).has_view_permission(request))
 
 

@@ -1,7 +1,7 @@
-"""The pages `matrix/` and `matrix/SOURCE/DAY`: every day of every source, the worst first, and what happened on one.
+"""The pages `matrix/` and `matrix/SOURCE/DAY`: every day of every source, the worst first, and the events of one day.
 
-A page has 25 × 90 cells, so a cell has to be small: its classes are letters, its address is relative, and a day on
-which nothing was due is no link.
+A page has 25 × 90 cells, so a cell must be small: its classes are letters, its address is relative, and a day on which
+nothing was due has no link.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ ROWS = 25
 
 
 class MatrixFilter(forms.Form):
-    """Which sources are shown; by default all that are not retired."""
+    """The filter of the matrix: by default all sources that are not retired."""
 
     policy = forms.ModelChoiceField(
         Policy.objects.none(), required=False, empty_label="all policies", widget=UnfoldAdminSelectWidget
@@ -140,7 +140,7 @@ EXPLAINED = {
 
 
 def _of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
-    """Of members of staff who may view sources."""
+    """Allow a page to members of staff who may view sources."""
 
     @wraps(view)
     def permitted(request: HttpRequest, **names: Any) -> HttpResponse:
@@ -170,7 +170,7 @@ def matrix_page(request: HttpRequest) -> HttpResponse:
 
 @_of_sources
 def matrix_day(request: HttpRequest, source: int, day: str) -> HttpResponse:
-    """What happened to a source on a day, under each of its policies. What is no day of the matrix leads to that."""
+    """The events of a source on a day, under each of its policies. Any other day redirects to that of the matrix."""
     now = timezone.now()
     try:
         on = date.fromisoformat(day)
@@ -244,7 +244,7 @@ def _lines(assignment: Assignment, stretch: Stretch, zone: str) -> list[tuple[st
 
 
 def _at(instant: datetime | None, zone: str) -> str:
-    """As the clocks of the policy show it, with UTC beside it where that differs."""
+    """The instant by the clocks of the policy, followed by UTC if that differs."""
     if instant is None:
         return ""
     local, utc = in_zone(instant, zone_of(zone)), f"{instant:%H:%M:%S} UTC"

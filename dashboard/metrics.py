@@ -1,7 +1,7 @@
-"""What `/metrics` gives to Prometheus: gauges of this moment, and the running totals of attempts.
+"""The answer of `/metrics` to Prometheus: gauges of this moment, and the running totals of attempts.
 
-All of it is asked of the database when it is read, in a bounded number of statements whatever the fleet's size: any web
-process gives the same. No label names a source, unless that is asked for.
+All values are read from the database at each request, in a bounded number of statements whatever the fleet's size:
+every web process gives the same. No label names a source, unless the request asks for it.
 """
 
 import time
@@ -66,7 +66,7 @@ class _Collected(Collector):
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
-    """Each row: the values of the labels, then the number; None: it is left out."""
+    """Each row: the values of the labels, then the number; None leaves the row out."""
     family = GaugeMetricFamily(f"backupsched_{name}", text, labels=labels)
     for *values, number in rows:
         if number is not None:

@@ -43,8 +43,9 @@ class Notice:
 
 
 def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
-    """The sentence, the numbers by status, and the first sources that need a person, each with what its button does
-    (`home.act`; empty: none for this person), and label and address of buttons that mend it."""
+    """The sentence, the numbers by status, and the first sources that need the user, each with its button's action
+    (`home.act`; empty if this user may take none), and label and address of buttons that mend it.
+    """
     found = status.summary(now, LOOKED_AT)
     worst, others = _once(status.rows_of(found.worst, Source.objects.all()))
     reasons = status.reasons_of(worst, now) if worst else {}

@@ -1,5 +1,6 @@
-"""What all pages of the dashboard share: for staff only, and in the frame of the admin. And the documentation that came
-with this version, as pages: `docs/*.md` and the decisions."""
+"""Common parts of all pages of the dashboard: for staff only, and in the frame of the admin. And the documentation of
+this version, as pages: `docs/*.md` and the decisions.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +52,7 @@ def _documents() -> dict[str, Path]:
 
 
 def _listed(name: str) -> list[dict[str, Any]]:
-    """For the list beside a document: those at the top, and the decisions while one is open."""
+    """The list next to a document: those at the top, and the decisions while one is open."""
     return [
         {
             "name": each.rpartition("/")[2].removesuffix(".md"),

@@ -1,4 +1,4 @@
-"""What runs now, what comes next, and when the next window opens. A bounded number of rows, by indexes."""
+"""Running work, the next work, and the next window to open. A bounded number of rows, by indexes."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ SHOWN = 6
 """Rows of each list."""
 
 SURE_AFTER = timedelta(seconds=5)
-"""What a run has done in less time says nothing of its speed."""
+"""Seconds of a run before which its speed cannot be estimated."""
 
 
 WAITS = {
@@ -30,11 +30,11 @@ WAITS = {
     WaitingFor.BREAKER: "waits for its repository, which is tried at",
     WaitingFor.SWEEP: "failed, and is tried again at",
 }
-"""Before the instant at which that ends."""
+"""The words before the instant at which the wait ends."""
 
 
 def running(now: datetime) -> tuple[list[dict[str, Any]], int]:
-    """What copies, removes, checks or restores, the longest first, and how many there are."""
+    """Running copies, removals, checks and restores, the longest first, and how many there are."""
     found = BacklogRecord.objects.running().filter(queue__in=(BACKUPS, requests.QUEUE)).order_by("started_at", "pk")
     records = list(found[:SHOWN])
     count = len(records) if len(records) < SHOWN else found.count()
@@ -46,7 +46,7 @@ def running(now: datetime) -> tuple[list[dict[str, Any]], int]:
 def _running(
     record: BacklogRecord, assignment: Assignment | None, progress: Progress | None, now: datetime
 ) -> dict[str, Any]:
-    """`share`: percent done; None: not known. `speed`: bytes a second since it began."""
+    """`share`: percent done, None if unknown. `speed`: bytes a second since it began."""
     began = record.started_at or now
     so_far = now - began
     done, total = (progress.bytes_done, progress.bytes_total) if progress else (0, 0)
@@ -62,7 +62,9 @@ def _running(
 
 
 def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int, now: datetime) -> datetime | None:
-    """By what is left at the speed so far, once that is known, or by its last duration; None: by neither."""
+    """The expected end, from the remaining bytes at the present speed if known, else from the last duration; None if
+    neither is known.
+    """
     if speed and left > 0:
         return now + timedelta(seconds=left / speed)
     by_last = began + timedelta(seconds=record.expected_seconds) if record.expected_seconds else None
@@ -70,8 +72,9 @@ def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int,
 
 
 def coming(now: datetime) -> list[dict[str, Any]]:
-    """What is next: what is ready for an execution unit, then what is about to be asked, each in claim order, then
-    what waits, the earliest first."""
+    """The next records: those ready for an execution unit, then those about to be asked, both in claim order, then
+    those that wait, the earliest first.
+    """
     found: list[BacklogRecord] = []
     for queue in (BACKUPS, ARRIVALS, AVAILABILITY):
         if room := SHOWN - len(found):
@@ -101,13 +104,13 @@ def _coming(record: BacklogRecord, assignment: Assignment | None) -> dict[str, A
 
 
 def next_due(now: datetime) -> datetime | None:
-    """The earliest next-backup date that lies ahead."""
+    """The earliest next-backup date in the future."""
     ahead = Assignment.objects.active().filter(next_backup_at__gt=now).order_by("next_backup_at")
     return ahead.values_list("next_backup_at", flat=True).first()
 
 
 def next_opening() -> tuple[str, datetime] | None:
-    """Of the windows that records wait for: which policy's opens first, and when. None: nothing waits for one."""
+    """The next window to open that records wait for: its policy and instant. None if nothing waits for one."""
     waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.WINDOW, kind__in=OF_ASSIGNMENTS)
     first = waiting.order_by("run_after").first()
     assignment = _assignments([first]).get(first.subject) if first else None

@@ -1,5 +1,6 @@
-"""Who comes up, announces itself, and goes away in the middle of its backup. Agents are enrolled over real HTTP with a
-one-time code, then left running."""
+"""Comings and goings: hosts come up, check in, and leave in the middle of a backup. Agents are enrolled over real HTTP
+with a one-time code, and then left running.
+"""
 
 import sys
 import time
@@ -21,7 +22,7 @@ AWAY_SECONDS = 10.0
 
 
 class Comings:
-    """The hosts of a session as time goes by. `say` prints one line for the person who watches."""
+    """The hosts of a session over time. `say` prints one line for the user."""
 
     def __init__(self, hosts: list[Host], url: str, say: Callable[[str], None]) -> None:
         self.hosts, self.url, self.say = hosts, url, say
@@ -45,7 +46,7 @@ class Comings:
                 self.leave(host, AWAY_SECONDS)
 
     def leave(self, host: Host, seconds: float) -> None:
-        """Take a host away, as a lid that is closed: nothing of it says goodbye. It comes back after `seconds`."""
+        """Take a host away as a closing lid does: it says no goodbye. It comes back after `seconds`."""
         for process in filter(None, (host.process, host.enrolment, host.agent)):
             process.kill()
             process.wait()
@@ -65,9 +66,9 @@ def _has_copied(host: Host, size: int) -> bool:
 
 
 def start_agent(host: Host, url: str) -> bool:
-    """Enrol the agent of a host that is up, if it is not enrolled, and leave it running. False: not yet.
+    """Enrol the agent of a host that is up, if it is not enrolled, and leave it running. False if it is not up yet.
 
-    Waits for nothing: on a slow machine the pages answer late, and another host may have to vanish meanwhile.
+    Waits for nothing: on a slow machine the pages answer late, and another host may have to vanish in the meantime.
     """
     config, log = host.home / "agent.json", host.home / "agent.log"
     if host.enrolment is not None and host.enrolment.poll() is None:

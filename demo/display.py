@@ -96,7 +96,7 @@ def live_table(picture: Picture, footer: str) -> RenderableType:
 
 
 def summary_table(summary: Summary) -> RenderableType:
-    """What a finished run achieved."""
+    """The results of a finished run."""
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("source", "kind", "outcome", "attempts", "bytes", "seconds", "identical"):
         table.add_column(heading, justify="right" if heading in ("attempts", "bytes", "seconds") else "left")

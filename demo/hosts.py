@@ -1,5 +1,6 @@
-"""Real hosts on loopback: each an `rclone serve` process with its own address, host key and files, which are generated,
-different on each host, and awkward on purpose."""
+"""Real hosts on loopback: each an `rclone serve` process with its own address, host key and files. The files are
+generated, different on each host, and awkward on purpose.
+"""
 
 import os
 import random
@@ -23,7 +24,7 @@ from operations.listening import free_port
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000
-"""With the brake of the demo's policy its copy takes long enough to be interrupted."""
+"""The size at which a copy takes long enough to be interrupted, given the brake of the demo's policy."""
 
 SFTP_PORT = 2022
 LARGE, LARGE_FILES, LARGE_FILE_BYTES = "demo-film-archive", 12, 8_000_000
@@ -43,8 +44,8 @@ FOLDERS = ("Documents", "Documents/Invoices/2026", "Pictures", "Projects/alpha/s
 class Host:
     """One demo source and the process that plays it.
 
-    `reachable`: it answers and lets us in, in the end. `up_after`: seconds until it comes up; None: when it is woken.
-    `has_agent`: it checks in. `vanishes`: it goes away in the middle of its first backup, and comes back later.
+    `reachable`: it answers and accepts our login in the end. `up_after`: seconds until it comes up, None if it must be
+    woken. `has_agent`: it checks in. `vanishes`: it leaves in the middle of its first backup, and comes back later.
     """
 
     name: str
@@ -87,7 +88,7 @@ class Host:
 
     @property
     def secret_file(self) -> Path:
-        """What the source's `secret` refers to."""
+        """The value that the source's `secret` refers to."""
         return secrets_directory() / self.name
 
     def start(self) -> None:
@@ -177,7 +178,7 @@ def _write(host: Host, *, total_bytes: int, below: str = "") -> None:
 
 
 def secrets_directory() -> Path:
-    """Of the demo's sources, below a directory that the workers take secrets from."""
+    """The file of the demo's secrets, below a directory from which workers take secrets."""
     return Path(settings.VAR_DIR) / "secrets"
 
 
@@ -197,7 +198,7 @@ def _make_host_key(path: Path) -> str:
 
 @cache
 def has_loopback_network() -> bool:
-    """Whether any 127.x address can be bound here (Linux: yes; macOS: no)."""
+    """True if any 127.x address can be bound here (Linux: yes; macOS: no)."""
     with socket.socket() as probe:
         try:
             probe.bind(("127.77.0.1", 0))

@@ -1,10 +1,10 @@
-"""Runs one program and ends it, with all its descendants, when the demo ends, however that ended.
+"""Run one program and end it, with all its descendants, when the demo ends, however that happened.
 
     python -m demo.keeper PROGRAM ARG…
 
-The demo holds the other end of this process's standard input: when the demo is gone, even killed, that end is closed.
-Whose own parent has died becomes a child of this process (on Linux; elsewhere those are ended that were seen before),
-so also what the program starts while it is being ended is found: by id, nothing else.
+The demo holds the other end of this process's standard input: when the demo is gone, even killed, that end is closed. A
+process whose parent has died becomes a child of this one (on Linux; elsewhere those seen before are ended), so
+processes that the program starts while it is being ended are found, too: by id, and no others.
 """
 
 import ctypes
@@ -20,9 +20,9 @@ import psutil
 
 LOOK_EVERY_SECONDS = 0.3
 GRACE_SECONDS = 8.0
-"""For the program to end its children by itself."""
+"""Seconds for the program to end its children by itself."""
 LEFTOVER_SECONDS = 2.0
-"""For a child that is left to end by itself, before it is killed."""
+"""Seconds for an abandoned child to end by itself, before it is killed."""
 KILLING_SECONDS = 5.0
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -74,7 +74,7 @@ class Keeper:
             psutil.wait_procs(left, LOOK_EVERY_SECONDS)
 
     def living(self) -> list[psutil.Process]:
-        """Who of the family is there still, newcomers included."""
+        """The members of the family that still live, newcomers included."""
         self.remember()
         return [member for member in self.family if member.is_running()]
 

@@ -18,7 +18,7 @@ CHANGED_FILMS = LARGE_FILES // 3
 
 
 class Life:
-    """What happens once all that can be reached is protected, or all but the large source."""
+    """Events after all that can be reached is protected, or all but the large source."""
 
     def __init__(self, comings: Comings) -> None:
         self._comings = comings

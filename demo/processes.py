@@ -1,5 +1,6 @@
-"""Starts processes that cannot outlive the demo, and ends them: only those it started, by id. Web, worker and qcluster
-are one of them: a supervisor starts, logs and ends these."""
+"""Start processes that cannot outlive the demo, and end them: only those it started, by id. Web, worker and qcluster
+count as one: a supervisor starts, logs and ends them.
+"""
 
 import contextlib
 import ctypes
@@ -26,7 +27,7 @@ WORKERS_GRACE_SECONDS = 3
 
 
 class DemoError(Exception):
-    """The demo cannot go on. The message says what, where, and what to do."""
+    """The demo cannot continue. The message says what, where, and what to do."""
 
 
 def start(
@@ -37,9 +38,9 @@ def start(
     given: bytes = b"",
     kept: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own; what it prints goes to `log`. On Linux it dies with this thread.
+    """Start a program in its own session, with its output in `log`. On Linux it dies with this thread.
 
-    `given`: its standard input, of a few hundred bytes at most. `kept`: it is a keeper (demo/keeper.py), which lives on
+    `given`: its standard input, of a few hundred bytes at most. `kept`: it is a keeper (demo/keeper.py), which lives
     until it sees the end of this process by its standard input, which stays empty.
     """
     with log.open("ab") as output, tempfile.TemporaryFile() as standard_input:

@@ -1,4 +1,4 @@
-"""What the demo brings back in the end: one file as it was before it was changed, and a whole database."""
+"""The restores at the end of the demo: one file as it was before a change, and a whole database."""
 
 import shutil
 import threading
@@ -31,8 +31,9 @@ class Restored:
 
 
 def file_before_its_change(host: Host, home: Path, look: Callable[[], None]) -> Restored:
-    """Change a file of a host, back the host up once more, and bring the file back as it was before. `look` keeps the
-    demo going meanwhile. Raises: DemoError."""
+    """Change a file of a host, back the host up once more, and restore the file as it was before. `look` keeps the demo
+    running in the meantime. Raises: DemoError.
+    """
     original = max((each for each in host.files.rglob("*") if each.is_file()), key=lambda each: each.stat().st_size)
     path = str(original.relative_to(host.files))
     before = original.read_bytes()
@@ -76,7 +77,7 @@ def _back_up_once_more(assignment: Assignment, look: Callable[[], None]) -> None
 
 
 def _bring_back(assignment: Assignment, point: str, paths: tuple[str, ...], target: Path) -> list[Path]:
-    """The files that came back. Whatever lies in `target` goes first."""
+    """The restored files. The contents of `target` are deleted first."""
     shutil.rmtree(target, ignore_errors=True)
     wish = Wish(assignment.directory, point, target, paths)
     report = process.restore(assignment.policy.repository, wish, threading.Event())

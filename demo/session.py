@@ -48,7 +48,7 @@ class Options:
 
 
 class Session:
-    """A demo from start to end. `say` prints one line for the person who watches."""
+    """A demo from start to end. `say` prints one line for the user."""
 
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
         self.options = options
@@ -127,7 +127,7 @@ class Session:
         return {**{host.name: host.reachable for host in self.hosts}, "demo-shop-database": True}
 
     def missing(self) -> list[str]:
-        """What has to happen yet before the run is complete: names of sources."""
+        """The names of sources that the run still waits for."""
         wanted = {name for name, reachable in self.reachable.items() if reachable}
         refused = [host.name for host in self.hosts if not host.reachable and not refused_attempts(host.name)]
         return unprotected(wanted) + refused
@@ -154,7 +154,7 @@ class Session:
         """End everything that this run started, and nothing else."""
         if self.services is not None:
             if force:
-                # the keeper goes on by itself: it is not waited for, and nothing is left running
+                # the keeper continues by itself: it is not waited for, and leaves nothing running
                 self.services.terminate()
             else:
                 processes.end([self.services])
@@ -176,7 +176,7 @@ class Session:
         return facts
 
     def _make_home(self) -> None:
-        """With the secret key that this process has: its children read it there."""
+        """The environment, with this process's secret key: its children read it there."""
         self.clear()
         self.home.mkdir()
         (key := self.home / "secret_key").touch(mode=0o600)

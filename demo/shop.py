@@ -35,7 +35,7 @@ SELECT n, 1 + n * 7919 % 4000, (n * 31 % 100000) / 100.0, timestamptz '2026-01-0
 
 @dataclass(frozen=True)
 class Place:
-    """How the demo's server is reached."""
+    """The address and login of the demo's server."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class Place:
 
 
 def place() -> Place:
-    """Where the demo's database is, from Django's connection."""
+    """The server of the demo's database, from Django's connection."""
     params = connection.get_connection_params()
     return Place(
         host=str(params.get("host") or "/var/run/postgresql"),
@@ -88,7 +88,7 @@ def contents(where: Place, database: str) -> dict[str, tuple[int, str]]:
 
 
 def differences(dump: Path, where: Place, pg_restore: Path) -> list[str]:
-    """What differs between the shop and a restore of `dump` into a scratch database, which is dropped again."""
+    """The differences between the shop and a restore of `dump` into a scratch database, which is dropped again."""
     with where.connect(ADMINISTRATION) as server:
         server.execute(f"CREATE DATABASE {SCRATCH} TEMPLATE template0")
     try:

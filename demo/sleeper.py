@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 
 def magic_packet(mac: str) -> bytes:
-    """What wakes a network card: FF six times, then its address sixteen times."""
+    """The payload that wakes a network card: FF six times, then its address sixteen times."""
     return b"\xff" * 6 + bytes.fromhex(mac.replace(":", "")) * 16
 
 
 def sleep_until_woken(address: str, port: int, mac: str) -> None:
-    """Block until the magic packet for `mac` arrives; other packets are ignored, as a network card does."""
+    """Block until the magic packet for `mac` arrives; other packets are ignored, as a network card ignores them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ears:
         ears.bind((address, port))
         _say(f"asleep at {address}:{port}, waiting for a magic packet for {mac}")

@@ -1,4 +1,6 @@
-"""What a demo run achieved: per source outcome, attempts, bytes, seconds, and whether the copy equals the original."""
+"""The results of a demo run: for each source the outcome, attempts, bytes, seconds, and whether the copy equals the
+original.
+"""
 
 import filecmp
 import os
@@ -28,7 +30,7 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether every reachable source is protected by a copy that equals it, and what was restored does."""
+        """True if every reachable source is protected by a copy that equals it, and the restores equal theirs."""
         rows = [source["identical"] for source in self.sources if source["reachable"]]
         return all(rows) and all(each.identical for each in self.restored)
 
@@ -40,7 +42,7 @@ def unprotected(reachable: set[str]) -> list[str]:
 
 
 def refused_attempts(name: str) -> int:
-    """How many attempts at a source have failed."""
+    """The number of failed attempts at a source."""
     assignment = Assignment.objects.filter(source__name=name).first()
     return assignment.failures if assignment else 0
 
@@ -79,7 +81,7 @@ def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str,
 
 
 def copy_of(backup: Backup) -> Path:
-    """Where the files of its source lie, or its newest dump."""
+    """The directory of its source's files, or its newest dump."""
     folder = Path(backup.repository.location, layout.files_path(backup.assignment.directory))
     return folder if backup.engine == "rclone" else folder / backup.snapshot / "database.dump"
 
@@ -93,7 +95,7 @@ def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogReco
 
 
 def differences(original: Path, copy: Path) -> list[str]:
-    """What differs between two trees, in words; empty when every path and every byte is the same."""
+    """The differences between two trees as text; empty if every path and every byte is the same."""
     ours, theirs = _relative_files(original), _relative_files(copy)
     missing = [f"missing in the copy: {path}" for path in sorted(ours - theirs)]
     surplus = [f"only in the copy: {path}" for path in sorted(theirs - ours)]

@@ -10,9 +10,23 @@ import pytest
 from tests.product import modules
 
 REWRITTEN = (
-    "audit", "backups", "backups/copying", "backups/hooks", "delivery", "delivery/http", "delivery/sqs", "jobs/models",
-    "schedules", "sealing",
-)  # fmt: skip
+    "alerting",
+    "alerting/management/commands",
+    "audit",
+    "backups",
+    "backups/copying",
+    "backups/hooks",
+    "dashboard",
+    "dashboard/templatetags",
+    "delivery",
+    "delivery/http",
+    "delivery/sqs",
+    "demo",
+    "demo/management/commands",
+    "jobs/models",
+    "schedules",
+    "sealing",
+)
 """Folders, without those below them."""
 NAMED = ("backups", "backups/copying", "backups/hooks", "jobs/models", "schedules")
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")

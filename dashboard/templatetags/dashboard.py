@@ -1,4 +1,4 @@
-"""How pages of the dashboard write instants."""
+"""Formats of instants on the pages of the dashboard."""
 
 import re
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ MOST_SHOWN = 160
 
 @register.filter
 def reasons(text: str, about: object) -> SafeString | str:
-    """Reasons that are joined by semicolons: the first in a line; all of them, a line each, below it when unfolded."""
+    """Reasons that are joined by semicolons: the first on one line; unfolded, all of them below it, one a line."""
     first, *others = lines = text.split("; ")
     if not others and len(first) <= MOST_SHOWN:
         return format_html("<span>{}</span>", instants(first))

@@ -62,7 +62,7 @@ class Command(DeclaredCommand):
         self.stdout.write(f"delivered to {one_line(route)}")
 
     def sent(self, options: dict[str, Any]) -> dict[str, Any]:
-        """With the URL, when there is one."""
+        """The fields, with the URL if there is one."""
         if not (file := options.get("url_file")):
             return super().sent(options)
         try:

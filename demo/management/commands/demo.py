@@ -127,7 +127,7 @@ class Command(BaseCommand):
             raise KeyboardInterrupt
 
     def _say(self, line: str) -> None:
-        """One line for the person who watches: on standard error when standard output is for JSON."""
+        """Print one line for the user: on standard error if standard output is for JSON."""
         stream = sys.stderr if self.quiet else sys.stdout
         stream.write(f"{line}\n")
         stream.flush()
