@@ -10,13 +10,15 @@ Both go into a server by `mariadb --binary-mode NAME < database.sql`, the accoun
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from engines.base import BackupTask, RunEnded, Stalled, Verdict
 from engines.dumps import Dump, DumpEngine
 from engines.engine import Run
-from engines.mariadb.catalogue import QUERIES, Catalogue, listed
+from engines.mariadb.catalogue import FACT, QUERIES, Catalogue, listed
 from engines.mariadb.connection import CLIENT, LONGEST_ROW, NO_HOME, needs_encryption, option_file
+from engines.mariadb.lock_limit import ASK, LockLimit
 from engines.mariadb.reading import Contents, read
 from engines.mariadb.verdicts import NOT_WRITABLE, WAITS, errors_of, judge_dump, judge_forced, number_of
 from external.processes.programs import find_mariadb_program
@@ -65,7 +67,8 @@ class MariadbDumpEngine(DumpEngine):
             file = dump.new_file(DATABASE)
             arguments = (*DUMPED, *history, FORCE, f"--result-file={file}", "--", task.source.path)
             try:
-                said = judge_forced(start(*arguments, alive=dump.grows), task)
+                limit = LockLimit(dump.grows, lambda: _wait_of(dump, option, descriptor))
+                said = judge_forced(start(*arguments, alive=limit), task)
             except Stalled as error:
                 raise RunEnded(error.verdict, f"{error}{WAITS}") from None
             warnings = (*catalogue.warnings(with_history=bool(history)), *said)
@@ -106,6 +109,15 @@ def _look(run: Run, option: str, descriptor: int) -> Catalogue:
     if found.is_unfinished:
         raise RunEnded(Verdict.NOT_FOR_NOW, "a restore makes this database, or was interrupted: finish or repeat that")
     return found
+
+
+def _wait_of(run: Run, option: str, descriptor: int) -> list[str]:
+    """How long the dump has been waiting for a lock, in seconds; nothing where it does not, or that is not known."""
+    found = list[str]()
+    argv = (find_mariadb_program("mariadb"), option, *CLIENT, "--", run.task.source.path)
+    with suppress(Stalled):
+        run.start(argv, NO_HOME, given=ASK.encode(), on_line=found.append, inherited=(descriptor,))
+    return [line.removeprefix(FACT) for line in found if line.startswith(FACT)]
 
 
 def _history_option(run: Run, program: str) -> tuple[str, ...]:

@@ -36,6 +36,10 @@ WITHOUT = {
     "unlogged": "rows of unlogged tables are not kept, which the primary server alone has: {names}",
     "mapping": "options of user mappings (passwords) are not kept where the role {role} may not see them: {names}",
 }
+SPEAKS = (
+    "the messages of its server are in another language ({language}), so a conflict with recovery counts as a failure "
+    "at once, and a damaged table costs the others: let a superuser run ALTER ROLE {role} SET lc_messages = 'C'"
+)
 UNKNOWN = "what the dump may lack is not known, since the catalogue could not be read: {}"
 
 
@@ -73,6 +77,19 @@ class Catalogue:
     def hides_passwords(self) -> bool:
         """Whether the role may not read those of the server's roles."""
         return bool(self.rows.get("passwords"))
+
+    @property
+    def in_english(self) -> dict[str, str]:
+        """What a program's environment needs for messages that can be read, where the role may ask for them."""
+        asks = any(row.get("may_set") for row in self.rows.get("language", ()))
+        return {"PGOPTIONS": "-c lc_messages=C"} if asks else {}
+
+    @property
+    def speaks(self) -> list[str]:
+        """That the server's messages cannot be read, in a sentence with its cure."""
+        foreign = "".join(str(row["shown"]) for row in self.rows.get("language", ()) if not row.get("may_set"))
+        role = "".join(str(row["shown"]) for row in self.rows.get("role", ()))
+        return [SPEAKS.format(language=foreign, role=role)] if foreign else []
 
     @property
     def left_out(self) -> tuple[str, ...]:

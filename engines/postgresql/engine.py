@@ -11,7 +11,7 @@ would be read as a connection string.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from engines.addresses import addresses_of
 from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from engines.cleartext import libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
-from engines.engine import Run
+from engines.engine import NOTHING, Run
 from engines.postgresql import properties
 from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
 from engines.postgresql.counting import counting
@@ -65,8 +65,10 @@ ENDED_BY_REPLAY = (
     "the standby ended the query of the dump, in whose way it was: set hot_standby_feedback, or raise "
     "max_standby_streaming_delay there, or back up the primary server"
 )
-# as the server writes them with lc_messages of English; in another language such a server counts as there. pg_dump
-# shows no SQLSTATE
+NOT_LOCKED = re.compile(r"^(?!.*permission denied).*query was: LOCK TABLE", re.IGNORECASE)
+"""pg_dump shows no SQLSTATE. This much it says itself, whatever the language of its server."""
+NO_LOCK = f"{STAYS_LOCKED}; or it was dropped in the meantime"
+# as the server writes them in English (`Catalogue.in_english`); in another language such a server counts as there
 NOT_FOR_NOW = re.compile(
     r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
     r"not accepting connections)|"
@@ -98,7 +100,8 @@ class PgDumpEngine(DumpEngine):
             raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
         file = dump.new_file(DATABASE)
         arguments = (*dump_arguments(file, task.source), *catalogue.left_out)
-        dumped, damaged = dump_what_can_be_read(partial(_start, dump, "pg_dump", *arguments, alive=dump.grows))
+        start = partial(_start, dump, "pg_dump", *arguments, alive=dump.grows, more=catalogue.in_english)
+        dumped, damaged = dump_what_can_be_read(start)
         judge_dump(dumped, task)
         with counting() as (descriptor, counter):
             where = ("--section=data", f"--file=/dev/fd/{descriptor}")
@@ -119,11 +122,10 @@ class PgDumpEngine(DumpEngine):
         if catalogue.lacking:
             raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
         arguments = ("--schema-only", "--no-sync", *dump_arguments(Path("/dev/null"), task.source))
-        judge_dump(_start(run, "pg_dump", *arguments), task)
+        judge_dump(_start(run, "pg_dump", *arguments, more=catalogue.in_english), task)
         passwords = [WITHOUT_PASSWORDS] if catalogue.hides_passwords else []
-        return "; ".join(
-            [f"pg_dump may read the database {task.source.path}", *catalogue.not_kept, *passwords, *unknown]
-        )
+        found = f"pg_dump may read the database {task.source.path}"
+        return "; ".join([found, *catalogue.not_kept, *catalogue.speaks, *passwords, *unknown])
 
 
 def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
@@ -189,9 +191,10 @@ def _start(
     *arguments: str,
     alive: Callable[[], int] | None = None,
     inherited: tuple[int, ...] = (),
+    more: Mapping[str, str] = NOTHING,
 ) -> Ended:
-    """`alive`: its sign of life; None: it shows no progress to watch."""
-    environment = connection_environment(run.task.source, run.task.connect_timeout)
+    """`alive`: its sign of life; None: it shows no progress to watch. `more`: of its environment."""
+    environment = connection_environment(run.task.source, run.task.connect_timeout) | dict(more)
     argv = (find_postgresql_program(program), *arguments)
     return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None, inherited=inherited)
 
@@ -260,6 +263,7 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
         (LOCKED.search, Verdict.NOT_FOR_NOW, STAYS_LOCKED),
         (NO_ANSWER.search, Verdict.UNAVAILABLE, SILENT),
         (NO_DATABASE.search, Verdict.SOURCE_FAILED, no_database),
+        (NOT_LOCKED.search, Verdict.NOT_FOR_NOW, NO_LOCK),
     )
     judge(ended, "pg_dump", errors_of(ended), meanings)
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from engines.base import SourceSpec
 from external.processes.programs import find_mariadb_program
@@ -59,15 +59,21 @@ class MariadbServer:
     @contextlib.contextmanager
     def locked(self, table: str) -> Iterator[None]:
         """While another session has it to itself."""
+        with self.session(f"LOCK TABLES {table} WRITE; SELECT 'done';") as answers:
+            assert answers.readline() == b"done\n"
+            yield
+
+    @contextlib.contextmanager
+    def session(self, text: str) -> Iterator[IO[bytes]]:
+        """One that stays open behind these statements. Returns its answers."""
         argv = (find_mariadb_program("mariadb"), "--no-defaults", f"--socket={self.socket}", "--user=root", "-BNn")
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as session:
             assert session.stdin is not None
             assert session.stdout is not None
-            session.stdin.write(f"LOCK TABLES {table} WRITE; SELECT 'locked';\n".encode())
+            session.stdin.write(f"{text}\n".encode())
             session.stdin.flush()
-            assert session.stdout.readline() == b"locked\n"
             try:
-                yield
+                yield session.stdout
             finally:
                 session.kill()
 

@@ -7,6 +7,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.limits import Space
-from engines.mariadb import engine, reading, verdicts
+from engines.mariadb import engine, lock_limit, reading, verdicts
 from engines.restores import drilling, mariadb
 from engines.restores.scratch import Scratch
 from external.processes.programs import find_mariadb_program
@@ -32,7 +33,7 @@ from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
 from tests.engines.test_pg_dump import dumps_in
 from tests.programs import needs_mariadb_client, needs_mariadb_server
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 POINT = "20261121T065755Z"
 ROWS = {"`article`": 3, "`empty`": 0, "`odd ``(na) me`": 2, "`old`": 1}
@@ -200,6 +201,40 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     assert "users, roles and grants of the server were not kept" in plain.warnings[2]
     assert "SELECT command denied" in plain.warnings[2]
     assert sorted(os.listdir(copy / "files" / POINT)) == ["database.json", "database.sql"]
+
+
+@needs_mariadb_client
+@needs_mariadb_server
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["LOCK TABLES", "a change that waits itself", "nothing"])
+def test_a_dump_that_waits_for_a_lock_is_put_off_and_holds_up_no_application(
+    by: str, server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_limit, "LOCK_WAIT", 1.0)
+    monkeypatch.setattr(lock_limit, "ASK_EVERY", 0.2)
+    server.sql("CREATE OR REPLACE DATABASE busy; CREATE TABLE busy.a AS SELECT 1 AS n; CREATE TABLE busy.b LIKE busy.a")
+    changed = list[int]()
+
+    def change_what_is_dumped(_: EngineProgress) -> None:
+        if not changed and "Waiting for table metadata lock\tSELECT " in server.sql("SHOW PROCESSLIST"):
+            server.sql("ALTER TABLE busy.a ADD COLUMN more INT; SELECT * FROM busy.a")
+            changed.append(1)
+
+    with ExitStack() as stack:
+        if by == "LOCK TABLES":
+            stack.enter_context(server.locked("busy.b"))
+        elif by != "nothing":
+            reading = stack.enter_context(server.session("BEGIN; SELECT COUNT(*) FROM busy.b;"))
+            assert reading.readline() == b"0\n"
+            stack.enter_context(server.session("ALTER TABLE busy.b ADD COLUMN more INT;"))
+            eventually(lambda: "Waiting for table metadata lock" in server.sql("SHOW PROCESSLIST"))
+        result = dump(server.source(path="busy"), tmp_path / "repository/copy", change_what_is_dumped)
+    if by == "nothing":
+        assert result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS), result
+        return
+    assert (result.verdict, "a table stayed locked for 1 s" in result.error) == (Verdict.NOT_FOR_NOW, True), result
+    assert dumps_in(tmp_path / "repository/copy") == []
+    assert changed, "a table that was dumped already is free"
 
 
 LAME = """

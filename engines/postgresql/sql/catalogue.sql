@@ -1,9 +1,10 @@
 -- What a dump of this database by this role would fail for, or leaves out: a JSON object a line. Run by psql.
 -- `what`: unreadable, hidden (row-level security), sequence, large_object, foreign, unlogged, mapping: such an object;
--- readable, role, passwords (hidden ones): a fact. `name`: each part in quotes, as pg_dump's patterns take it: in the
+-- readable, role, passwords (hidden ones), language (of messages, where that is not English): a fact. `name`: each part in quotes, as pg_dump's patterns take it: in the
 -- encoding of the database, as hexadecimal digits. `shown`: as SQL writes it, in UTF-8 where PostgreSQL can convert.
 SELECT current_setting('server_version_num')::int >= 100000 AS is_known,
        current_setting('server_version_num')::int >= 180000 AS has_large_object_rights,
+       current_setting('server_version_num')::int >= 150000 AS has_rights_to_settings,
        getdatabaseencoding() NOT IN ('SQL_ASCII', 'MULE_INTERNAL') AS converts \gset
 \if :converts
 SET client_encoding = 'UTF8';
@@ -14,10 +15,19 @@ SET client_encoding = 'UTF8';
 \else
 \set lacks_object 'NOT pg_has_role(lomowner, \'USAGE\') AND NOT EXISTS (SELECT FROM aclexplode(lomacl) granted WHERE granted.privilege_type = \'SELECT\' AND (granted.grantee = 0 OR pg_has_role(granted.grantee, \'USAGE\')))'
 \endif
+\if :has_rights_to_settings
+\set may_set 'has_parameter_privilege(\'lc_messages\', \'SET\')'
+\else
+\set may_set 'current_setting(\'is_superuser\') = \'on\''
+\endif
 \set FETCH_COUNT 200
 \set VERBOSITY verbose
 SET statement_timeout = '60s';
 SELECT json_build_object('what', 'role', 'shown', quote_ident(current_user));
+-- the description of a setting is in the language of messages; lc_messages names that language in many ways
+SELECT json_build_object('what', 'language', 'shown', current_setting('lc_messages'), 'may_set', :may_set)
+  FROM pg_settings
+ WHERE name = 'lc_messages' AND short_desc NOT LIKE 'Sets the language%';
 SELECT json_build_object('what', 'passwords')
  WHERE NOT has_table_privilege('pg_catalog.pg_authid', 'SELECT');
 SELECT json_build_object('what', 'readable', 'number', count(*))
