@@ -90,11 +90,19 @@ class MemoryWorld:
 
     def waking_up(self, source: Source, now: datetime) -> int:
         since, settled_since = now - REMEMBERED_FOR, now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
-        for number, each in list(self._waking.items()):
-            woken_at = each.last_woken_at
-            if woken_at is None or woken_at <= since or (woken_at <= settled_since and not self._wakes_up(number)):
+        for number, woken_at in self._woken_at(self._waking):
+            if woken_at <= since:
                 del self._waking[number]
-        return len(self._waking) - (source.pk in self._waking)
+        # a unit that finds its answer too old hands a record back: who was woken may be waking up once more
+        return sum(
+            woken_at > settled_since or self._wakes_up(number)
+            for number, woken_at in self._woken_at(self._waking)
+            if number != source.pk
+        )
+
+    @staticmethod
+    def _woken_at(sources: Mapping[int, Source]) -> list[tuple[int, datetime]]:
+        return [(number, each.last_woken_at) for number, each in sources.items() if each.last_woken_at]
 
     def _wakes_up(self, number: int) -> bool:
         record = self._unfinished.get(number)
