@@ -50,13 +50,13 @@ test-postgresql: $(VENV)/.test ## `make test` on each PostgreSQL of SERVERS (15)
 	@for version in $(SERVERS); do $(BIN)/python -m tests.on_postgresql $$version $(MAKE) test || exit 1; done
 
 bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"
-	@.venv-bench/bin/python -m bench $(ARGS)
+	@.venv-bench/bin/python -m proving.bench $(ARGS)
 
 chaos: $(VENV)/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt
-	@$(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
+	@$(BIN)/python -m proving.chaos --minutes $(MINUTES) $(ARGS)
 
 simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
-	@$(BIN)/python -m chaos.protocol $(ARGS)
+	@$(BIN)/python -m proving.chaos.protocol $(ARGS)
 
 pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BESIDE = {"bench", "chaos"}
+BESIDE = {"proving"}
 
 _listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["root_packages"]
 PACKAGES = tuple(name for name in _listed if name not in BESIDE)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.server import CrashingServer
-from chaos.small_disk import SmallDisk
 from jobs.states import AttemptOutcome, Status
+from proving.chaos.server import CrashingServer
+from proving.chaos.small_disk import SmallDisk
 from tests.copied_database import copy_tables
 from tests.waiting import eventually
 

@@ -7,14 +7,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from chaos.facts import EXIT_CODE_OF_POISON
-from chaos.server import CrashingServer, make_directory, remove_directory
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.states import AttemptOutcome, Status
-from tests.chaos.workers import Workers
+from proving.chaos.facts import EXIT_CODE_OF_POISON
+from proving.chaos.server import CrashingServer, make_directory, remove_directory
 from tests.copied_database import copy_tables
 from tests.factories import make_lane, make_throttle
+from tests.proving.chaos.workers import Workers
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]

@@ -9,13 +9,13 @@ from random import Random
 import pytest
 from django.db import connection
 
-from chaos import journal
-from chaos.audit_runs import highest
-from chaos.fleet import Fleet, Member
 from jobs import claiming
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import Attempt, BacklogRecord, Throttle, Worker
 from jobs.states import AttemptOutcome, Status
+from proving.chaos import journal
+from proving.chaos.audit_runs import highest
+from proving.chaos.fleet import Fleet, Member
 from tests.factories import build_record, make_lane, make_throttle, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.threads import at_once, impatience
@@ -65,7 +65,7 @@ class TestCapsWhileWorkersAreKilled:
     @pytest.fixture
     def fleet(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
         """Three workers of the storm, on the test database."""
-        monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "chaos.settings")
+        monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "proving.chaos.settings")
         monkeypatch.setenv("DATABASE_URL", database_url())
         monkeypatch.setenv("BACKUPSCHED_LEASE", str(self.LEASE_SECONDS))
         fleet = Fleet(tmp_path, self.SEED, 3)

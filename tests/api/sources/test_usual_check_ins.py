@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from api.agent_auth import REQUESTS
 from api.usual_check_ins import usual_check_ins
-from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
+from proving.bench.fleets.statements import counted
 from sources import planning
 from sources.agents import tokens
 from sources.models import AgentToken, Source

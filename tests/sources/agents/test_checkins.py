@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bench.fleets.statements import counted
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
+from proving.bench.fleets.statements import counted
 from sources import planning
 from sources.agents import checkins
 from sources.agents.checkins import Facts, check_in, clock_skew, reachable_at

@@ -1,0 +1,28 @@
+"""The no-op job of django-tasks, which finds it by the name of its module."""
+
+from collections.abc import Callable
+
+from django_tasks import task
+
+from proving.bench.contestant import Site
+from proving.bench.contestants.stamps import stamper
+
+_called: list[Callable[[int], None]] = []
+
+
+def work_for(site: Site, *, stamp: bool) -> None:
+    """In a worker: let the job tick, and write its start down if told."""
+    write = stamper(site.starts)
+
+    def called(number: int) -> None:
+        if stamp:
+            write(number)
+        site.tally.tick()
+
+    _called.append(called)
+
+
+@task()
+def job(number: int) -> None:
+    for call in _called:
+        call(number)

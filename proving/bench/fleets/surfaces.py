@@ -1,0 +1,214 @@
+"""Everything that shows a fleet: each list of the admin and of the API, whatever is added to them; pages that are no
+list; what people filter and search for; and the commands.
+
+A page is opened by Django's test client, through all middleware, as a superuser, and a command as a process of its own.
+"""
+
+import gc
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from api.root import api
+from backupsched import monitoring
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from proving.bench.fleets.aged import ERRORS
+from proving.bench.fleets.statements import timed
+from schedules.models import Schedule
+from sources.models import Policy, Source
+
+LONGEST_COMMAND = 240.0
+COMMANDS = {
+    "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
+    "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
+    "sources export": ["sources", "export"], "sources export --json": ["sources", "export", "--json"],
+    "apply --dry-run": ["apply", "--dry-run", "{fleet}"],
+}  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """What is opened: its name → its address."""
+    found = {name: reverse(name) for name in ("home", "home-facts", "matrix")}
+    for model in admin.site._registry:
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
+        found[f"list of {model._meta.verbose_name_plural}"] = reverse(f"admin:{name}_changelist")
+    found |= dict(asked())
+    found |= {f"API {path.removeprefix('/api')}": path for path in _lists_of_the_api()}
+    return found | {"metrics": "/metrics", "metrics by source": "/metrics?sources=1"}
+
+
+def asked() -> Iterator[tuple[str, str]]:
+    """Filters, searches, facets and pages of one row: their names, the same for each fleet, and their addresses."""
+    policy, schedule, source = (
+        model._default_manager.order_by("-pk").values_list("pk", flat=True)[0] for model in (Policy, Schedule, Source)
+    )
+    failed = BacklogRecord.objects.filter(status=Status.FAILED).order_by("pk").first()
+    some = Source.objects.order_by("pk").values_list("name", flat=True)[Source.objects.count() // 2]
+    error = f"{ERRORS[0]}"
+    of_list: dict[str, tuple[dict[str, Any], ...]] = {
+        "sources_source": (
+            *({"status": status} for status in ("failing", "absent", "protected", "needs you")),
+            {"q": some}, {"q": "example"}, {"error": error}, {"policy": policy}, {"kind__exact": "sftp"}, {"o": "-5"},
+            {"p": 100}, {"_facets": "True"},
+        ),
+        "sources_backup": (
+            {"q": some}, {"q": "nothing like it"}, {"p": 100}, {"_facets": "True"}, {"repository__id__exact": 1},
+        ),
+        "sources_assignment": ({"status": "failing"}, {"q": some}, {"_facets": "True"}),
+        "jobs_backlogrecord": (
+            {"q": some}, {"q": "assignment:7"}, {"q": "nothing like it"}, {"answer": "5xx"}, {"answer": "2xx"},
+            {"answer": "none"}, {"status": "failed"}, {"status": "succeeded"}, {"status": "waiting"},
+            {"schedule": schedule}, {"events": "yes"}, {"kind": "backup"}, {"_facets": "True"}, {"p": 100},
+        ),
+        "schedules_trigger": ({"_facets": "True"},), "jobs_decision": ({"q": some}, {"_facets": "True"}),
+        "schedules_schedule": ({"q": "schedule 1"}, {"_facets": "True"}),
+    }  # fmt: skip
+    chosen = {("q", some): "a name", ("policy", policy): "the last", ("schedule", schedule): "the last"}
+    for name, queries in of_list.items():
+        for each in queries:
+            named = " ".join(f"{field}={chosen.get((field, value), value)}" for field, value in each.items())
+            yield f"{name.partition('_')[2]}s ?{named}", f"{reverse(f'admin:{name}_changelist')}?{urlencode(each)}"
+    yield "dead letters", reverse("admin:jobs_backlogrecord_dead_letters")
+    yield "page of a source", reverse("admin:sources_source_change", args=[source])
+    yield "page of a policy", reverse("admin:sources_policy_change", args=[policy])
+    yield "page of a record", reverse("admin:jobs_backlogrecord_change", args=[failed.pk if failed else 1])
+    yield "matrix of a policy", f"{reverse('matrix')}?policy={policy}"
+    yield "matrix, failing", f"{reverse('matrix')}?status=failing"
+    for query in ("status=failing", "status=absent", "ordering=-checked_in_at"):
+        yield f"API /sources ?{query}", f"/api/sources?{query}"
+    yield "API /sources ?policy=the last", f"/api/sources?policy={policy}"
+    yield "API /records ?answer=5xx", "/api/records?answer=5xx"
+    yield "API /records ?error=reset", "/api/records?error=reset"
+    yield "API /backups ?source", f"/api/backups?source={source}"
+
+
+def _lists_of_the_api() -> list[str]:
+    """Addresses of what is read without naming a row."""
+    paths = api.get_openapi_schema()["paths"]
+    read = [path for path, operations in paths.items() if "get" in operations and "{" not in path]
+    return [path for path in read if not path.startswith("/api/agent/")]
+
+
+def open_pages(wanted: list[str], repeats: int) -> dict[str, Any]:
+    """Name of each page that is wanted, all if none is named → what opening it `repeats` times took."""
+    user, _ = get_user_model().objects.get_or_create(username="bench", is_staff=True, is_superuser=True)
+    client = Client(raise_request_exception=False, HTTP_HOST="localhost")
+    client.force_login(user)
+    connection.close()
+    found = {name: address for name, address in pages().items() if is_wanted(name, wanted)}
+    return {name: _opened(client, address, repeats) for name, address in found.items()}
+
+
+def is_wanted(name: str, wanted: list[str]) -> bool:
+    return not wanted or any(each in name for each in wanted)
+
+
+def _opened(client: Client, address: str, repeats: int) -> dict[str, Any]:
+    taken, status, length = [], 0, 0
+    with _rows_read() as rows, timed() as sent:
+        for _ in range(repeats):
+            _forget_what_is_kept()
+            began = time.perf_counter()
+            answer = client.get(address)
+            length, status = len(answer.getvalue()), answer.status_code
+            taken.append(time.perf_counter() - began)
+    slowest = max(sent, key=lambda each: each[1], default=("", 0.0))
+    return {
+        "taken": taken, "statements": len(sent) // repeats, "rows": rows[0] // repeats, "slowest": slowest,
+        "wrong": "" if status < 400 else f"answered {status}", "bytes": length,
+    }  # fmt: skip
+
+
+def _forget_what_is_kept() -> None:
+    """So that each opening is one at which nothing had been kept in this process."""
+    cache.clear()
+    for kept in (monitoring.TOTALS, monitoring.BY_SOURCE):
+        kept.forget()
+    gc.collect()
+
+
+def run_command(name: str, directory: str) -> dict[str, Any]:
+    """Run one of COMMANDS. Its time is that of its process, its memory the most that it had."""
+    fleet, output = Path(directory) / "fleet.yaml", Path(directory) / "output"
+    arguments = [each.format(fleet=fleet) for each in COMMANDS[name]]
+    kept = fleet if name == "sources export" else output
+    (Path(directory) / "counted").unlink(missing_ok=True)
+    with _rows_read() as rows, kept.open("wb") as out, (Path(directory) / "errors").open("wb") as errors:
+        began = time.perf_counter()
+        started = [sys.executable, "-m", "proving.bench.fleets.counting", str(Path(directory) / "counted"), *arguments]
+        try:
+            done = subprocess.run(
+                started,
+                env=os.environ | {"BACKUP_SECRET_BENCH": "none"},
+                stdout=out,
+                stderr=errors,
+                timeout=LONGEST_COMMAND,
+                check=False,
+            )
+            wrong = "" if done.returncode in (0, 1) else f"ended with {done.returncode}"
+        except subprocess.TimeoutExpired:
+            wrong = f"took over {LONGEST_COMMAND:g} s"
+        taken = time.perf_counter() - began
+    counted = Path(directory) / "counted"
+    text = counted.read_text() if counted.exists() else "0\n0\n0\n"
+    statements, most, seconds, slowest = text.split("\n", 3)
+    return {
+        "taken": [taken], "statements": int(statements), "rows": rows[0], "memory": int(most) / 1024, "wrong": wrong,
+        "slowest": (slowest, float(seconds)), "bytes": kept.stat().st_size,
+    }  # fmt: skip
+
+
+def run_minute() -> dict[str, Any]:
+    """The round of what every worker does each minute, once."""
+    from jobs.periodic import run_minutely
+
+    with _rows_read() as rows, timed() as sent, redirect_stdout(io.StringIO()):
+        began = time.perf_counter()
+        run_minutely()
+        taken = time.perf_counter() - began
+    slowest = max(sent, key=lambda each: each[1], default=("", 0.0))
+    return {"taken": [taken], "statements": len(sent), "rows": rows[0], "slowest": slowest, "wrong": "", "bytes": 0}
+
+
+READ = "SELECT tup_returned FROM pg_stat_database WHERE datname = current_database()"
+OTHERS = """
+SELECT EXISTS (SELECT FROM pg_stat_activity
+                WHERE datname = current_database() AND backend_type <> 'autovacuum worker' AND pid <> pg_backend_pid())
+"""
+OTHERS_END_WITHIN = 5.0
+
+
+@contextmanager
+def _rows_read() -> Iterator[list[int]]:
+    """Yields a list that holds, at the end, how many rows of tables and entries of indexes were read meanwhile."""
+    before, found = _read(), [0]
+    yield found
+    found[0] = max(0, _read() - before)
+
+
+def _read() -> int:
+    """By all sessions: others, which say so when they end, are waited for."""
+    until = time.monotonic() + OTHERS_END_WITHIN
+    with connection.cursor() as cursor:
+        cursor.execute(OTHERS)
+        while cursor.fetchone()[0] and time.monotonic() < until:
+            time.sleep(0.01)
+            cursor.execute(OTHERS)
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute(READ)
+        return int(cursor.fetchone()[0])

@@ -1,0 +1,59 @@
+"""What a backup costs beside rclone or restic alone, its own processes and its manifest included."""
+
+import tempfile
+
+from proving.bench.contestant import Contestant
+from proving.bench.processes import call
+from proving.bench.results import Key
+from proving.bench.stage import Stage
+
+NAME = "backups-ours"
+PART, OURS, BARES = "copies", "backup", ("rclone", "restic")
+FIRST = "first"
+TARGET = "≤ 1.10"
+MORE = "promised, unchanged: ≤ 0.5"
+SHAPES = ((100_000, 1_000), (10, 100_000_000))
+"""Many small files and few large ones: what costs by the file, and by the byte."""
+
+
+LINES = 100_000
+LINES_TARGET = "promised: ≤ 83, a twentieth of the time in which restic prints them, 60 a second"
+
+
+def run(stage: Stage) -> None:
+    shapes = [(stage.options.files, 100_000), *(SHAPES if stage.options.all_shapes else ())]
+    for contestant in stage.cast([NAME]):
+        with tempfile.TemporaryDirectory(prefix="backlog-bench-copies-") as home:
+            _read_progress(stage, contestant, home)
+        for files, size in shapes:
+            shape = f"{files:,} × {size // 1000:,} kB"
+            with tempfile.TemporaryDirectory(prefix="backlog-bench-copies-") as home, stage.trying(contestant):
+                _measure(stage, contestant, home, files, size, shape)
+            for bare in BARES:
+                over, under = (Key(PART, f"{FIRST}, {shape}, {bare}", each) for each in (OURS, bare))
+                stage.results.compare(f"copies, {FIRST}, {shape}: backup / {bare}", over, under, TARGET)
+
+
+def _read_progress(stage: Stage, contestant: Contestant, home: str) -> None:
+    url = stage.server.url(stage.tables_of(contestant))
+    for _ in stage.repeats(PART):
+        spent = call(contestant, "read_progress", url=url, home=home, lines=LINES)
+        stage.results.add(
+            Key(PART, f"{LINES:,} lines of restic's progress", OURS), spent, "s of processor", LINES_TARGET
+        )
+
+
+def _measure(stage: Stage, contestant: Contestant, home: str, files: int, size: int, shape: str) -> None:
+    url = stage.server.url(stage.tables_of(contestant))
+    call(contestant, "make_files", url=url, home=home, files=files, size=size)
+    for repeat in stage.repeats(PART):
+        for bare in BARES:
+            facts = {"ours_first": repeat % 2 == 0, "with_restic": bare == "restic"}
+            found = call(contestant, "time_copies", url=url, home=home, files=files, size=size, **facts)
+            for case, seconds in found.items():
+                for name, value in seconds.items():
+                    stage.results.add(Key(PART, f"{case}, {shape}, {bare}", name), value, "s")
+                if case != FIRST:
+                    more = seconds[OURS] - seconds[bare]
+                    stage.results.add(Key(PART, f"{case}, {shape}, backup less {bare}", OURS), more, "s", MORE)
+            stage.say(f"copies of {shape} beside {bare}: {found}")

@@ -1,0 +1,84 @@
+"""How fast one worker delivers events to a local HTTP server, beside the same HTTP client without a database."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proving.bench.contestant import Contestant
+from proving.bench.processes import ROOT, ContestantFailed, call, stop
+from proving.bench.race import drain
+from proving.bench.results import Key
+from proving.bench.stage import Stage
+
+PART, CASE = "delivery", "1 worker"
+OURS, BARE = "delivery-ours", "delivery-bare"
+TARGET = "≥ 0.4"
+START_SECONDS = 20.0
+
+
+def run(stage: Stage) -> None:
+    contestants = stage.cast([OURS, BARE])
+    if not contestants:
+        return
+    with receiver() as url:
+        template = made(stage, contestants[0], url)
+        for _ in stage.repeats(PART):
+            for contestant in stage.cast([OURS, BARE]):
+                with stage.trying(contestant):
+                    measure(stage, contestant, template, url)
+    stage.results.compare(f"{PART}: ours / bare client", Key(PART, CASE, OURS), Key(PART, CASE, BARE), TARGET)
+    stage.server.drop(template)
+
+
+def made(stage: Stage, contestant: Contestant, url: str) -> str:
+    """A database with the events for this receiver."""
+    name = "callbacks"
+    stage.server.create(name, stage.tables_of(contestant))
+    call(contestant, "make_callbacks", url=stage.server.url(name), count=stage.options.jobs, receiver=f"{url}/hook")
+    stage.server.settle_down(name)
+    return name
+
+
+def measure(stage: Stage, contestant: Contestant, template: str, url: str) -> None:
+    """Deliver everything once. Raises: ContestantFailed, also when the receiver has counted something else."""
+    jobs = stage.options.jobs
+    counts(url)
+    drained = drain(stage.server, contestant, template, jobs, 1)
+    found = counts(url)
+    if (found["requests"], found["events"]) != (jobs, jobs):
+        raise ContestantFailed(f"{contestant.name}: the receiver has counted {found} for {jobs} events")
+    stage.say(f"delivery: {contestant.name} {drained.rate:,.0f} callbacks/s by {found['connections']} connections")
+    note = "each signed, its answer kept" if found["signed"] else "unsigned, nothing kept"
+    stage.results.add(Key(PART, CASE, contestant.name), drained.rate, "callbacks/s", note)
+
+
+@contextmanager
+def receiver() -> Iterator[str]:
+    """A receiver in a process of its own. Yields its URL. Raises: ContestantFailed."""
+    with tempfile.TemporaryDirectory(prefix="backlog-bench-receiver-") as directory:
+        port = Path(directory) / "port"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "proving.bench.fleets.receiver", str(port)], cwd=ROOT, start_new_session=True
+        )
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not port.exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise ContestantFailed("the receiver of callbacks does not start")
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{port.read_text()}"
+        finally:
+            stop([process])
+
+
+def counts(url: str) -> dict[str, int]:
+    """What the receiver has counted since it was asked last."""
+    with urllib.request.urlopen(f"{url}/counts", timeout=10) as answer:  # noqa: S310 - ours
+        found: dict[str, int] = json.load(answer)
+    return found

@@ -1,0 +1,113 @@
+"""One drain: how fast a backlog of no-op jobs is worked off.
+
+All contestants have one clock. The jobs are in the database, vacuumed and analysed; the worker processes have
+imported, connected and started all that they start, and stand before their first claim. It starts when they are let go
+and stops when the database says that every one of these jobs is done: when the handlers have been called often enough
+(a counter in shared memory), the database is asked every 5 ms. Afterwards: every job done exactly once, or it fails.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from proving.bench.contestant import Connection, Contestant
+from proving.bench.gate import LOOK_EVERY_SECONDS
+from proving.bench.processes import ContestantFailed, Crew, crew
+from proving.bench.server import BenchServer
+
+ASK_EVERY_SECONDS = 0.005
+QUIET_SECONDS = 0.05
+"""When no handler was called for this long the database is asked, whatever the counter says."""
+LONGEST_SECONDS = 120.0
+
+
+Look = Callable[[list[int], int], None]
+"""Called again and again during a drain, with the worker processes' ids and the number of handlers called so far."""
+
+
+class Drained(NamedTuple):
+    """`lines`: what the handlers wrote down. `samples`: what the sampling query said."""
+
+    jobs: int
+    seconds: float
+    lines: list[str]
+    samples: list[int]
+
+    @property
+    def rate(self) -> float:
+        """Jobs a second."""
+        return self.jobs / self.seconds
+
+
+def drain(
+    server: BenchServer,
+    contestant: Contestant,
+    template: str,
+    jobs: int,
+    workers: int,
+    *,
+    pinned: bool = False,
+    sample: str = "",
+    look: Look | None = None,
+    longest: float = LONGEST_SECONDS,
+) -> Drained:
+    """Work off the `jobs` measured jobs of `template` with `workers` processes, in a fresh copy.
+
+    `pinned`: while another session holds a snapshot from before. `sample`: a query for a number, asked every 5 ms.
+    Raises: ContestantFailed, also when it takes over `longest` seconds.
+    """
+    samples: list[int] = []
+    with (
+        server.copy_of(template) as database,
+        server.connect(database) as connection,
+        server.connect(database) as other,
+        crew(contestant, server.url(database), workers) as there,
+    ):
+        server.checkpoint()
+        if pinned:
+            other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT pg_current_xact_id()")
+        pids = [process.pid for process in there.processes]
+
+        def watch(called: int) -> None:
+            if look:
+                look(pids, called)
+            if sample and (row := other.execute(sample).fetchone()):
+                samples.append(row[0])
+                time.sleep(ASK_EVERY_SECONDS)
+
+        seconds = _race(contestant, connection, there, jobs, watch, longest)
+        check_exactly_once(contestant.name, jobs, *contestant.finished(connection))
+        return Drained(jobs, seconds, there.lines(), samples)
+
+
+def check_exactly_once(name: str, jobs: int, done: int, runs: int) -> None:
+    """Raises: ContestantFailed when a job was not done, or done twice."""
+    if (done, runs) != (jobs, jobs):
+        raise ContestantFailed(f"{name}: {done} of {jobs} jobs done, by {runs} runs")
+
+
+def _race(
+    contestant: Contestant,
+    connection: Connection,
+    there: Crew,
+    jobs: int,
+    watch: Callable[[int], None],
+    longest: float,
+) -> float:
+    began = time.perf_counter()
+    there.gate.open()
+    called, moved_at = 0, began
+    while True:
+        now = time.perf_counter()
+        if (count := there.tally.total()) != called:
+            called, moved_at = count, now
+        watch(called)
+        if called >= jobs or now - moved_at > QUIET_SECONDS:
+            if contestant.is_done(connection, jobs):
+                return time.perf_counter() - began
+            time.sleep(ASK_EVERY_SECONDS)
+        else:
+            time.sleep(LOOK_EVERY_SECONDS)
+        if now - began > longest:
+            raise ContestantFailed(f"{contestant.name}: {called} of {jobs} jobs in {longest:.0f} s")

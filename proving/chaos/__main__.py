@@ -1,0 +1,106 @@
+"""`python -m proving.chaos --minutes 2`: a storm over real workers and a database of its own, then an audit.
+
+The database is the embedded one, which any worker starts again, on a small disk that is full now and then.
+Progress goes to standard error, the report to standard output. Exit code 0: the books balance; 1: they do not; 2: bad
+arguments, no database or no worker that starts; 130: stopped by Ctrl-C. Whatever happens, the processes are ended and
+the database is removed; journals and logs are kept only where the books do not balance.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import django
+
+from backupsched.embedded import EmbeddedDatabaseError
+from proving.chaos.server import CrashingServer, make_directory, remove_directory
+from proving.chaos.small_disk import SmallDisk
+
+DISCREPANCIES = 1
+DISK_MEGABYTES = 1024
+MAX_MINUTES = 60
+"""The audit holds every record and attempt in memory."""
+
+
+def main() -> int:
+    options = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    directory = make_directory()
+    (directory / "disk").mkdir(mode=0o711)
+    disk = SmallDisk(directory / "disk", DISK_MEGABYTES)
+    can_be_full = disk.mount()
+    server = CrashingServer(disk.directory)
+    code = 2
+    try:
+        if not can_be_full:
+            sys.stderr.write("the disk is never full in this storm: to mount a small one takes root\n")
+        server.ensure_running()
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="proving.chaos.settings",
+            DATABASE_URL="",
+            BACKUPSCHED_VAR=str(disk.directory),
+            BACKUPSCHED_LEASE=str(options.lease),
+            SECRET_KEY=secrets.token_hex(),
+        )
+        django.setup()
+        code = _storm(directory, server, options, disk if can_be_full else None)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        code = 130
+    except EmbeddedDatabaseError as error:
+        sys.stderr.write(f"chaos: {error}\n")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        disk.make_room()
+        with suppress(EmbeddedDatabaseError):
+            server.destroy()
+        disk.unmount()
+        if code == DISCREPANCIES:
+            sys.stderr.write(f"the journals and logs of the workers are kept in {directory}\n")
+        else:
+            remove_directory(directory)
+    return code
+
+
+def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace, disk: SmallDisk | None) -> int:
+    from proving.chaos import report
+    from proving.chaos.fleet import WorkersDoNotStart
+    from proving.chaos.run import Run
+
+    try:
+        found = Run(directory, server, options.minutes, options.seed, options.workers, disk).run()
+    except WorkersDoNotStart as error:
+        sys.stderr.write(f"chaos: {error}\n")
+        return 2
+    found["seed"] = options.seed
+    sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else report.text(found, options.seed)}\n")
+    return DISCREPANCIES if found["discrepancies"] else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m proving.chaos", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long the storm blows (2)")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")
+    parser.add_argument("--workers", type=int, default=3, help="worker processes at a time (3)")
+    parser.add_argument("--lease", type=float, default=4.0, help="seconds that a lease lasts (4)")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    options = parser.parse_args()
+    if not 0 < options.minutes <= MAX_MINUTES:
+        parser.error(f"--minutes is a number above 0, at most {MAX_MINUTES}")
+    if not 1 <= options.lease <= 60:
+        parser.error("--lease is a number of seconds from 1 to 60")
+    if not 2 <= options.workers <= 32:
+        parser.error("--workers is a number from 2 to 32: one of them is always left alone")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""What was seen after a step: the rows, as an onlooker reads them, and what the workers believe."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from jobs import conf
+from jobs.handlers import Run
+from jobs.outcomes import Handoff, Succeeded, Unavailable
+from jobs.states import AttemptOutcome, Status
+from proving.chaos.protocol import places
+from proving.chaos.protocol.monitor import ATTEMPTS, BOOKINGS, RECORDS, TRIGGERS
+from proving.chaos.protocol.worker import SimulatedWorker
+from proving.chaos.protocol.world import World
+
+WRITTEN_AS: dict[type, AttemptOutcome] = {
+    Succeeded: AttemptOutcome.SUCCEEDED,
+    Handoff: AttemptOutcome.HANDOFF,
+    Unavailable: AttemptOutcome.UNAVAILABLE,
+}
+
+
+class Row(NamedTuple):
+    """A record. The columns of `RECORDS`."""
+
+    id: int
+    kind: str
+    queue: str
+    subject: str
+    status: int
+    attempt: int
+    leased_by: int | None
+    token: UUID | None
+    lease_expires_at: datetime | None
+    exclusive_key: str | None
+    waiting_for: int | None
+    run_after: datetime
+    lane: int
+    is_cancelled: bool
+    trigger_at: datetime | None
+    schedule_id: int | None
+
+
+class Ended(NamedTuple):
+    """An attempt in the history."""
+
+    record_id: int
+    number: int
+    worker_id: int
+    outcome: int
+
+
+class Emitted(NamedTuple):
+    """A trigger that was written down, and how many of its records are there."""
+
+    trigger_at: datetime
+    events: int
+    is_emitted: bool
+    watermark: datetime
+    wanted: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The rows after a step."""
+
+    records: dict[int, Row]
+    attempts: dict[tuple[int, int], Ended]
+    bookings: list[tuple[int, int]]
+    triggers: list[Emitted]
+
+    def holds(self, run: Run) -> bool:
+        """Whether the database says that this run's lease is its worker's."""
+        row = self.records.get(run.record.id)
+        return (
+            row is not None
+            and row.status == Status.RUNNING
+            and row.attempt == run.record.attempt
+            and row.token == run.record.lease_token
+        )
+
+    def is_a_key_taken(self) -> bool:
+        return any(row.exclusive_key and row.status in (Status.READY, Status.RUNNING) for row in self.records.values())
+
+
+def look(world: World) -> Seen:
+    records, attempts, bookings, triggers = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS, TRIGGERS))
+    return Seen(
+        {row[0]: Row(*row) for row in records},
+        {(row[0], row[1]): Ended(*row) for row in attempts},
+        [(row[0], row[1]) for row in bookings],
+        [Emitted(*row) for row in triggers],
+    )
+
+
+def lives(worker: SimulatedWorker, run: Run, boot: float) -> bool:
+    """Whether a worker that is neither dead nor paused takes this run for its own: its handler is busy and not stopped,
+    or has ended within two thirds of a lease of the last renewal."""
+    if worker.is_dead or worker.is_paused or run.is_stopped:
+        return False
+    return bool(places.holding(run)) or boot - run.renewed_at <= conf.deadline_seconds()
+
+
+def may_have_been_stopped(worker: SimulatedWorker, run: Run, boot: float) -> bool:
+    """Whether its guard had to: it was not renewed for two thirds of a lease."""
+    return boot - run.renewed_at > conf.deadline_seconds() or run.ran_out or worker.is_paused
+
+
+def is_rescue(attempt: Ended) -> bool:
+    return attempt.outcome == AttemptOutcome.RESCUED

@@ -1,0 +1,60 @@
+"""Who edits beside the workers: a thread that is given one edit at a time. And the minute's tick of django-q2."""
+
+from collections.abc import Callable
+
+from django.db import transaction
+
+import jobs.tick
+from jobs import rescheduling, rollouts
+from jobs.backlog.cancelling import cancel
+from jobs.models import BacklogRecord, RetryPolicy
+from jobs.states import Status
+from proving.chaos.protocol.waits import Queue
+from schedules.models import Schedule
+
+rollouts.LOCK_SECONDS = 3_600
+"""By the real clock, which means nothing here."""
+
+
+class Desk:
+    """Does what it is given, one thing after the other. Nothing disturbs it, so whatever it raises is a fault."""
+
+    def __init__(self) -> None:
+        self.jobs = Queue()
+
+    def run(self) -> None:
+        while True:
+            job: Callable[[], object] = self.jobs.get()
+            job()
+
+
+def follow(schedule_id: int) -> None:
+    """Give a schedule the other retry policy, and its records with it."""
+    schedule = Schedule.objects.get(pk=schedule_id)
+    schedule.retry_policy = RetryPolicy.objects.exclude(origin=schedule).order_by("pk")[0]
+    schedule.save(update_fields=["retry_policy"])
+    rescheduling.follow(schedule)
+
+
+@transaction.atomic
+def replan() -> None:
+    """As an edit of a policy: all its unfinished records are locked in id order, and what runs is updated."""
+    records = BacklogRecord.objects.filter(status__in=(Status.WAITING, Status.READY, Status.RUNNING))
+    ids = list(records.select_for_update().order_by("pk").values_list("pk", flat=True))
+    BacklogRecord.objects.filter(pk__in=ids, status=Status.RUNNING).update(priority=1)
+
+
+@transaction.atomic
+def hold(record_id: int) -> None:
+    """Lock one row, and let it go some time later."""
+    list(BacklogRecord.objects.filter(pk=record_id).select_for_update())
+
+
+def stop(record_id: int) -> None:
+    """A person cancels one record."""
+    cancel([record_id])
+
+
+def tick() -> None:
+    """As `jobs.periodic.tick`, which rescues nothing."""
+    jobs.tick.tick(rescue=False)

@@ -1,0 +1,55 @@
+"""What the records of the simulation are, and what their handlers may return."""
+
+from datetime import datetime
+
+from django.db import connection
+
+from jobs.handlers import Kind, registry
+from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from proving.chaos.protocol.actor import actor_here
+from proving.chaos.protocol.violation import Violation
+
+KEY = "source:1"
+
+early: list[Violation] = []
+"""Settle hooks that were given an instant from before a wait for a lock, in the seed that runs."""
+
+
+def book(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """A settle hook, as that of backups, which emits the next period by the instant it is given. A booking must be
+    there if and only if its success is."""
+    actor = actor_here()
+    if actor is not None and actor.waited_until is not None and now < actor.waited_until:
+        early.append(
+            Violation(
+                "a period is lost",
+                f"{record.subject} settles at {now:%H:%M:%S} although {actor} waited for a lock until "
+                f"{actor.waited_until:%H:%M:%S}: a trigger in between is emitted by neither",
+            )
+        )
+    if isinstance(outcome, Succeeded):
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO sim.booking (record_id, attempt) VALUES (%s, %s)", [record.id, record.attempt])
+
+
+def register() -> None:
+    registry.add(Kind("plain", home_queue="work"))
+    registry.add(Kind("booked", home_queue="work", after_settle=book))
+    registry.add(Kind("capped", home_queue="work"))
+    registry.add(Kind("relay", home_queue="ask"))
+
+
+OUTCOMES: dict[str, Outcome] = {
+    "succeeds": Succeeded(),
+    "fails": Failed("bad luck"),
+    "is-silent": Unavailable("silent", recheck_after=5),
+    "gives-back": Released("not now"),
+    "hands-on": Handoff("work", exclusive_key=KEY),
+}
+
+
+def endings(record: Claimed) -> list[tuple[str, float]]:
+    """How a handler of this record may end, each with its weight."""
+    if record.kind == "relay" and record.queue == "ask":
+        return [("hands-on", 8), ("is-silent", 0.5)]
+    return [("succeeds", 6), ("fails", 1.2), ("is-silent", 0.5), ("gives-back", 0.5)]

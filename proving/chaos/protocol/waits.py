@@ -1,0 +1,83 @@
+"""Where a worker's threads wait for time, an event or a queue, they wait for their turn instead."""
+
+import sys
+import threading
+from collections import deque
+from queue import Empty
+from types import SimpleNamespace
+from typing import Any
+
+from proving.chaos.protocol.actor import actor_here
+
+
+def _park(is_ready: Any, timeout: float | None) -> None:
+    if (actor := actor_here()) is not None:
+        actor.idle(is_ready, None if timeout is None else actor.baton.clocks.boot + timeout)
+
+
+class Event:
+    """As `threading.Event`. A wait with a timeout may be over at any time, as seen by a machine under load."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._is_set:
+            _park(self.is_set, timeout)
+        return self._is_set
+
+
+class Queue:
+    """As `queue.SimpleQueue`."""
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+
+    def __class_getitem__(cls, _item: object) -> type["Queue"]:
+        return cls
+
+    def put(self, item: object) -> None:
+        self._items.append(item)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        if not self._items and block:
+            _park(lambda: bool(self._items), timeout)
+        return self.get_nowait()
+
+    def get_nowait(self) -> Any:
+        if not self._items:
+            raise Empty
+        return self._items.popleft()
+
+    def empty(self) -> bool:
+        return not self._items
+
+    def qsize(self) -> int:
+        return len(self._items)
+
+
+def install() -> None:
+    """Replace both in every module of the worker, by what they are and not by name: a rename loses nothing."""
+    names = {name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")}
+    stand_in = SimpleNamespace(**{**names, "Event": Event})
+    import queue
+
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("jobs.worker."):
+            continue
+        for key, value in list(vars(module).items()):
+            if value is threading:
+                setattr(module, key, stand_in)
+            elif value is threading.Event:
+                setattr(module, key, Event)
+            elif value is queue.SimpleQueue or value is queue.Queue:
+                setattr(module, key, Queue)

@@ -1,0 +1,74 @@
+"""Restores points, and says what is wrong with what comes out."""
+
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from proving.chaos.storage.changing import NAMES, STABLE, version_of, versions_at
+from proving.chaos.storage.site import Site
+from storage import layout
+from storage.points import runs
+from storage.points.store import StorageFailed
+from storage.points.trees import NotThere
+from storage.restoring import into_folder
+from storage.restoring.base import Refused, Report, Wish
+
+BUSY = "another restic works"
+
+
+class Audit:
+    """Of the points at a site. `problems`: sentences, as they are found."""
+
+    def __init__(self, site: Site, journal: Path) -> None:
+        self.site, self.journal = site, journal
+        self.problems: list[str] = []
+        self.verified = 0
+        self._before: dict[tuple[str, str], dict[str, str]] = {}
+
+    def points(self, which: str, folder: str) -> list[str]:
+        """Those that are there; none where that cannot be seen, which is a problem unless a prune of restic is why."""
+        try:
+            return runs.points(self.site.store(which), folder)
+        except StorageFailed as error:
+            if BUSY not in str(error):
+                self.problems.append(f"{which} {folder}: its points cannot be listed: {error}")
+            return []
+
+    def verify(self, which: str, folder: str, point: str, *, at_rest: bool) -> None:
+        """Restore a point. That it was removed meanwhile is fine, and so is, but `at_rest`, that it cannot be read
+        for a moment."""
+        store, target = self.site.store(which), self.site.directory / "restored"
+        try:
+            report = into_folder.restore(Wish(folder, point, target), store, self.site.directory / "trees")
+            found = [report.failed[0]] if report.failed else list(self._wrong(folder, point, target, report))
+            self.verified += not found
+        except (StorageFailed, Refused, NotThere) as error:
+            found = [f"{type(error).__name__}: {error}"]
+            if not at_rest and any(each in str(error) for each in (BUSY, " any more")):
+                return
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+        if found and point in self.points(which, folder):
+            self.problems += [f"{which} {folder} {point}: {each}" for each in found]
+
+    def _wrong(self, folder: str, point: str, target: Path, report: Report) -> Iterator[str]:
+        source = folder.partition("-")[0]
+        contents = {str(each.relative_to(target)): each.read_bytes() for each in target.rglob("*") if each.is_file()}
+        versions = {path: version_of(f"{source}/{path}", content) for path, content in contents.items()}
+        wanted = [f"stable/{number}" for number in STABLE]
+        if report.complete:
+            wanted += [f"{where}/{name}" for where in ("atomic", "inplace") for name in NAMES]
+            started = layout.instant_of(point).timestamp()
+            for path, oldest in versions_at(self.journal, source, started).items():
+                if (got := versions.get(path)) is not None and got < oldest:
+                    yield f"{path!r} is of version {got}, and was {oldest} when the backup began"
+        yield from (f"it lacks {path!r}" for path in wanted if path not in contents)
+        for path, version in versions.items():
+            if version is None and path.startswith(("stable", "atomic")):
+                yield f"{path!r} is not whole, of {len(contents[path])} bytes"
+        digests = {path: sha256(content).hexdigest() for path, content in contents.items()}
+        before = self._before.setdefault((folder, point), digests)
+        for path in sorted(before.keys() | digests.keys()):
+            if before.get(path) != digests.get(path):
+                yield f"{path!r} came out otherwise before"
