@@ -1,6 +1,6 @@
 """Tokens of the API: issued on a page that shows the token once, revoked after a question, never edited.
 
-An account that is no superuser issues tokens in its own name only: another's would do what it may not.
+An account that is not a superuser issues tokens in its own name only: another account's might be allowed more.
 """
 
 from datetime import timedelta
@@ -30,7 +30,7 @@ REVOKE_MEANS = "Whatever uses it is refused from now on. A token that was revoke
 
 
 class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
-    """What a new token is for."""
+    """The form for a new token."""
 
     scopes = forms.MultipleChoiceField(
         choices=[(scope.value, f"{scope.value}: {scope.label}") for scope in Scope],
@@ -76,7 +76,7 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
     shown_used_at = column("used_at", "last used", ago, empty="never")
 
     def has_revoke_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A token is never edited, so the permission to change stands for that."""
+        """A token is never edited, so the permission to change covers revoking."""
         return bool(request.user.has_perm("api.change_apitoken"))
 
     revoke, revoke_this = asked(

@@ -1,4 +1,4 @@
-"""Which agent asks: its token says so. And how often agents, and senders without a token, may ask."""
+"""Authentication of agents by their tokens, and rate limits for agents and for senders without a token."""
 
 import json
 
@@ -41,8 +41,9 @@ _sources: dict[str, str] = {}
 
 
 def source_known_by(token: str) -> str | None:
-    """The id of the source that a token was accepted for in this process, so that its requests are counted before
-    anything is asked of the database; None: not yet, or long ago."""
+    """The id of the source for which a token was accepted in this process, so that its requests are counted before the
+    database is used. None if there was none lately.
+    """
     return _sources.get(tokens.digest_of(token))
 
 
@@ -89,6 +90,6 @@ def _check_names_only(source: Source, request: HttpRequest) -> None:
     try:
         body = json.loads(request.body) if request.body else None
     except (ValueError, RecursionError):
-        return  # the operation refuses it in its own words, if it reads it
+        return  # the operation refuses it with its own message, if it reads it
     if isinstance(body, dict) and body.get("source") not in (None, source.name):
         raise ApiError(403, "this token speaks for another source", "leave out `source`: the token decides it")

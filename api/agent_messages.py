@@ -1,6 +1,6 @@
-"""What agents send and read. Unknown keys are left unread, so that newer agents may say more.
+"""Messages of agents, and the answers to them. Unknown keys are ignored, so that newer agents may send more.
 
-The messages about what is wrong name it and never repeat it.
+Messages about errors name the field and never repeat its value.
 """
 
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ def _ip_address(text: str) -> str:
 Hostname = Annotated[str, StringConstraints(strip_whitespace=True, max_length=253), AfterValidator(printable)]
 Version = Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)]
 ClockReading = Annotated[AwareDatetime, BeforeValidator(written_out)]
-"""By a clock that may be off by thousands of years: a check-in is not refused for it."""
+"""An instant by a clock that may be off by thousands of years: a check-in is not refused for it."""
 
 IpAddress = Annotated[str, StringConstraints(max_length=100), AfterValidator(_ip_address)]
 
@@ -59,7 +59,7 @@ class EnrolAnswer(Schema):
 
 
 class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does for each field
-    """What an agent knows of its source's present state. Whatever it leaves out or sends as null is unknown."""
+    """The present state of a source, as its agent knows it. Fields that are left out or null are unknown."""
 
     hostname: Hostname | None = None
     addresses: list[IpAddress] = Field(default_factory=list, max_length=MAX_ADDRESSES)
@@ -83,8 +83,9 @@ class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does f
 
 
 class AgentsAssignmentAnswer(Schema):
-    """One policy of the source. `backlog`: the status of its unfinished record, null when there is none; `proved_at`:
-    when a drill last proved that it can be restored."""
+    """One policy of the source. `backlog`: the status of its unfinished record, null if there is none; `proved_at`:
+    when a drill last proved that it can be restored.
+    """
 
     policy: str
     status: Status
@@ -95,7 +96,7 @@ class AgentsAssignmentAnswer(Schema):
 
 
 class StatusAnswer(Schema):
-    """How the source stands. `status` is the worst of its assignments'."""
+    """The state of the source. `status` is the worst of its assignments'."""
 
     source: str
     server_time: datetime
@@ -111,7 +112,7 @@ class SnoozeRequest(Schema):
 
     longest: ClassVar[int] = 7 * 86_400
     too_far: ClassVar[tuple[str, str]] = ("7 days", "send `for` (seconds) if your clock is off")
-    """The same in words, and what to do about an instant that is out of it."""
+    """The bound as text, and what to do about an instant outside of it."""
 
     until: Instant | None = None
     seconds: Annotated[float, Field(gt=0, le=longest, allow_inf_nan=False, strict=True), DURATION] | None = Field(
@@ -161,7 +162,7 @@ def status_of(source: Source, now: datetime, standings: list[planning.Standing] 
 
 
 def _status(source: Source, standings: list[planning.Standing], now: datetime) -> Status:
-    """As `fleet.status.with_status` finds it of the rows."""
+    """The status that `fleet.status.with_status` finds from the rows."""
     if source.retired_at or source.paused_at:
         return Status.RETIRED if source.retired_at else Status.PAUSED
     found = {standing.protection(now) for standing in standings if standing.enabled}

@@ -1,6 +1,6 @@
-"""What agents say and ask for: a code for a token, a token for the next one, check-ins.
+"""Operations for agents: exchange a code for a token, exchange a token for the next one, check in.
 
-The token decides which source is spoken of.
+The token determines the source.
 """
 
 from dataclasses import replace
@@ -79,7 +79,7 @@ def rotate(request: HttpRequest) -> dict[str, str]:
 
 @router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
 def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
-    """What is due is ready at its true place at once. The answer says when to announce the source again."""
+    """Due backups become ready at their true place at once. The answer says when to check in again."""
     agent, sender = agent_of(request), request.META["REMOTE_ADDR"]
     addresses = _within_limit(agent.source, checkins.reachable_at(body.addresses, sender))
     try:
@@ -98,7 +98,7 @@ def _within_limit(source: Source, named: list[str]) -> tuple[str, ...]:
 
 @router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="How the source stands")
 def status(request: HttpRequest) -> dict[str, Any]:
-    """As the answer to a check-in; changes nothing."""
+    """The answer of a check-in, without its effects."""
     agent = agent_of(request)
     return status_of(agent.source, agent.now)
 
@@ -114,7 +114,9 @@ def back_up_now(request: HttpRequest) -> dict[str, int]:
 
 @router.post("/agent/snooze", response=SnoozeAnswer, operation_id="snooze", summary="No backups before")
 def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
-    """What runs already continues. At most seven days. It is a pause of the source, and changes none by an operator."""
+    """A pause of the source for at most seven days. Running backups continue, and pauses by operators
+    stay as they are.
+    """
     agent = agent_of(request)
     until = body.ends_at(agent.now)
     planning.pause([agent.source], agent.now, until=until, reason=NONE_WANTED, by=USER, by_user=True)
@@ -123,7 +125,7 @@ def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
 
 @router.delete("/agent/snooze", response=SnoozeAnswer, operation_id="unsnooze", summary="End the snooze")
 def unsnooze(request: HttpRequest) -> dict[str, None]:
-    """What is due is on the backlog at once. A pause by an operator stays."""
+    """Due backups are on the backlog at once. A pause by an operator stays."""
     agent = agent_of(request)
     planning.resume([agent.source], agent.now, by=USER, by_user=True)
     return {"snoozed_until": None}

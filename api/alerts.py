@@ -1,5 +1,6 @@
-"""Alerts: what needs a person, and what did. And where they go, which superusers set: the URL of a route is a reference
-to a stored secret, and never shown."""
+"""Alerts: present and past findings that need an operator. And their routes, which superusers set: the URL of a route
+is a reference to a stored secret, and never shown.
+"""
 
 from datetime import datetime
 from typing import Annotated

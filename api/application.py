@@ -48,7 +48,7 @@ class Api(NinjaAPI):
         self.add_decorator(known_parameters_only)
 
     def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: Any = None) -> OpenAPISchema:
-        """The document. It is made anew each time, as it is asked for rarely."""
+        """The document. It is built for each request, since requests for it are rare."""
         return Document(self, self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
 
 

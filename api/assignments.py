@@ -31,7 +31,7 @@ from sources.planning import held_back
 
 
 class AssignmentBody(BaseModel):
-    """Which source is to be backed up by which policy."""
+    """The source to back up, and the policy by which."""
 
     model_config = STRICT
 
@@ -60,7 +60,8 @@ class DamageAnswer(Schema):
 
 class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):
     """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
-    failed, or what is wrong with what it copied."""
+    failed, or what is wrong with what it copied.
+    """
 
     points: list[str]
 
@@ -160,7 +161,7 @@ def _copy(row: Copy) -> dict[str, Any]:
 
 
 def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:
-    """By subject: at most one each, found by the index of that promise."""
+    """Subject → its unfinished record, at most one each, found by the index that guarantees this."""
     subjects = [planning.subject_of(assignment.pk) for assignment in assignments]
     found = BacklogRecord.objects.unfinished().filter(kind=planning.KIND, subject__in=subjects)
     return {
@@ -189,7 +190,7 @@ def back_up_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
 
 
 class PointAnswer(Schema):
-    """A point in time. `because`: the rules that keep it; empty: it goes."""
+    """A point in time. `because`: the rules that keep it; empty if it will be removed."""
 
     point: str
     at: datetime
@@ -198,7 +199,7 @@ class PointAnswer(Schema):
 
 
 class RetentionAnswer(Schema):
-    """What becomes of the points of an assignment, the newest first. `held_back`: why none of them goes for now."""
+    """The fate of the points of an assignment, the newest first. `held_back`: why none is removed for now."""
 
     source: str
     policy: str
@@ -211,7 +212,7 @@ class RetentionAnswer(Schema):
     named="preview retention", method="get",
 )  # fmt: skip
 def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str, Any]:
-    """By its policy as it is saved. What goes is removed after its next backup."""
+    """The fate of its points by its saved policy. Points are removed after the next backup."""
     return retention_decisions.facts_of(assignment)
 
 
@@ -242,6 +243,6 @@ def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int],
 
 @resource.verb("accept", operating(), "Its backup is meant so", has=["conflict"], noted="Accepted its backup")
 def accept(request: HttpRequest, assignment: Assignment) -> None:
-    """A person has looked at a backup that looked wrong: what is kept is removed again as its policy says."""
+    """Confirms that a user has looked at a backup that looked wrong: removal by the policy resumes."""
     if not held_back.accept([assignment.pk], by=name_of(request)):
         raise ApiError(409, "nothing of it is held back", "there is nothing to do")

@@ -1,7 +1,7 @@
-"""Who asks: a member of staff by session, or a program with a token of one. And what they may do.
+"""Authentication and permissions: a member of staff by session, or a program with one of their tokens.
 
-A token counts for what its scopes and its user both allow. A request with `Authorization: Bearer` is judged by that
-alone, whatever session it has beside it: browsers do not send the header by themselves, so it needs no CSRF token.
+A token is allowed what both its scopes and its user allow. A request with `Authorization: Bearer` is judged by that
+alone, whatever session it also has: browsers do not send the header by themselves, so it needs no CSRF token.
 
     router = Router(tags=["records"], auth=Staff(Scope.READ, may_look))
     @router.post(…, auth=Staff(Scope.OPERATE, may_operate))
@@ -31,10 +31,11 @@ Allowed = Callable[[HttpRequest], bool]
 
 
 class Staff(AuthBase):
-    """A member of staff, by session or token, who may do what `allowed` says.
+    """A member of staff, by session or token, with the permissions that `allowed` names.
 
-    `scope`: what a token must have (None: any). `allowed`: names of permissions, as `jobs.view_throttle`, or functions
-    of the request, each of which is enough; none: any member of staff.
+    `scope`: the scope that a token must have (None: any). `allowed`: names of permissions, such as
+    `jobs.view_throttle`, or functions of the request, each of which is enough; if there are none, any member of staff
+    is allowed.
     """
 
     openapi_type = "http"
@@ -81,7 +82,7 @@ def _allows(allowed: str | Allowed, request: HttpRequest) -> bool:
 
 
 def token_of(request: HttpRequest) -> ApiToken | None:
-    """The token by which a request was accepted; None: by session."""
+    """The token by which a request was accepted; None if it was accepted by session."""
     return getattr(request, "api_token", None)
 
 
@@ -91,28 +92,29 @@ def user_of(request: HttpRequest) -> AbstractBaseUser:
 
 
 def name_of(request: HttpRequest) -> str:
-    """Of that user."""
+    """The name of that user."""
     return user_of(request).get_username()
 
 
 def looking() -> Staff:
-    """Who may see records, and what became of them."""
+    """Callers who may see records and their outcomes."""
     return Staff(Scope.READ, may_look)
 
 
 def operating() -> Staff:
-    """Who may change what becomes of records."""
+    """Callers who may retry and cancel records."""
     return Staff(Scope.OPERATE, may_operate)
 
 
 def viewing(model: str, *others: str | Allowed) -> Staff:
-    """Who may see rows of a model, as `jobs.throttle`: who may view or change them, as in the admin, or what one of
-    `others` allows."""
+    """Callers who may see rows of a model, such as `jobs.throttle`: those who may view or change them, as in the admin,
+    or whom one of `others` allows.
+    """
     app, _, name = model.partition(".")
     return Staff(Scope.READ, f"{app}.view_{name}", f"{app}.change_{name}", *others)
 
 
 def writing(verb: str, model: str) -> Staff:
-    """Who may `add`, `change` or `delete` rows of a model, as `jobs.throttle`."""
+    """Callers who may `add`, `change` or `delete` rows of a model, such as `jobs.throttle`."""
     app, _, name = model.partition(".")
     return Staff(Scope.WRITE, f"{app}.{verb}_{name}")

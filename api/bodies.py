@@ -1,4 +1,4 @@
-"""Which bodies are read at all: small ones, of known length, that call themselves JSON."""
+"""Limits on bodies: only small ones, of known length, with the content type of JSON, are read."""
 
 import functools
 import json
@@ -23,7 +23,9 @@ class ObjectParser(Parser):
 
 
 def object_of(body: bytes) -> dict[str, Any]:
-    """Raises: ValueError for JSON that is no object, or no JSON: it knows neither NaN nor infinity."""
+    """Raises: ValueError for JSON that is not an object, and for text that is not JSON, which has neither NaN nor
+    infinity.
+    """
     found: object = json.loads(body, parse_constant=_refuse, parse_float=_finite)
     if not isinstance(found, dict):
         raise ValueError("not an object")

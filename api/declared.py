@@ -1,7 +1,6 @@
-"""Resources that people edit, as they are declared: what is sent and answered is the declaration, how it is edited its
-service (declarations/service.py).
+"""Resources that users edit: requests and answers follow the declaration, edits its service (declarations/service.py).
 
-    class ThrottleAnswer(Throttle):                  # what is answered: what was declared, `id`, and what else there is
+    class ThrottleAnswer(Throttle):                  # the answer: the declared fields, `id`, and others
         id: int
         live: LiveAnswer
 
@@ -43,21 +42,21 @@ class Declared(Resource[Row]):
 
     service: ClassVar[type[Service[Any]]]
     body: ClassVar[type[BaseModel] | None] = None
-    """What is sent, where it is more than the declaration."""
+    """The type of a request, where it is more than the declaration."""
 
     shown_once: ClassVar[dict[str, Any]] = {}
     """Attributes of a new row that the answer to its creation has besides, as fields of a schema; not stored."""
 
     edited_besides: ClassVar[tuple[str, ...]] = ()
-    """What else of the answer is part of the ETag."""
+    """Further fields of the answer that are part of the ETag."""
 
     edited_by: ClassVar[Staff | None] = None
-    """Who may make, change and delete rows, where that does not go by permissions of their model."""
+    """Callers who may make, change and delete rows, where permissions of their model do not decide that."""
 
     changes: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
     removes: ClassVar[bool] = False
-    """Whether a row may have backups, and is deleted in the background then."""
+    """True if a row may have backups, and is then deleted in the background."""
 
     def __init_subclass__(cls) -> None:
         cls.model = cls.service.model
@@ -87,7 +86,7 @@ class Declared(Resource[Row]):
             )  # fmt: skip
 
     def permits(self, verb: str) -> Staff:
-        """Who may `view`, `add`, `change` and `delete` rows."""
+        """Callers who may `view`, `add`, `change` and `delete` rows."""
         if verb == "view":
             return super().permits(verb)
         return self.edited_by or writing(verb, self.model._meta.label_lower)
@@ -96,7 +95,7 @@ class Declared(Resource[Row]):
         return self.service().rows()
 
     def own_facts(self, row: Row) -> dict[str, Any]:
-        """What was declared, and the answer's other fields of the row."""
+        """The declared fields, and the answer's other fields of the row."""
         return super().own_facts(row) | self.service().values(row)
 
     def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +103,9 @@ class Declared(Resource[Row]):
         return answer.model_construct(**facts).model_dump(mode="json", warnings=False)
 
     def etag(self, row: Row, content: dict[str, Any]) -> str:
-        """Of what people edit, and nothing that machines move; what is referred to by its id: names may change."""
+        """The ETag, from the fields that users edit and none that machines move; references count by id, since names
+        may change.
+        """
         edited = (*self.service.declaration.model_fields, *self.edited_besides)
         return etag_of({name: content[name] for name in edited} | self.service().ids(row))
 

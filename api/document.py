@@ -26,7 +26,9 @@ HAS: dict[str, tuple[int, ...]] = {
     "idempotency": (409,),
     "conflict": (409,),
 }
-"""What `x-has` may name, and which problems come of it. `conflict`: 409 for whatever is in its way."""
+"""The names that `x-has` may have, and the problems that each adds. `conflict`: 409 for anything that prevents the
+operation.
+"""
 
 
 def _header(text: str, kind: str = "string") -> dict[str, Any]:
@@ -90,7 +92,9 @@ class Document(OpenAPISchema):
         components["securitySchemes"] = SECURITY
 
     def operation_details(self, operation: Operation) -> dict[str, Any]:
-        """As ninja has it, with ids in range, headers, every problem, and who may."""
+        """The operation as ninja describes it, with ids in range, headers, every problem, and the
+        permissions needed.
+        """
         details: dict[str, Any] = super().operation_details(operation)
         has = details.pop("x-has", [])
         parameters = details["parameters"]

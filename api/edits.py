@@ -1,4 +1,4 @@
-"""What an edit over the API asks of a service (declarations/service.py), and how refusals are answered."""
+"""Edits over the API: calls of a service (declarations/service.py), and the answers to refusals."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
@@ -26,8 +26,9 @@ BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(Non
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalAnswer(removals.Contents):
-    """What goes: `backups`, the bytes that were written for them, and where they lie; `copies`: of how many sources
-    there are copies, in the `second` repositories. `record`: of the backlog, which deletes it."""
+    """The contents of a removal: `backups`, the bytes that were written for them, and their locations; `copies`: the
+    number of sources with copies in the `second` repositories. `record`: the backlog record that deletes it.
+    """
 
     record: int
 

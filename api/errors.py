@@ -73,7 +73,9 @@ FieldErrors = Sequence[tuple[str, str]]
 
 
 class FieldProblem(Schema):
-    """What is wrong with one field of the body, one query parameter or one header. `field` empty: with the whole."""
+    """A problem with one field of the body, one query parameter or one header. `field` is empty if it concerns the
+    whole.
+    """
 
     field: str
     message: str
@@ -181,7 +183,7 @@ def add_handlers(api: NinjaAPI) -> None:
 
 
 def database_away(request: HttpRequest, error: Exception) -> ApiError:
-    """Status 503, with a line in the log. Raises: `error` when it is ours."""
+    """Status 503, with a line in the log. Raises: `error` if the fault is ours."""
     if trouble_of(error) is Trouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)

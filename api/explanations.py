@@ -1,4 +1,4 @@
-"""What is asked and answered about why backups do not run, and when they start."""
+"""Requests and answers about why backups do not run, and when they start."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ class ExplainedAnswer(ExplanationAnswer):
 
 
 class SourceExplanationAnswer(Schema):
-    """Why the backups of a source do not run, under each of its policies."""
+    """The reasons why the backups of a source do not run, under each of its policies."""
 
     name: str
     under: list[ExplainedAnswer]
@@ -46,7 +46,7 @@ class StartsAnswer(Schema):
 
 
 class GroupAnswer(Schema):
-    """How many sources under policies a reason keeps from running, and some of their names."""
+    """The number of sources under policies that a reason keeps from running, and some of their names."""
 
     code: Code
     what: str

@@ -25,8 +25,8 @@ STORED: tuple[tuple[Any, Any], ...] = (
 
 
 class Stored(Schema):
-    """An answer that has fields besides its own, with their types: columns of a model, or fields of a dataclass. What
-    was declared may stand behind it.
+    """An answer with fields besides its own, with their types: columns of a model, or fields of a dataclass. A
+    declaration may follow it.
 
     class BreakerAnswer(Stored, of=Breaker, names="id key opened_at"):
         waiting: int
@@ -46,7 +46,7 @@ def _kind_of(model: Any, name: str) -> Any:
 
 
 class Body(Schema):
-    """What is sent to create or change something."""
+    """A request that creates or changes something."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -80,7 +80,7 @@ Instant = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(written_
 
 
 class MovedAnswer(Schema):
-    """How many backups were put at the head of the backlog."""
+    """The number of backups put at the head of the backlog."""
 
     moved: int
 
@@ -91,7 +91,7 @@ def partial(schema: type[BaseModel]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for name, field in schema.model_fields.items():
         left_out = copy(field)
-        left_out.default, left_out.default_factory = PydanticUndefined, lambda: None  # a default would be told
+        left_out.default, left_out.default_factory = PydanticUndefined, lambda: None  # a default would be documented
         fields[name] = (field.annotation, left_out)
     made: type[BaseModel] = create_model(f"{schema.__name__}Patch", __base__=Body, **fields)
     made.__doc__ = "What is left out stays as it is."

@@ -69,7 +69,7 @@ def _hold(owner: str, key: str) -> None:
 
 
 def _stored(owner: str, key: str) -> IdempotencyKey | None:
-    """What is stored under a key, unless its day is over: then it is deleted."""
+    """The answer stored under a key. One older than a day is deleted instead."""
     stored = IdempotencyKey.objects.filter(owner=owner, key=key).first()
     if stored is not None and stored.created_at <= database_clock() - KEYS_KEPT_FOR:
         stored.delete()
@@ -87,6 +87,6 @@ def _replay(stored: IdempotencyKey, digest: str) -> HttpResponse:
 
 
 def _digest(request: HttpRequest) -> str:
-    """Of method, path and body; keyed, since a body may hold a secret that could be guessed."""
+    """The digest of method, path and body; keyed, since a body may hold a secret that could be guessed."""
     text = b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body])
     return salted_hmac("api.idempotency", text, algorithm="sha256").hexdigest()

@@ -5,7 +5,7 @@ from django.db.models.functions import Now
 
 
 class Scope(models.TextChoices):
-    """What a token of the API may be used for, as far as its user may do that."""
+    """A use of a token of the API, as far as its user is allowed it."""
 
     READ = "read", "look"
     WRITE = "write", "create, change and delete"
@@ -13,7 +13,7 @@ class Scope(models.TextChoices):
 
 
 class ApiToken(models.Model):
-    """What a program proves itself with at the API. It acts as `user`, within `scopes`. Only its digest is stored."""
+    """A program's proof of identity at the API. It acts as `user`, within `scopes`. Only its digest is stored."""
 
     name = models.CharField(max_length=100, help_text="What uses it.")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")

@@ -1,4 +1,4 @@
-"""The shape of operations for the API framework: signatures and schemas, made here since each resource has its own."""
+"""Operations for the API framework: signatures and schemas, built here since each resource has its own."""
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
@@ -14,7 +14,7 @@ PAGING = ("limit", "after", "ordering")
 
 
 class ListedResource(Protocol):
-    """The rows that a list asks for, and their order, as a resource declares them (`api/resources.py`)."""
+    """The rows of a list request, and their order, as a resource declares them (`api/resources.py`)."""
 
     plural: str
     choice: ClassVar[type[Schema]]

@@ -48,9 +48,9 @@ class Pages:
         self.nullable = has_null and not self.only_with_value
 
     def page(self, rows: QuerySet[Any], limit: int, after: Any = None) -> tuple[list[Any], int | None]:
-        """A page of `rows`, and the `after` of the next one: None if there is none.
+        """A page of `rows`, and the `after` of the next page, None if there is none.
 
-        Raises: ApiError (400) for an `after` behind which no page begins.
+        Raises: ApiError (400) for an `after` that does not start a page.
         """
         if after is not None:
             rows = rows.filter(self._behind(_row_id(after)))

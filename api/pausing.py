@@ -1,4 +1,4 @@
-"""How a pause is asked for over the API: in a body, or in the query."""
+"""Pauses over the API: as a body, or as query parameters."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from jobs.clock import database_clock
 
 
 class PauseRequest(Body):
-    """`reason`: why nothing starts. `until`: when it is resumed by itself; null: not before a person does it."""
+    """`reason`: why nothing starts. `until`: when it resumes by itself; null if only a user resumes it."""
 
     reason: Line = ""
     until: Instant | None = None
 
     def checked(self) -> dict[str, Any]:
-        """What a verb that pauses takes. Raises: ApiError (422) for an `until` that is over."""
+        """The arguments of a verb that pauses. Raises: ApiError (422) for an `until` in the past."""
         if self.until is not None and self.until <= database_clock():
             raise not_valid([("until", "must be in the future")])
         return {"reason": self.reason, "until": self.until}

@@ -42,7 +42,7 @@ class PolicyAnswer(Policy):
 
 
 class PolicyPreviewQuery(Schema):
-    """How many periods, and from which instant on: now, if it is left out."""
+    """The number of periods, and the instant from which on; now by default."""
 
     count: int = Field(10, ge=1, le=LARGEST_COUNT)
     start: Instant | None = Field(None, alias="from")
@@ -124,7 +124,7 @@ def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
 
 @resource.verb("pause", PAUSING, "No more backups of its sources")
 def pause(request: HttpRequest, policy: models.Policy, query: Query[PauseRequest]) -> None:
-    """It is disabled until it is resumed, by itself at `until`. Backups that run already go on."""
+    """The policy is disabled until it is resumed, by itself at `until`. Running backups continue."""
     pauses.pause_policy(policy, by=name_of(request), **query.checked())
 
 
@@ -139,7 +139,9 @@ def resume(request: HttpRequest, policy: models.Policy) -> None:
     operation_id="preview_policy", summary="The next periods and their openings",
 )  # fmt: skip
 def preview(request: HttpRequest, name: str, query: Query[PolicyPreviewQuery]) -> dict[str, Any]:
-    """From now on, or from the instant `from`. `name`: the name of the policy; or its id, when none has that name."""
+    """Its periods from now on, or from the instant `from`. `name`: the name of the policy, or its id if no policy has
+    that name.
+    """
     policy = _named(name)
     if query.count > previews.TO_LOOK_AT and not request.user.has_perm("sources.change_policy"):
         errors = [("count", f"is more than {previews.TO_LOOK_AT}, and this account may not change policies")]

@@ -1,4 +1,4 @@
-"""What the API leaves behind is deleted when its time is over. Imports nothing of the API: workers do this, too."""
+"""Deletion of old rows of the API. It imports nothing of the API: workers do this, too."""
 
 from datetime import datetime, timedelta
 

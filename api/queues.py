@@ -1,4 +1,4 @@
-"""Queues: what lies in them, and pausing them. And the hold of everything."""
+"""Queues: their contents, and pausing them. And the hold of everything."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -54,7 +54,7 @@ class HoldRequest(Body):
 
 
 class HoldAnswer(Schema):
-    """Whether everything is on hold; since when, why, and by whom."""
+    """The hold of everything: whether there is one, since when, why, and by whom."""
 
     held: bool
     since: Instant | None = None
@@ -64,7 +64,7 @@ class HoldAnswer(Schema):
 
 @router.get("/queues", response=QueuesAnswer, operation_id="list_queues", summary="Queues")
 def list_queues(request: HttpRequest) -> dict[str, Any]:
-    """Those of the settings in their order, then what else holds records or is paused."""
+    """The queues of the settings in their order, then others that hold records or are paused."""
     return {"items": list(_queues().values()), "next": None}
 
 
@@ -72,7 +72,7 @@ def list_queues(request: HttpRequest) -> dict[str, Any]:
     "/queues/{name}/pause", auth=operating(), response=QueueAnswer, operation_id="pause_queue", summary="Pause a queue"
 )
 def pause(request: HttpRequest, name: str, body: PauseRequest) -> dict[str, Any]:
-    """Nothing is claimed from it until it is resumed. What runs goes on. Again: the reason is replaced."""
+    """Nothing is claimed from it until it is resumed; running records continue. A second call replaces the reason."""
     _existing(name)
     backlog.pause_queue(name, **body.checked())
     return _queue(name)
@@ -115,7 +115,7 @@ def _facts(queue: QueueSummary) -> dict[str, Any]:
 
 @router.get("/hold", response=HoldAnswer, operation_id="get_hold", summary="The hold of everything")
 def get_hold(request: HttpRequest) -> dict[str, Any]:
-    """Whether there is one. While there is, nothing starts, of any queue."""
+    """The hold, if there is one. While there is, no record of any queue starts."""
     return _hold(held())
 
 
@@ -129,7 +129,7 @@ def hold(request: HttpRequest, body: HoldRequest) -> dict[str, Any]:
 
 @router.delete("/hold", auth=operating(), response=HoldAnswer, operation_id="release", summary="End the hold")
 def release(request: HttpRequest) -> dict[str, Any]:
-    """Everything goes on. Queues that were paused by themselves stay so."""
+    """Everything starts again, but for queues that were paused separately."""
     backlog.release(by=str(request.user))
     return _hold(held())
 

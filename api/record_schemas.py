@@ -1,5 +1,6 @@
-"""What is sent and answered about records, dead letters among them. A choice of records refuses keys that it does not
-know: a key that is misspelt and left unread would choose more records than were meant."""
+"""Requests and answers about records, dead letters among them. A choice of records refuses unknown keys: ignoring a
+misspelt key would choose more records than were meant.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,7 @@ GroupId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
 
 
 class RecordChoice(Schema):
-    """Which records; all that is sent has to hold."""
+    """A choice of records; every given field must match."""
 
     status: StatusName | Literal["unfinished"] | None = Field(
         None, description="`unfinished`: waiting, ready or running"
@@ -44,8 +45,8 @@ class RecordChoice(Schema):
 
 
 class AttemptAnswer(Stored, of=Attempt, names="record number queue worker_id started_at ended_at error"):
-    """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing. With
-    `silences` it stands for so many that found it absent, the first from `started_at`, the last to `ended_at`.
+    """One run of a record. `facts`: findings of its handler, such as the status of an answer; null if there are none.
+    With `silences` it counts so many that found it absent, the first from `started_at`, the last to `ended_at`.
     """
 
     outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
@@ -53,7 +54,7 @@ class AttemptAnswer(Stored, of=Attempt, names="record number queue worker_id sta
 
 
 class DeliveryAnswer(Schema):
-    """What an event has more than any record."""
+    """The further fields of an event."""
 
     schedule: str | None = Field(description="The name of its schedule as it was emitted; null: by hand")
     launch_at: datetime | None = Field(description="When it was to start; null: it cannot be told any more")
@@ -107,9 +108,9 @@ class RecordDetail(RecordAnswer):
 
 
 class RetryRequest(RecordChoice, Body):
-    """Which records: their `ids`, or what they are like. Without a `status`: what failed.
+    """The records to retry: their `ids`, or fields that they match. Without a `status`, failed records.
 
-    `after`: `next` of the answer before, when there were more than are retried at once. `dry_run`: only count them.
+    `after`: `next` of the previous answer, if there were more than are retried at once. `dry_run`: only count them.
     """
 
     ids: list[RowId] | None = Field(None, min_length=1, max_length=MOST_IDS)
@@ -123,13 +124,13 @@ class RetryRequest(RecordChoice, Body):
         return self
 
     def asked(self) -> dict[str, Any]:
-        """What they have to be like."""
+        """The fields that they must match."""
         return {name: value for name in RecordChoice.model_fields if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
 class RetryAnswer(RetryResult):
-    """Record ids by what was found, ascending. `superseded`: id → that of the record that goes on instead.
+    """Record ids by result, ascending. `superseded`: id → that of the record that continues instead.
 
     `next`: there are more; send it as `after`.
     """
@@ -138,18 +139,18 @@ class RetryAnswer(RetryResult):
 
 
 class WouldRetryAnswer(Schema):
-    """How many records of each status would be retried at once, and whether there are more."""
+    """The number of records of each status that would be retried at once, and whether there are more."""
 
     would_retry: dict[str, int]
     next: int | None = None
 
 
 class CancelAnswer(Stored, of=CancelResult, names="cancelled stopping finished"):
-    """Record ids by what was found: off the backlog now, told to stop, ended before."""
+    """Record ids by result: off the backlog now, asked to stop, ended before."""
 
 
 class DeadLettersQuery(Schema):
-    """Of which kind and queue."""
+    """The kind and queue of the records."""
 
     kind: Name | None = None
     queue: Name | None = None

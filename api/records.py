@@ -40,7 +40,7 @@ from operations.backlog.verbs import Verb, carried_out, describe
 SHOWN_ATTEMPTS = 1000
 """All that are kept of a record that is tried for ever."""
 MOST_AT_ONCE = 10_000
-"""Records that one request retries: some seconds. The answer says where to go on."""
+"""Records that one request retries: some seconds. The answer says where to continue."""
 
 
 class Records(Resource[BacklogRecord]):
@@ -61,7 +61,7 @@ class Records(Resource[BacklogRecord]):
         return with_answers(BacklogRecord.objects.all())
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
-        """By what they are like, where they came from, and what came of them."""
+        """The rows by their fields, origin and outcome."""
         _check_known(asked.get("kind"), asked.get("queue"))
         return filtered(rows, asked)
 
@@ -86,7 +86,9 @@ router = resource.router
     summary="Retry records now",
 )  # fmt: skip
 def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
-    """What waits is ready at once, whatever for. What failed or was cancelled starts afresh; an event keeps its id."""
+    """Waiting records are ready at once, whatever they wait for. Failed and cancelled ones start afresh; an event keeps
+    its id.
+    """
     rows: QuerySet[Any] = BacklogRecord.objects.all()
     with patiently(resource.ask_for_less):
         if not body.ids:
@@ -106,13 +108,13 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
 
 @resource.verb("retry", operating(), "Retry one record now", answer=RetryAnswer)
 def retry_one(request: HttpRequest, record: BacklogRecord) -> dict[str, Any]:
-    """As for many."""
+    """The same for one record."""
     return _one(request, "Retry now", backlog.retry, record)
 
 
 @resource.verb("cancel", operating(), "Take one record off the backlog", answer=CancelAnswer)
 def cancel_one(request: HttpRequest, record: BacklogRecord) -> dict[str, Any]:
-    """What runs is told to stop, and ends as cancelled unless it succeeds first."""
+    """A running record is asked to stop, and ends as cancelled unless it succeeds first."""
     return _one(request, "Cancel", backlog.cancel, record)
 
 
@@ -127,7 +129,7 @@ def _one(request: HttpRequest, name: str, verb: Verb, record: BacklogRecord) -> 
     summary="Failed records by what they say",
 )  # fmt: skip
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
-    """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
+    """The answer of `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
     _check_known(query.kind, query.queue)
     with patiently():
         return facts_of(dead_letters(query.kind, query.queue))

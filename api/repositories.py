@@ -16,10 +16,11 @@ NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can 
 
 
 class RepositoryAnswer(Repository):
-    """Where backups go. A directory is written, read and deleted before it is saved; a remote is saved first, and
-    nothing goes there until that has worked: `tested` is false until then, and `test_result` says why. `breaker`:
-    `open` while all that goes there fails, and waits. `away_why`: why it is not where it is said to be; empty: it is,
-    or nothing is known."""
+    """A place for backups. A directory is written, read and deleted before it is saved; a remote is saved first, and
+    nothing is sent there until that has worked: `tested` is false until then, and `test_result` says why. `breaker`:
+    `open` while all work with it fails, and waits. `away_why`: why it is not at its location; empty if it is, or
+    nothing is known.
+    """
 
     id: int
     away_why: str

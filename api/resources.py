@@ -1,8 +1,8 @@
-"""One way to make a resource: rows that are listed and read over the API. Those that people edit: `api/declared.py`.
+"""One way to make a resource: rows that are listed and read over the API. For those that users edit: `api/declared.py`.
 
     class Breakers(Resource[Breaker]):
         model, tag, answer = Breaker, "rules", BreakerAnswer
-        filters = {"key": Name, "open": bool}        # query parameters; what is not sent is not filtered by
+        filters = {"key": Name, "open": bool}        # query parameters; one that is left out does not filter
         lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
         orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
         told = {"waiting": breakers.held_by}         # what of the answer is no field of the row by that name
@@ -58,7 +58,7 @@ class Resource(Generic[Row]):
 
     model: ClassVar[type[Any]]
     called: ClassVar[str] = ""
-    """The singular in words, where it is not the name of the model."""
+    """The singular as text, where it is not the name of the model."""
 
     tag: ClassVar[str]
     answer: ClassVar[type[BaseModel]]
@@ -76,7 +76,7 @@ class Resource(Generic[Row]):
     """Field of the answer → the path of an attribute of the row, as `source.name`, or what makes it of a row."""
 
     seen_by: ClassVar[tuple[str | Allowed, ...]] = ()
-    """Who may look besides those who may view or change rows, as `viewing` takes it."""
+    """Further callers who may look, besides those who may view or change rows, in the form that `viewing` takes."""
 
     orderings: ClassVar[tuple[str, ...]] = ()
     usual_ordering: ClassVar[str] = "id"
@@ -120,7 +120,7 @@ class Resource(Generic[Row]):
         return [self.own_facts(row) for row in rows]
 
     def own_facts(self, row: Row) -> dict[str, Any]:
-        """The answer's fields that are fields of the row, or are told of it."""
+        """The answer's fields that are fields of the row, or computed from it."""
         columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
         fields = {name: columns.get(name, name) for name in self.answer.model_fields if name not in self.told}
         # asked for by its name, a foreign key would be fetched, for each row
@@ -132,7 +132,7 @@ class Resource(Generic[Row]):
         return {}
 
     def permits(self, verb: str) -> Staff:
-        """Who may `view` rows."""
+        """Callers who may `view` rows."""
         return viewing(self.model._meta.label_lower, *self.seen_by)
 
     def as_json(self, answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
@@ -187,10 +187,10 @@ class Resource(Generic[Row]):
         self, verb: str, auth: Staff, summary: str, *, answer: Any = None, named: str = "", has: Sequence[str] = (),
         method: str = "post", noted: str = "",
     ) -> Callable[[View], View]:  # fmt: skip
-        """An operation of its own on one row, as `pause`. `named`: its id in words, if that is not `pause throttle`.
+        """An operation on one row, such as `pause`. `named`: its id as text, if that is not `pause throttle`.
 
-        `noted`: what its history has of that. What the function returns is answered; a text is noted instead, and with
-        None or a text the row is answered as it is then.
+        `noted`: the text for the row's history. The function's result is the answer; if it returns a text, that is
+        noted instead, and for None or a text the answer is the row in its present state.
         """
 
         def add(view: View) -> View:

@@ -15,7 +15,7 @@ from sources.models import Restore, RestoreOutcome
 
 
 class RestoreAnswer(Stored, resources.Restore, of=Restore, names="id assignment asked_by asked_at ended_at error"):
-    """A restore, and what came of it."""
+    """A restore, and its result."""
 
     at: str = Field(description="The point, by its name")
     record_id: int | None = Field(description="The backlog record it runs as: to look at, or to cancel")

@@ -23,7 +23,7 @@ def _first_delays(policy: models.RetryPolicy) -> list[float]:
 
 
 class RetryPoliciesOfTheApi(Declared[models.RetryPolicy]):
-    """Retry policies. What waits by one follows an edit of it."""
+    """Retry policies. Records that wait by one follow an edit."""
 
     service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer
     filters = {"name": Name, "algorithm": AlgorithmName}

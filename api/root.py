@@ -57,7 +57,7 @@ class TokenAnswer(Stored, of=ApiToken, names="id name created_at expires_at"):
 
 
 class MeAnswer(Schema):
-    """Who asks. `token` null: by session. `permissions`: what the user may do, within the token's scopes."""
+    """The caller. `token` is null for a session. `permissions`: those of the user, within the token's scopes."""
 
     user: str
     superuser: bool

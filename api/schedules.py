@@ -31,9 +31,10 @@ MOST_PREVIEWED = 100
 
 
 class ScheduleAnswer(declarations.Schedule):
-    """`provider` empty: its batch is `event_count` events. Else the batch comes from what is named, as `assignments`.
+    """`provider` is empty if its batch is `event_count` events. Else the named provider makes the batch, such as
+    `assignments`.
 
-    `next_trigger_at` null: paused, or not seen by an emitter yet. It is no part of the ETag.
+    `next_trigger_at` is null if it is paused, or no emitter has seen it yet. It is not part of the ETag.
     """
 
     id: int
@@ -41,7 +42,7 @@ class ScheduleAnswer(declarations.Schedule):
 
 
 class PreviewQuery(Schema):
-    """How many triggers, and after which instant: now, if it is left out."""
+    """The number of triggers, and the instant after which; now by default."""
 
     count: int = Field(10, ge=1, le=MOST_PREVIEWED)
     start: Instant | None = Field(None, alias="from")
@@ -63,7 +64,7 @@ class PreviewAnswer(Schema):
 class SchedulesOfTheApi(Declared[Schedule]):
     """Schedules. The emitter follows an edit at its next look, within a second.
 
-    What they refer to is asked for by name; `provider` empty: those whose batch is events.
+    Rows are referred to by name; `provider` is empty for schedules whose batch is events.
     """
 
     service, tag, answer = Schedules, "schedules", ScheduleAnswer
@@ -85,7 +86,9 @@ router = resource.router
     has=["location", "etag", "idempotency", "conflict"],
 )  # fmt: skip
 def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
-    """Its batch goes on the backlog now, beside what its cron triggers; what it emits is in the answer's `state`."""
+    """Its batch is put on the backlog now, in addition to the triggers of its cron; `state` in the answer says what it
+    emits.
+    """
 
     def fire() -> HttpResponse:
         try:
@@ -102,7 +105,7 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
 
 @resource.verb("pause", operating(), "Pause a schedule", has=["etag", "if-match", "conflict"])
 def pause(request: HttpRequest, schedule: Schedule) -> None:
-    """It triggers nothing until it is resumed. What it has emitted goes on."""
+    """It triggers nothing until it is resumed. Emitted records continue."""
     _switch(request, schedule, enabled=False)
 
 
@@ -116,7 +119,7 @@ def resume(request: HttpRequest, schedule: Schedule) -> None:
     "preview", viewing("schedules.schedule"), "The next triggers of a schedule", answer=PreviewAnswer, method="get"
 )
 def preview(request: HttpRequest, schedule: Schedule, query: Query[PreviewQuery]) -> dict[str, Any]:
-    """From now on, or from the instant `from`."""
+    """Its triggers from now on, or from the instant `from`."""
     try:
         batches = coming_batches(schedule, query.count, query.start)
     except (ValueError, OverflowError) as error:
@@ -143,7 +146,7 @@ def plan(request: HttpRequest, schedule: Schedule) -> Plan:
     response=Plan, operation_id="plan_new_schedule", summary="The load of a schedule that is not saved",
 )  # fmt: skip
 def plan_new(request: HttpRequest, body: declarations.Schedule) -> Plan:
-    """As for one that is saved. Nothing is saved."""
+    """The plan of a schedule that is not saved. Nothing is saved."""
     row, service = Schedule(), Schedules(user_of(request))
     service.free.add(body.name)
     try:

@@ -1,4 +1,4 @@
-"""Sources, and what a person may want done about one. What agents ask for is in `agents.py`."""
+"""Sources, and the operations on one that users ask for. Those of agents are in `agents.py`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -55,7 +55,7 @@ class SourceAnswer(
 
 
 class SourcePauseQuery(PauseRequest):
-    """`stop`: stop what runs of it, too."""
+    """`stop`: also stop its running backups."""
 
     stop: Annotated[bool, Field(strict=False)] = False
 
@@ -77,7 +77,7 @@ class CodeAnswer(Schema):
 
 
 class RevokedAnswer(Schema):
-    """How many tokens were valid until now."""
+    """The number of tokens that were valid until now."""
 
     revoked: int
 
@@ -154,7 +154,7 @@ def explain(request: HttpRequest, source: Source, query: Query[ExplainQuery]) ->
     named="expect source", method="get",
 )  # fmt: skip
 def when(request: HttpRequest, source: Source) -> dict[str, Any]:
-    """By running the claims of the present forward; or why there is no estimate."""
+    """The expected start, found by running the present claims forward; or why there is no estimate."""
     found = expected_starts(source, database_clock())
     return {"name": source.name, "under": [{"policy": policy} | asdict(each) for policy, each in found]}
 
@@ -171,13 +171,15 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
 
 @resource.verb("pause", OPERATING, "No more backups")
 def pause(request: HttpRequest, source: Source, query: Query[SourcePauseQuery]) -> None:
-    """Until it is resumed, by itself at `until`. Backups that run already go on; with `stop`, they are stopped."""
+    """The source is paused until it is resumed, by itself at `until`. Running backups continue, unless
+    `stop` is given.
+    """
     planning.pause([source], stop=query.stop, by=name_of(request), **query.checked())
 
 
 @resource.verb("resume", OPERATING, "Back it up again")
 def resume(request: HttpRequest, source: Source) -> None:
-    """What is due is on the backlog at once."""
+    """Due backups are on the backlog at once."""
     planning.resume([source], by=name_of(request))
 
 
@@ -185,7 +187,9 @@ def resume(request: HttpRequest, source: Source) -> None:
     "check-in", OPERATING, "Say that it is here", answer=CheckedInAnswer, named="check in source", noted="Checked in"
 )
 def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
-    """For its agent: what is due is ready at its true place at once. Its addresses stay as its agent said them."""
+    """A check-in in place of its agent: due backups are ready at their true place at once. Addresses stay as the agent
+    gave them.
+    """
     facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {name_of(request)}")
     try:
         found = checkins.check_in(source, facts, "", database_clock())
@@ -219,7 +223,7 @@ def make_code(request: HttpRequest, source: Source) -> Answer[dict[str, Any]]:
     noted="Revoked its tokens",
 )  # fmt: skip
 def revoke_tokens(request: HttpRequest, source: Source) -> dict[str, int]:
-    """Every agent of it is refused from now on, and an open enrolment code is void. Backups go on."""
+    """All its agents are refused from now on, and an open enrolment code is void. Backups continue."""
     try:
         return {"revoked": tokens.revoke(source)}
     except tokens.Refused as error:

@@ -1,7 +1,7 @@
-"""What programs prove themselves with at the API: tokens of users. Only their digests are stored.
+"""Tokens of users, by which programs prove their identity at the API. Only their digests are stored.
 
-A token acts as its user, within its scopes: what that user may not do, it may not do either. It ends when it expires,
-when it is revoked, and while its user is not active; its answer is then the same as a wrong one's.
+A token acts as its user, within its scopes: it is never allowed more than that user. It ends when it expires, when it
+is revoked, and while its user is not active; the answer is then the same as for a wrong token.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from api.models import ApiToken, Scope
 from jobs.clock import database_clock
 
 PREFIX = "bst_"
-"""So that a token which turned up in a log or a repository is known for what it is."""
+"""The prefix by which a token that turns up in a log or a repository is recognised."""
 
 USED_AT_PRECISION = timedelta(minutes=1)
 """`used_at` is written at most this often."""
@@ -40,9 +40,10 @@ class Issued:
 def issue(
     user: Any, name: str, scopes: Iterable[str], expires_at: datetime | None = None, now: datetime | None = None
 ) -> Issued:
-    """Make a token for `user`. `expires_at`: aware; None: it does not expire.
+    """Make a token for `user`. `expires_at`: aware; None if it does not expire.
 
-    Raises: ValueError for no name, a name that cannot be shown, no scope or an unknown one, or an end in the past.
+    Raises: ValueError for an empty name, a name that cannot be shown, no scope or an unknown one, or an end in the
+    past.
     """
     chosen = set(scopes)
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():

@@ -22,13 +22,13 @@ class TriggerAnswer(
     of=Trigger,
     names="id schedule trigger_at events seen_at emitted_at closes_at finished_at skipped_for asked_by",
 ):
-    """One firing of a schedule. `events`: how many records it emitted. `asked_by` empty: the clock."""
+    """One firing of a schedule. `events`: how many records it emitted. `asked_by` is empty if the clock fired it."""
 
     state: TriggerState
 
 
 class BatchProgress(Stored, of=batches.BatchCounts, names=" ".join(STATES)):
-    """How many records of a batch are where."""
+    """The number of records of a batch in each state."""
 
 
 class TriggerDetail(TriggerAnswer):
@@ -38,7 +38,7 @@ class TriggerDetail(TriggerAnswer):
 
 
 class CancelledBatch(Schema):
-    """How many records were taken off the backlog, or told to stop."""
+    """The number of records that were taken off the backlog, or asked to stop."""
 
     cancelled: int
 
@@ -54,7 +54,7 @@ class Triggers(Resource[Trigger]):
     orderings, usual_ordering = ("id", "trigger_at"), "-trigger_at"
 
     def detailed(self, row: Trigger) -> dict[str, Any]:
-        """How far its batch is. It reads every record of it."""
+        """The progress of its batch. It reads every record of the batch."""
         return {"progress": asdict(batches.progress([row])[row.pk])}
 
 
@@ -64,5 +64,5 @@ router = resource.router
 
 @resource.verb("cancel", operating(), "Take a batch off the backlog", answer=CancelledBatch, noted="Cancelled")
 def cancel(request: HttpRequest, trigger: Trigger) -> dict[str, int]:
-    """What runs is told to stop. A trigger that waits behind an earlier batch emits nothing."""
+    """Running records are asked to stop. A trigger that waits behind an earlier batch emits nothing."""
     return {"cancelled": verbs.cancel_batch(trigger)}

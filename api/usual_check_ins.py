@@ -50,7 +50,7 @@ def usual_check_ins(application: Application) -> Application:
 
 
 def _is_readable(environ: dict[str, Any]) -> bool:
-    """Whether it is a request for this host, over the right scheme, with a body that may be read."""
+    """True for a request to this host, over the right scheme, with a body that may be read."""
     length = environ.get("CONTENT_LENGTH") or ""
     return (
         environ["REQUEST_METHOD"] == "POST"

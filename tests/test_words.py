@@ -12,6 +12,7 @@ from tests.product import modules
 REWRITTEN = (
     "alerting",
     "alerting/management/commands",
+    "api",
     "audit",
     "backups",
     "backups/copying",
