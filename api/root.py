@@ -24,6 +24,7 @@ from api import (
     stored_secrets,
     throttles,
     triggers,
+    what_if,
     workers,
 )  # fmt: skip
 from api.application import Api
@@ -43,7 +44,7 @@ api = Api(
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-PROTECTED = (agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
+PROTECTED = (agents, sources, policies, assignments, repositories, backups, restores, stored_secrets, what_if)
 BACKLOG = (
     schedules, triggers, throttles, endpoints, retry_policies, records, queues, breakers, workers, alerts, audit,
 )  # fmt: skip

@@ -26,6 +26,7 @@ BACKUPS = (
     ("Backups", "sources.backup", "backup"),
     ("Restores", "sources.restore", "settings_backup_restore"),
     ("Backlog", "jobs.backlogrecord", "list_alt"),
+    ("What if", "what-if", "query_stats"),
 )
 EVENTS = (
     ("Schedules", "schedules.schedule", "schedule"),
@@ -110,7 +111,7 @@ def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
     """Where an entry leads; empty: nowhere, for this person or in this installation."""
     records = reverse("admin:jobs_backlogrecord_changelist")
     match target:
-        case "matrix" if "sources.source" not in tables:
+        case "matrix" | "what-if" if "sources.source" not in tables:
             return ""
         case "dead letters":
             return reverse("admin:jobs_backlogrecord_dead_letters") if may_look(request) else ""

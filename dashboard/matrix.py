@@ -139,7 +139,7 @@ EXPLAINED = {
 }
 
 
-def _of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
+def of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
     """Allow a page to members of staff who may view sources."""
 
     @wraps(view)
@@ -151,7 +151,7 @@ def _of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
     return admin.site.admin_view(permitted)
 
 
-@_of_sources
+@of_sources
 def matrix_page(request: HttpRequest) -> HttpResponse:
     asked, now = MatrixFilter(request.GET), timezone.now()
     chosen = asked.cleaned_data if asked.is_valid() else dict.fromkeys(asked.fields)
@@ -168,7 +168,7 @@ def matrix_page(request: HttpRequest) -> HttpResponse:
     )  # fmt: skip
 
 
-@_of_sources
+@of_sources
 def matrix_day(request: HttpRequest, source: int, day: str) -> HttpResponse:
     """The events of a source on a day, under each of its policies. Any other day redirects to that of the matrix."""
     now = timezone.now()

@@ -1,8 +1,9 @@
-"""Pages at the top of the site, for staff: the home page, the matrix of sources and days, and the documentation."""
+"""Pages at the top of the site, for staff: the home page, the matrix of sources and days, what a change would
+bring, and the documentation."""
 
 from django.urls import path
 
-from dashboard import home, matrix, pages
+from dashboard import home, matrix, pages, what_if
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -10,6 +11,7 @@ urlpatterns = [
     path("home/act/", home.act, name="home-act"),
     path("matrix/", matrix.matrix_page, name="matrix"),
     path("matrix/<int:source>/<str:day>", matrix.matrix_day, name="matrix-day"),
+    path("what-if/", what_if.what_if_page, name="what-if"),
     path("docs/", pages.document, name="docs"),
     path("docs/<path:name>", pages.document, name="docs-of"),
 ]

@@ -89,17 +89,29 @@ class Ledger:
     def answered(self, number: int, now: float) -> None:
         self.seen.add((number, self.calendars[number].period_at(now)))
 
+    def pairs(self, *, in_window: bool = True) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+        """(machine, period) in which it was there long enough for a backup, and in which one that succeeded began.
+        `in_window`: there while its window was open."""
+        calendars = self.calendars
+        if not in_window:
+            calendars = {
+                number: Calendar(each.begins, [Stay(0.0, self.end)]) for number, each in self.calendars.items()
+            }
+        good = [run for run in self.runs if run.succeeded and run.ends <= self.end]
+        protected = {(run.number, self.calendars[run.number].period_at(run.begins)) for run in good}
+        possible = {
+            (chance.number, chance.period)
+            for machine in self.machines
+            for chance in chances_of(machine, calendars[machine.number], self.end)
+            if chance.begins + machine.takes(chance.begins, first=False) <= chance.leaves_at
+        }
+        return protected | possible, protected
+
     def result(self, bound: float | None = None) -> "Result":
         """The figures. `bound`: how many pairs could have been protected at all, if that is known."""
         ended = [run for run in self.runs if run.ends <= self.end]
         good = [run for run in ended if run.succeeded]
-        protected = {(run.number, self.calendars[run.number].period_at(run.begins)) for run in good}
-        possible = protected | {
-            (chance.number, chance.period)
-            for machine in self.machines
-            for chance in chances_of(machine, self.calendars[machine.number], self.end)
-            if chance.begins + machine.takes(chance.begins, first=False) <= chance.leaves_at
-        }
+        possible, protected = self.pairs()
         missed = possible - protected
         aborted = [run for run in ended if not run.succeeded and not run.failed]
         busy = sum(min(run.ends, self.end) - run.begins for run in self.runs) + self.absent_unit_seconds

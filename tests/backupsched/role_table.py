@@ -77,7 +77,7 @@ PAGES = {
     "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_act_on_this", "sources_source_enrol", "sources_source_revoke_tokens",
          "sources_source_retire_this", "sources_source_unretire_this"), "edits"),
-    **dict.fromkeys(("matrix", "matrix-day"), "looks"),
+    **dict.fromkeys(("matrix", "matrix-day", "what-if"), "looks"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
@@ -155,7 +155,7 @@ OPERATIONS = {
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},
-    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues", "hold")},
+    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues", "hold", "what-if")},
     **{f"{verb} hold": "operate operates" for verb in ("POST", "DELETE")},
     **{f"POST queues/{{name}}/{verb}": "operate operates" for verb in ("pause", "resume")},
     **{f"POST breakers/{{breaker_id}}/{verb}": "operate operates" for verb in ("close", "probe")},

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.
 
 NOWHERE = "/admin/nowhere/"
 OTHERS = (
-    "/", "/matrix/", "/docs/", "/api/docs", "/backoff/",
+    "/", "/matrix/", "/what-if/", "/docs/", "/api/docs", "/backoff/",
     "/backoff/?algorithm=buckets&compare=phased", "/admin/password_change/", "/admin/jobs/backlogrecord/dead-letters/",
     NOWHERE, "/admin/sources/source/add/",
 )  # fmt: skip

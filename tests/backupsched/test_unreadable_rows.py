@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.usefixtures("
 
 NOW = timezone.now()
 LISTS = (
-    "/", "/matrix/", "/admin/sources/source/", "/admin/sources/assignment/", "/admin/sources/policy/",
+    "/", "/matrix/", "/what-if/?units=2", "/admin/sources/source/", "/admin/sources/assignment/",
+    "/admin/sources/policy/",
     "/admin/jobs/backlogrecord/", "/admin/schedules/schedule/", "/api/sources", "/api/assignments", "/api/policies",
     "/api/schedules",
 )  # fmt: skip

@@ -9,28 +9,36 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, table
-from simulation import fleet_file, schedulers
+from jobs.clock import database_clock
+from simulation import changes, fleet_file, schedulers, what_if
 from simulation.bound import BoundUnknown, bound
+from simulation.fleet_file import SimulatedFleet
+from simulation.recorded import recorded_fleet
 from simulation.results import Ledger, Result
 
 HEADERS = columns(
     "scheduler", "protected>", "possible>", "share>", "of bound>", "never seen>", "never protected>", "gap p50>",
     "p95>", "max, days>", "busy>", "packets>", "aborted>",
 )  # fmt: skip
+MOVED = columns("source", "misses now>", "misses then>")
+SHOWN = 20
 
 
 class Command(VerbCommand):
     help = (
         "Simulate a fleet: how many of its sources each scheduler protects in each period, what it misses and what it "
         "costs, beside what was possible at all. The file says who is there when and how long backups take; its JSON "
-        "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. lookahead decides "
-        "as this product does; fifo is a plain queue, proactive the published algorithm. No database is read or "
-        "written. Exit code 2 for bad usage."
+        "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. With "
+        "--from-history it is the fleet of this installation, as its last days were recorded. lookahead decides "
+        "as this product does; fifo is a plain queue, proactive the published algorithm. With a change (--units, "
+        "--policy, --add) lookahead alone is simulated, with it and without, and the difference is printed. Nothing is "
+        "written. Exit code 2 for bad usage, and for a history that is too short."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FLEET.json", help="the fleet")
-        parser.add_argument("--days", type=int, default=14, metavar="N", help="of its time (14)")
+        parser.add_argument("file", nargs="?", type=Path, metavar="FLEET.json", help="the fleet")
+        parser.add_argument("--from-history", type=int, metavar="DAYS", help="the fleet as it was in the last so many")
+        parser.add_argument("--days", type=int, metavar="N", help="of its time (14; of a history: all of it)")
         parser.add_argument(
             "--seed", type=int, metavar="N", help="of chance (the file's): the same one, the same result"
         )
@@ -40,29 +48,76 @@ class Command(VerbCommand):
             "be added, as lookahead+resume+sizes",
         )  # fmt: skip
         parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
+        tried = parser.add_argument_group("what if")
+        tried.add_argument("--units", type=int, metavar="N", help="with so many execution units")
+        tried.add_argument(
+            "--policy", action="append", default=[], metavar="NAME.SETTING=VALUE",
+            help="as daily.window='mon-fri 18:00-06:00; sat 00:00-00:00', daily.cron='0 7 * * *', daily.wake_every=2h",
+        )  # fmt: skip
+        tried.add_argument(
+            "--add", action="append", nargs="+", default=[], metavar="WORD", help="as 50 laptops like NAME"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.set_defaults(verb="simulate")
 
     def _simulate(self, options: dict[str, Any]) -> None:
         names, days = schedulers.named(options["scheduler"]), options["days"]
-        if not 1 <= days <= schedulers.LONGEST_DAYS:
+        if (options["file"] is None) == (options["from_history"] is None):
+            raise ValueError("name a file, or --from-history DAYS")
+        if days is not None and not 1 <= days <= schedulers.LONGEST_DAYS:
             raise ValueError(f"--days {days}: simulate 1 to {schedulers.LONGEST_DAYS} days")
-        fleet = fleet_file.read(options["file"])
+        tried = changes.Changes(
+            options["units"],
+            tuple(changes.policy_setting(each) for each in options["policy"]),
+            tuple(changes.addition(each) for each in options["add"]),
+        )
+        lacks: list[str] = []
+        if options["file"] is not None:
+            fleet, days = fleet_file.read(options["file"]), days or 14
+        else:
+            found = recorded_fleet(database_clock(), options["from_history"], options["units"])
+            fleet, days, lacks = found.fleet, min(days or found.days, found.days), found.lacks
+        if options["seed"] is not None:
+            fleet = fleet.model_copy(update={"seed": options["seed"]})
+        if tried == changes.Changes():
+            self._by_scheduler(fleet, names, days, lacks, with_bound=not options["no_bound"])
+        else:
+            self._compare(fleet, tried, days, lacks)
+
+    def _compare(self, fleet: SimulatedFleet, tried: changes.Changes, days: int, lacks: list[str]) -> None:
+        changed = tried.made_to(fleet)
+        with _progress() as progress:
+            task = progress.add_task("as it is, and changed", total=1.0)
+            found = what_if.compare(fleet, changed, days, progress=_into(progress, task))
+        moved = [*found.worse[:SHOWN], *found.better[:SHOWN]]
+        lines = [f"{found.days} days, simulated twice", *what_if.in_words(found), *_noted(lacks)]
+        self.answer(
+            found.as_facts | {"lacks": lacks}, "\n".join(lines),
+            lambda: table(MOVED, [tuple(map(str, each)) for each in moved]) if moved else "",
+        )  # fmt: skip
+
+    def _by_scheduler(
+        self, fleet: SimulatedFleet, names: list[str], days: int, lacks: list[str], *, with_bound: bool
+    ) -> None:
         ledgers: dict[str, Ledger] = {}
         with _progress() as progress:
             for name in names:
                 task = progress.add_task(name, total=1.0)
-                ledgers[name] = schedulers.simulate(fleet, name, days, options["seed"], _into(progress, task))
-            possible, lacking = (None, "") if options["no_bound"] else _bound(ledgers[names[0]], progress)
+                ledgers[name] = schedulers.simulate(fleet, name, days, progress=_into(progress, task))
+            possible, lacking = _bound(ledgers[names[0]], progress) if with_bound else (None, "")
         results = {name: ledger.result(possible) for name, ledger in ledgers.items()}
         facts = {
-            "units": fleet.units, "sources": len(fleet.sources), "days": days,
-            "seed": fleet.seed if options["seed"] is None else options["seed"],
-            "bound": None if possible is None else round(possible, 1), "bound_lacks": lacking,
+            "units": fleet.units, "sources": len(fleet.sources), "days": days, "seed": fleet.seed,
+            "bound": None if possible is None else round(possible, 1), "bound_lacks": lacking, "lacks": lacks,
             "schedulers": {name: each.as_facts() for name, each in results.items()},
         }  # fmt: skip
         shown = table(HEADERS, [_row(name, each) for name, each in results.items()])
-        self.answer(facts, lambda: shown, *([f"of bound is empty: {lacking}"] if lacking else []))
+        notes = [*([f"of bound is empty: {lacking}"] if lacking else []), *_noted(lacks)]
+        self.answer(facts, lambda: shown, *notes)
+
+
+def _noted(lacks: list[str]) -> list[str]:
+    return [f"not known: {each}" for each in lacks]
 
 
 def _bound(ledger: Ledger, progress: Progress) -> tuple[float | None, str]:

@@ -1,0 +1,92 @@
+"""What a change would bring to the fleet, from its recorded days."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+
+from api.auth import name_of, viewing
+from api.errors import ApiError, not_valid
+from api.fields import Name, Stored
+from jobs.clock import database_clock
+from simulation.changes import MOST_ADDED, Changes, ranges
+from simulation.on_own_fleet import ASKED, what_if
+from simulation.recorded import LONGEST_DAYS, HistoryTooShort
+from simulation.what_if import NotComputed, Outlook
+
+router = Router(tags=["what if"])
+
+
+class WhatIfQuery(Schema):
+    """`policy`: the one whose `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron` is another;
+    `add`: so many more sources `like` the one of that name."""
+
+    days: int = Field(28, ge=1, le=LONGEST_DAYS, description="The last so many days of the fleet")
+    units: int | None = Field(None, ge=1, le=10_000, description="Execution units")
+    policy: Name | None = None
+    window: str | None = Field(None, max_length=500)
+    cron: str | None = Field(None, max_length=100)
+    add: int | None = Field(None, ge=1, le=MOST_ADDED)
+    like: Name | None = None
+
+    def changes(self) -> Changes:
+        """Raises: ValueError."""
+        values: dict[str, Any] = {} if self.window is None else {"windows": ranges(self.window)}
+        values |= {} if self.cron is None else {"period": self.cron}
+        if values and self.policy is None:
+            raise ValueError("policy: say of which policy")
+        if (self.add is None) != (self.like is None):
+            raise ValueError("add: say how many, and like which source")
+        policies = ((self.policy, values),) if self.policy and values else ()
+        added = ((self.add, self.like),) if self.add is not None and self.like is not None else ()
+        return Changes(self.units, policies, added)
+
+
+class ValleyAnswer(Schema):
+    """The least busy hours of a day, UTC, and the units at work in them."""
+
+    from_hour: int
+    hours: int
+    busy: float
+
+
+class OutlookAnswer(Stored, of=Outlook, names="units sources possible protected share never_protected missed busy"):
+    """The fleet's days as they were simulated: `missed`: source → periods in which it was there and was not backed up;
+    `busy`: by hour of the day, UTC, units at work."""
+
+    peak: float
+    valley: ValleyAnswer
+
+
+class MovedAnswer(Schema):
+    """A source with the periods that it misses."""
+
+    name: str
+    before: int
+    after: int
+
+
+class WhatIfAnswer(Schema):
+    """The same days as they are and with the change. `lacks`: what is not known."""
+
+    days: int
+    now: OutlookAnswer
+    then: OutlookAnswer
+    worse: list[MovedAnswer]
+    better: list[MovedAnswer]
+    lacks: list[str]
+
+
+@router.get(
+    "/what-if", auth=viewing("sources.source"), response=WhatIfAnswer, operation_id="get_what_if",
+    summary="What a change would bring to the fleet", openapi_extra={"x-has": ["conflict"]},
+)  # fmt: skip
+def get_what_if(request: HttpRequest, query: Query[WhatIfQuery]) -> dict[str, Any]:
+    """Its recorded days, simulated twice. Nothing is saved."""
+    try:
+        ASKED.spend(name_of(request))
+        return what_if(database_clock(), query.days, query.changes()).as_facts
+    except (HistoryTooShort, NotComputed) as error:
+        raise ApiError(409, f"not computed, because {error}", "ask for fewer days, or later") from error
+    except ValueError as error:
+        raise not_valid([("", str(error))], "GET /api/policies and /api/sources have the names") from error

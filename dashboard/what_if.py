@@ -1,0 +1,121 @@
+"""The page `what-if/`: what other units, another window or more sources would bring to this fleet, with a chart of the
+units at work by hour of the day. What it is asked for stands in its address."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from dashboard.matrix import of_sources
+from dashboard.pages import page
+from jobs.clock import database_clock
+from operations.limits import TooMany
+from simulation.changes import MOST_ADDED, Changes, ranges
+from simulation.on_own_fleet import ASKED, Answer, what_if
+from simulation.recorded import LONGEST_DAYS
+from simulation.what_if import in_words
+from sources.models import Policy
+
+USUAL_DAYS = 28
+SHOWN = 20
+WIDTH, HEIGHT = 720, 160
+"""Of the chart, in its own units."""
+
+
+def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False, min_value=least, max_value=most, help_text=text, label=label,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )  # fmt: skip
+
+
+class WhatIfForm(forms.Form):
+    """What is tried. Empty: as it is."""
+
+    days = _whole(1, LONGEST_DAYS, f"The last so many days of the fleet ({USUAL_DAYS}).")
+    units = _whole(1, 10_000, "Execution units.")
+    policy = forms.ModelChoiceField(
+        Policy.objects.none(), required=False, empty_label="none", widget=UnfoldAdminSelectWidget,
+        help_text="Whose window or period is another.",
+    )  # fmt: skip
+    window = forms.CharField(
+        required=False, max_length=500, widget=UnfoldAdminTextInputWidget,
+        help_text="As mon-fri 22:00-06:00; sat 00:00-00:00, or always.",
+    )  # fmt: skip
+    cron = forms.CharField(
+        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="When a period begins."
+    )
+    add = _whole(1, MOST_ADDED, "So many more sources …", "More")
+    like = forms.CharField(
+        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the one of this name."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        policies = Policy.objects.select_related("schedule").order_by("schedule__name")
+        self.fields["policy"].queryset = policies  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        if (given.get("window") or given.get("cron")) and not given.get("policy"):
+            self.add_error("policy", "Say of which policy.")
+        if bool(given.get("add")) != bool(given.get("like")):
+            self.add_error("add" if given.get("like") else "like", "Say how many, and like which source.")
+        try:
+            windows = ranges(given.get("window", ""))
+        except ValueError as error:
+            self.add_error("window", str(error))
+            return given
+        values: dict[str, Any] = {"windows": windows} if given.get("window") else {}
+        values |= {"period": given["cron"]} if given.get("cron") else {}
+        policies = ((str(given["policy"]), values),) if given.get("policy") and values else ()
+        added = ((given["add"], given["like"]),) if given.get("add") and given.get("like") else ()
+        self.changes = Changes(given.get("units"), policies, added)
+        return given
+
+
+@of_sources
+def what_if_page(request: HttpRequest) -> HttpResponse:
+    """Nothing is simulated before it is asked for."""
+    form = WhatIfForm(request.GET)
+    shown: dict[str, Any] = {}
+    if form.is_valid() and form.changes != Changes():
+        shown = _answer(request, form)
+    return page(request, "dashboard/what_if.html", "What if", asked=form, **shown)
+
+
+def _answer(request: HttpRequest, form: WhatIfForm) -> dict[str, Any]:
+    try:
+        ASKED.spend(str(request.user.pk))
+        answer = what_if(database_clock(), form.cleaned_data["days"] or USUAL_DAYS, form.changes)
+    except (ValueError, TooMany) as error:
+        return {"because": f"Not computed, because {error}."}
+    return shown_of(answer)
+
+
+def shown_of(answer: Answer) -> dict[str, Any]:
+    """The difference for a template: sentences, the chart, and who misses more or fewer periods."""
+    found = answer.found
+    top = max(1.0, found.now.peak, found.then.peak)
+    return {
+        "found": found, "lines": in_words(found), "lacks": answer.lacks,
+        "chart": _chart(found.now.busy, found.then.busy, top),
+        "top": round(top, 1), "width": WIDTH, "height": HEIGHT,
+        "worse": found.worse[:SHOWN], "more_worse": max(0, len(found.worse) - SHOWN),
+        "better": found.better[:SHOWN], "more_better": max(0, len(found.better) - SHOWN),
+    }  # fmt: skip
+
+
+def _chart(now: list[float], then: list[float], top: float) -> list[dict[str, Any]]:
+    """Two bars an hour."""
+    step = WIDTH / 24
+    return [
+        {
+            "hour": hour, "x": round(hour * step + 2, 1), "x_then": round(hour * step + step / 2, 1),
+            "width": round(step / 2 - 2, 1), "now": before, "then": after,
+            "y": round(HEIGHT * (1 - before / top), 1), "tall": round(HEIGHT * before / top, 1),
+            "y_then": round(HEIGHT * (1 - after / top), 1), "tall_then": round(HEIGHT * after / top, 1),
+        }
+        for hour, (before, after) in enumerate(zip(now, then, strict=True))
+    ]  # fmt: skip

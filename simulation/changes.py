@@ -1,0 +1,97 @@
+"""What is tried with a fleet: more units, other settings of policies, more sources; and how people write that."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from declarations.unknown import no_such
+from external import durations
+from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedSource
+
+MOST_ADDED = 10_000
+FIELDS = {"cron": "period", "zone": "zone", "window": "windows"}
+SECONDS = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanish_grace")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is tried. `policies`: name → fields of a fleet file; `added`: (how many, like which source)."""
+
+    units: int | None = None
+    policies: Sequence[tuple[str, dict[str, Any]]] = ()
+    added: Sequence[tuple[int, str]] = ()
+
+    def made_to(self, fleet: SimulatedFleet) -> SimulatedFleet:
+        """The fleet with them. Raises: ValueError for what is not in it, and for a value that cannot be."""
+        policies = {each.name: each for each in fleet.policies}
+        for name, values in self.policies:
+            if name not in policies:
+                raise ValueError(no_such("policy", name, list(policies)))
+            policies[name] = _changed(policies[name], values)
+        sources = list(fleet.sources)
+        for number, like in self.added:
+            sources += _copies(fleet.sources, number, like)
+        if self.units is not None and not 1 <= self.units <= 10_000:
+            raise ValueError(f"units {self.units}: there can be 1 to 10,000")
+        return fleet.model_copy(
+            update={"units": self.units or fleet.units, "policies": [*policies.values()], "sources": sources}
+        )
+
+
+def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy:
+    try:
+        return SimulatedPolicy.model_validate(policy.model_dump() | values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
+        raise ValueError(f"policy {policy.name}: {first['loc'][0]}: {why}") from error
+
+
+def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[SimulatedSource]:
+    """So many more like one of them: there when it was, with durations of their own, and not backed up yet."""
+    if not 1 <= number <= MOST_ADDED:
+        raise ValueError(f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
+    by_name = {each.name: each for each in sources}
+    if like not in by_name:
+        raise ValueError(no_such("source", like, list(by_name)))
+    made = {"backed_up": False}
+    return [by_name[like].model_copy(update=made | {"name": f"{like} +{each}"}) for each in range(1, number + 1)]
+
+
+def policy_setting(written: str) -> tuple[str, dict[str, Any]]:
+    """`NAME.window=mon-fri 08:00-18:00; sat 09:00-12:00`, `NAME.cron=0 7 * * *`, `NAME.wake_every=2h`. Raises:
+    ValueError."""
+    place, equals, value = written.partition("=")
+    name, dot, key = place.rpartition(".")
+    if not (equals and dot and name):
+        raise ValueError(f"{written!r:.80}: write NAME.window=mon-fri 08:00-18:00")
+    if key not in FIELDS and key not in SECONDS:
+        raise ValueError(no_such("such setting of a policy in a simulation", key, [*FIELDS, *SECONDS]))
+    if key == "window":
+        return name, {"windows": ranges(value)}
+    return name, {FIELDS.get(key, key): durations.parse(value) if key in SECONDS else value.strip()}
+
+
+def ranges(written: str) -> list[dict[str, str]]:
+    """The ranges of a window, with semicolons between them: `mon-fri 22:00-06:00; sun 00:00-00:00`; `always`: none.
+    Raises: ValueError."""
+    if written.strip() in ("", "always"):
+        return []
+    found = []
+    for each in written.split(";"):
+        days, _, hours = each.strip().rpartition(" ")
+        start, dash, end = hours.replace("–", "-").partition("-")
+        if not dash:
+            raise ValueError(f"window {each.strip()!r:.60}: write ranges as mon-fri 08:00-18:00; sat 09:00-12:00")
+        found.append({"days": days.strip() or "mon-sun", "start": start, "end": end})
+    return found
+
+
+def addition(words: Sequence[str]) -> tuple[int, str]:
+    """`50 laptops like NAME`; the word between is for people. Raises: ValueError."""
+    words = " ".join(words).split(" ")
+    if "like" not in words or not words[0].isdecimal():
+        raise ValueError("--add: write 50 laptops like NAME")
+    return int(words[0]), " ".join(words[words.index("like") + 1 :])

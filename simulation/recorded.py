@@ -1,0 +1,247 @@
+"""The fleet of this installation as it was recorded: who was there when, how long backups took, and who is under which
+policy. What was not recorded is named with it, since a simulation is as good as what is known.
+
+Sightings are the attempts of records: a question that was answered or was not, a copy from its start to its end;
+and the check-ins of agents that were news, with the last one of each. Nothing is written.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import log
+from statistics import median, pstdev
+from typing import Any
+
+from django.db import connection
+
+from external.formatting import several
+from jobs.conf import PROGRAM
+from jobs.states import AttemptOutcome
+from jobs.zones import in_zone, zone_of
+from operations.backlog.surroundings import Surroundings
+from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedSource
+from simulation.machines import DAY
+from simulation.presence import Sighting, presence_of
+from sources.models import Assignment, Policy
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
+
+LONGEST_DAYS = 90
+FEW = 5
+"""Questions of a source below which its presence is hardly known."""
+FIRST_TIMES = 8.0
+"""So many times a later backup takes a first one, where no first one is known."""
+
+# By the index of ended attempts, which is small; of each the assignment, and from when to when.
+ATTEMPTS = f"""
+SELECT split_part(r.subject, ':', 2)::bigint, t.queue, t.outcome,
+       extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8
+  FROM jobs_attempt t
+  JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.kind = '{KIND}'
+ WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
+"""
+
+CHECK_INS = f"""
+SELECT split_part(subject, ':', 2)::bigint, extract(epoch FROM at - %(since)s)::float8
+  FROM jobs_decision
+ WHERE kind = '{KIND}' AND what = 'checked in' AND subject LIKE 'source:%%' AND at > %(since)s
+ UNION ALL
+SELECT id, extract(epoch FROM checked_in_at - %(since)s)::float8 FROM sources_source WHERE checked_in_at > %(since)s
+"""
+
+# `first`: no backup of the assignment is older.
+DURATIONS = """
+SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
+       NOT EXISTS (SELECT FROM sources_backup o
+                    WHERE o.assignment_id = b.assignment_id AND o.started_at < b.started_at) AS first
+  FROM sources_backup b
+ WHERE b.ended_at > %(since)s
+ ORDER BY b.started_at
+"""
+
+
+class HistoryTooShort(ValueError):
+    """What is missing for a fleet."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A fleet with how many whole days of it are known, and sentences about what is not."""
+
+    fleet: SimulatedFleet
+    days: int
+    lacks: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Known:
+    """Of one assignment."""
+
+    seen: list[Sighting] = field(default_factory=list)
+    first: float | None = None
+    later: list[float] = field(default_factory=list)
+
+
+def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Recorded:
+    """The last `days` days. `units`: where no worker is alive, whose units would count.
+
+    Raises: HistoryTooShort with what is missing; ValueError for a number of days that is not 1 to 90.
+    """
+    if not 1 <= days <= LONGEST_DAYS:
+        raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
+    related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
+    assignments = [each for each in related if not each.policy.problem]
+    if not assignments:
+        raise HistoryTooShort(
+            "no source is under a policy that is enabled and can be read: there is nothing to simulate"
+        )
+    here = Surroundings([], now).units[BACKUPS] or units
+    if not here:
+        raise HistoryTooShort("no worker is alive, so the number of units is not known: say it (--units)")
+    since = _midnight(now - timedelta(days=days))
+    attempts = _rows(ATTEMPTS, since)
+    if not attempts:
+        raise HistoryTooShort(
+            f"no attempt was recorded since {since:%Y-%m-%d}: there is no history; `{PROGRAM} simulate FLEET.json` "
+            "takes a file"
+        )
+    begins = _midnight(since + timedelta(seconds=min(row[3] for row in attempts)))
+    begins = max(begins, since)
+    whole = int((now - begins) / timedelta(days=1))
+    if whole < 1:
+        raise HistoryTooShort(
+            f"history begins at {begins:%Y-%m-%d %H:%M} UTC: one whole day is needed, and it is not over"
+        )
+    known = _known(assignments, attempts, since, begins)
+    lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
+    policies = {each.policy_id: each.policy for each in assignments}
+    made = _Fleet(known, begins, whole)
+    sources = [made.source(each) for each in assignments]
+    fleet = SimulatedFleet.model_construct(
+        units=here, seed=1, start=begins, policies=[_policy(each) for each in policies.values()],
+        sources=[each for each in sources if each],
+    )  # fmt: skip
+    return Recorded(fleet, whole, [*lacks, *made.lacks(len(assignments))])
+
+
+def _midnight(instant: datetime) -> datetime:
+    return instant.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"since": since})
+        return cursor.fetchall()
+
+
+def _known(
+    assignments: Sequence[Assignment], attempts: Sequence[tuple[Any, ...]], since: datetime, begins: datetime
+) -> dict[int, _Known]:
+    """Assignment → what was recorded; of two of one source, each knows what the other saw."""
+    shift = (begins - since).total_seconds()
+    source_of = {each.pk: each.source_id for each in assignments}
+    seen: dict[int, list[Sighting]] = defaultdict(list)
+    for assignment, queue, outcome, started, ended in attempts:
+        if assignment in source_of:
+            seen[source_of[assignment]] += _sightings(queue, outcome, max(0.0, started - shift), ended - shift)
+    for source, at in _rows(CHECK_INS, since):
+        seen[source].append(Sighting(at - shift, at - shift, True))
+    found = {each.pk: _Known([one for one in seen[each.source_id] if one.ends > 0]) for each in assignments}
+    for assignment, seconds, first in _rows(DURATIONS, since):
+        if known := found.get(assignment):
+            if first:
+                known.first = seconds
+            else:
+                known.later.append(seconds)
+    return found
+
+
+def _sightings(queue: str, outcome: int, started: float, ended: float) -> Iterator[Sighting]:
+    if queue == BACKUPS:
+        yield Sighting(started, ended, True)
+        if outcome == AttemptOutcome.UNAVAILABLE:  # it left
+            yield Sighting(ended, ended, False)
+    elif queue == ARRIVALS:  # it had checked in
+        yield Sighting(started, started, True)
+    elif outcome == AttemptOutcome.HANDOFF:
+        yield Sighting(ended, ended, True)
+    elif outcome == AttemptOutcome.UNAVAILABLE:
+        yield Sighting(started, ended, False)
+
+
+class _Fleet:
+    """Makes the sources, and counts what is not known of them."""
+
+    def __init__(self, known: dict[int, _Known], begins: datetime, days: int) -> None:
+        self._known, self._begins, self._days = known, begins, days
+        self._never, self._few, self._guessed = list[str](), list[str](), list[str]()
+        later = [seconds for each in known.values() for seconds in each.later]
+        firsts = [each.first for each in known.values() if each.first is not None]
+        self._later = median(later) if later else None
+        self._first = median(firsts) if firsts else None
+        self._names: set[str] = set()
+
+    def source(self, assignment: Assignment) -> SimulatedSource | None:
+        """None: nothing is known of how long it takes, or it was never seen."""
+        known, name = self._known[assignment.pk], self._name(assignment)
+        took = median(known.later) if known.later else assignment.last_backup_for or self._later
+        first = known.first or self._first or (took and took * FIRST_TIMES)
+        if not any(each.there for each in known.seen) or not first:
+            self._never.append(name)
+            return None
+        if len(known.seen) < FEW:
+            self._few.append(name)
+        if not known.later:
+            self._guessed.append(name)
+        wakes = bool(assignment.source.mac_address) and _may_wake(assignment)
+        zone = zone_of(assignment.policy.schedule.zone)
+        local = in_zone(self._begins, zone)
+        midnight = (DAY - (local.hour * 3600 + local.minute * 60 + local.second)) % DAY
+        presence = presence_of(known.seen, self._days, midnight, wakes=wakes)
+        return SimulatedSource.model_construct(
+            name=name, kind=assignment.source.kind, policy=str(assignment.policy), wake_on_lan=wakes,
+            first_seconds=max(1.0, first), median_seconds=max(1.0, took or first / FIRST_TIMES),
+            sigma=_spread(known.later), backed_up=_was_backed_up(assignment, known), failing=0.0, presence=presence,
+        )  # fmt: skip
+
+    def _name(self, assignment: Assignment) -> str:
+        name = assignment.source.name
+        name = name if name not in self._names else f"{name} under {assignment.policy}"
+        self._names.add(name)
+        return name
+
+    def lacks(self, of: int) -> list[str]:
+        """Sentences about what is not known, none where all is."""
+        found = []
+        for names, what in (
+            (self._never, "was never seen there, or nothing is known of how long it takes: left out"),
+            (self._few, f"was asked fewer than {FEW} times: taken as there as far as it was seen"),
+            (self._guessed, "has no later backup in that time: as long as the last one, or as others"),
+        ):
+            if names:
+                more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+                found.append(f"{len(names):,} of {several(of, 'assignment')} {what} ({', '.join(names[:3])}{more})")
+        return found
+
+
+def _may_wake(assignment: Assignment) -> bool:
+    own = assignment.source.wake_allowed
+    return assignment.policy.wake_allowed if own is None else own
+
+
+def _was_backed_up(assignment: Assignment, known: _Known) -> bool:
+    """Whether it had a backup when the history begins."""
+    return known.first is None and assignment.last_backup_at is not None
+
+
+def _spread(later: Sequence[float]) -> float:
+    return min(3.0, round(pstdev([log(max(1.0, each)) for each in later]), 3)) if len(later) > 1 else 0.0
+
+
+def _policy(policy: Policy) -> SimulatedPolicy:
+    schedule = policy.schedule
+    names = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanish_grace")
+    return SimulatedPolicy.model_construct(
+        name=schedule.name, period=schedule.cron, zone=schedule.zone, windows=policy.window,
+        **{name: getattr(policy, name) for name in names},
+    )  # fmt: skip

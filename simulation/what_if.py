@@ -1,0 +1,184 @@
+"""A fleet as it is, and with something changed: the same days of it, simulated twice, and how they differ."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from simulation.fleet_file import SimulatedFleet
+from simulation.machines import DAY, machines_of
+from simulation.results import HOUR, Ledger
+from simulation.schedulers import SCHEDULERS
+
+VALLEY_HOURS = 4
+
+
+class NotComputed(ValueError):
+    """Why a fleet was not simulated in the time that there was."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A fleet's days as they were simulated. `possible`: pairs of a source and a period in which it was there long
+    enough, in its window or not; `missed`: source → those of them in which it was not backed up; `busy`: hour of the
+    day, UTC → units at work, on average."""
+
+    units: int
+    sources: int
+    possible: int
+    protected: int
+    share: float
+    never_protected: int
+    missed: dict[str, int]
+    busy: list[float]
+
+    @property
+    def peak(self) -> float:
+        return max(self.busy)
+
+    @property
+    def valley(self) -> tuple[int, float]:
+        """The hour at which the least busy hours of a day begin, and how many units are at work in them."""
+        hours = [sum(self.busy[(at + step) % 24] for step in range(VALLEY_HOURS)) for at in range(24)]
+        at = min(range(24), key=lambda hour: hours[hour])
+        return at, round(hours[at] / VALLEY_HOURS, 2)
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """By name."""
+        at, busy = self.valley
+        return asdict(self) | {"peak": self.peak, "valley": {"from_hour": at, "hours": VALLEY_HOURS, "busy": busy}}
+
+
+class Moved(NamedTuple):
+    """A source with the periods that it misses, before and after."""
+
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`days` of a fleet, as it is and as it would be. `worse`: sources that miss more periods, most first; `better`:
+    fewer; of sources that are in both."""
+
+    days: int
+    now: Outlook
+    then: Outlook
+
+    def _moved(self) -> list[Moved]:
+        names = {**self.now.missed, **self.then.missed}
+        return [Moved(name, self.now.missed.get(name, 0), self.then.missed.get(name, 0)) for name in names]
+
+    @property
+    def worse(self) -> list[Moved]:
+        return sorted(
+            (each for each in self._moved() if each.after > each.before), key=lambda each: each.before - each.after
+        )
+
+    @property
+    def better(self) -> list[Moved]:
+        return sorted(
+            (each for each in self._moved() if each.after < each.before), key=lambda each: each.after - each.before
+        )
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether something gets worse: a smaller share is protected, or sources miss more periods than others gain."""
+        lost = sum(each.after - each.before for each in self._moved())
+        return self.then.share < self.now.share - 0.0005 or lost > 0
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """By name."""
+        moved = {"worse": [each._asdict() for each in self.worse], "better": [each._asdict() for each in self.better]}
+        return {"days": self.days, "now": self.now.as_facts, "then": self.then.as_facts} | moved
+
+
+Progress = Callable[[float], None]
+
+
+class _OutOfTime(Exception):
+    """The time is over."""
+
+
+def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progress) -> Ledger:
+    """Of as many whole days as the time until `until`, of the monotonic clock, was enough for."""
+    ledger, share = Ledger(fleet, machines_of(fleet, days), days), 0.0
+
+    def go_on(passed: float) -> None:
+        nonlocal share
+        share = passed
+        progress(passed)
+        if time.monotonic() > until:
+            raise _OutOfTime
+
+    try:
+        SCHEDULERS["lookahead"](ledger, go_on)
+    except _OutOfTime:
+        return cut(ledger, int(share * days))
+    return ledger
+
+
+def cut(ledger: Ledger, days: int) -> Ledger:
+    """Its first days. What runs when they end is not known any more."""
+    if days == ledger.days:
+        return ledger
+    runs = [run for run in ledger.runs if run.begins < days * DAY]
+    return Ledger(ledger.fleet, ledger.machines, days, runs, seen=ledger.seen)
+
+
+def compare(
+    fleet: SimulatedFleet, changed: SimulatedFleet, days: int, seconds: float | None = None,
+    progress: Progress = lambda share: None,
+) -> Comparison:  # fmt: skip
+    """The same days of both, of as many as `seconds` are enough for. Raises: NotComputed if not one is."""
+    began = time.monotonic()
+    patience = float("inf") if seconds is None else seconds
+    now = _simulated(fleet, days, began + patience / 2, lambda share: progress(share / 2))
+    then = _simulated(changed, max(1, now.days), began + patience, lambda share: progress((1 + share) / 2))
+    done = min(now.days, then.days)
+    if done < 1:
+        number = max(len(fleet.sources), len(changed.sources))
+        raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:g} s that there are for it")
+    return Comparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
+
+
+def outlook(ledger: Ledger) -> Outlook:
+    """The figures of a ledger."""
+    names = {machine.number: machine.source.name for machine in ledger.machines}
+    possible, protected = ledger.pairs(in_window=False)
+    missed = Counter(names[number] for number, _ in possible - protected)
+    busy = [0.0] * 24
+    first = ledger.fleet.start.hour
+    for run in ledger.runs:
+        at, ends = run.begins, min(run.ends, ledger.end)
+        while at < ends:
+            until = min(ends, (at // HOUR + 1) * HOUR)
+            busy[(first + int(at // HOUR)) % 24] += until - at
+            at = until
+    result = ledger.result()
+    return Outlook(
+        ledger.fleet.units, len(ledger.machines), len(possible), len(protected),
+        round(len(protected) / len(possible), 4) if possible else 1.0, result.never_protected, dict(missed),
+        [round(each / (ledger.days * HOUR), 3) for each in busy],
+    )  # fmt: skip
+
+
+def in_words(found: Comparison) -> list[str]:
+    """The difference, a line a fact."""
+    now, then = found.now, found.then
+    at, busy = now.valley
+    after_at, after_busy = then.valley
+
+    def hours(first: int) -> str:
+        return f"{first:02}:00 to {(first + VALLEY_HOURS) % 24:02}:00 UTC"
+
+    return [
+        f"protected: {now.share:.1%} of {now.possible:,} periods now, {then.share:.1%} of {then.possible:,} then",
+        f"busiest hour: {now.peak:.1f} of {now.units} units now, {then.peak:.1f} of {then.units} then",
+        f"least load: {hours(at)} with {busy:.1f} units now, {hours(after_at)} with {after_busy:.1f} then",
+        f"would miss more periods: {len(found.worse):,} sources; fewer: {len(found.better):,}",
+    ]
