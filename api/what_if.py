@@ -1,4 +1,4 @@
-"""What a change would bring to the fleet, from its recorded days."""
+"""The effect of a change on the fleet, from its recorded days."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ from sources.models import Policy
 USUAL_DAYS = 28
 SHOWN = 20
 WIDTH, HEIGHT = 720, 160
-"""Of the chart, in its own units."""
+"""The size of the chart, in its own units."""
 
 
 def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.IntegerField:
@@ -31,7 +31,7 @@ def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.
 
 
 class WhatIfForm(forms.Form):
-    """What is tried. Empty: as it is."""
+    """The change to try. An empty field: as it is."""
 
     days = _whole(1, LONGEST_DAYS, f"The last so many days of the fleet ({USUAL_DAYS}).")
     units = _whole(1, 10_000, "Execution units.")

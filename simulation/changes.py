@@ -1,4 +1,4 @@
-"""What is tried with a fleet: more units, other settings of policies, more sources; and how people write that."""
+"""Changes to try with a fleet: more units, other settings of policies, more sources; and how people write that."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SECONDS = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanis
 
 @dataclass(frozen=True)
 class Changes:
-    """What is tried. `policies`: name → fields of a fleet file; `added`: (how many, like which source)."""
+    """Changes to a fleet. `policies`: name → fields of a fleet file; `added`: (how many, like which source)."""
 
     units: int | None = None
     policies: Sequence[tuple[str, dict[str, Any]]] = ()

@@ -1,4 +1,4 @@
-"""What a change would bring to the fleet of this installation, within a time: for pages and answers."""
+"""The effect of a change on the fleet of this installation, within a time: for pages and answers."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from simulation.recorded import recorded_fleet
 from simulation.what_if import Comparison, NotComputed, compare
 
 SECONDS = 8.0
-"""Of a page or an answer, which holds a thread of the website for so long."""
+"""The limit of a page or an answer, which holds a thread of the website for so long."""
 ASKED = LimitOfOneProcess("what-if", 6, 60)
 """Per account."""
 
@@ -31,7 +31,7 @@ class Answer:
 
 
 def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> Answer:
-    """Of the last `days` days, or as many of them as the time is enough for.
+    """Compare the last `days` days, or as many of them as the time is enough for.
 
     Raises: HistoryTooShort; NotComputed; ValueError for a change that cannot be.
     """

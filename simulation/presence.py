@@ -1,4 +1,4 @@
-"""When a source was there, from what was seen of it: its answers, its silences, its copies and its check-ins.
+"""The times at which a source was there, from what was seen of it: its answers, its silences, its copies and its check-ins.
 
 Between what is seen of one day it was there, but for silences in between. It came half-way between the last silence
 before that and the first sight of it, and left half-way between the last sight and the next silence; where there was
@@ -16,7 +16,7 @@ from simulation.fleet_file import Presence
 from simulation.machines import DAY
 
 HARDLY_EVER = 0.1
-"""Of the days on which something is known: silences on so many, or fewer, are no habit."""
+"""Share of the days on which something is known: silences on so many, or fewer, are no habit."""
 
 
 class Sighting(NamedTuple):

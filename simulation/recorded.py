@@ -61,7 +61,7 @@ SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
 
 
 class HistoryTooShort(ValueError):
-    """What is missing for a fleet."""
+    """A fleet cannot be made of what was recorded, and why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Recorded:
 
 @dataclass
 class _Known:
-    """Of one assignment."""
+    """The records of one assignment."""
 
     seen: list[Sighting] = field(default_factory=list)
     first: float | None = None
@@ -131,7 +131,8 @@ def _midnight(instant: datetime) -> datetime:
 def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, {"since": since})
-        return cursor.fetchall()
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
 
 def _known(
@@ -230,7 +231,7 @@ def _may_wake(assignment: Assignment) -> bool:
 
 
 def _was_backed_up(assignment: Assignment, known: _Known) -> bool:
-    """Whether it had a backup when the history begins."""
+    """Tell whether it had a backup when the history begins."""
     return known.first is None and assignment.last_backup_at is not None
 
 

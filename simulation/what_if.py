@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether something gets worse: a smaller share is protected, or sources miss more periods than others gain."""
+        """True if something gets worse: a smaller share is protected, or sources miss more periods than others gain."""
         lost = sum(each.after - each.before for each in self._moved())
         return self.then.share < self.now.share - 0.0005 or lost > 0
 
@@ -105,7 +105,7 @@ class _OutOfTime(Exception):
 
 
 def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progress) -> Ledger:
-    """Of as many whole days as the time until `until`, of the monotonic clock, was enough for."""
+    """Simulate as many whole days as there is time for until `until`, of the monotonic clock."""
     ledger, share = Ledger(fleet, machines_of(fleet, days), days), 0.0
 
     def go_on(passed: float) -> None:
