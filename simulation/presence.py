@@ -1,4 +1,4 @@
-"""The times at which a source was there, from what was seen of it: its answers, its silences, its copies and its check-ins.
+"""The times at which a source was there, from what was seen of it: answers, silences, copies and check-ins.
 
 Between what is seen of one day it was there, but for silences in between. It came half-way between the last silence
 before that and the first sight of it, and left half-way between the last sight and the next silence; where there was
