@@ -1,13 +1,13 @@
 """Values that have parts, as a declaration describes them. API, commands and fleet files hold such a value as JSON; a
-form has a field for each part of it.
+form has a field for each part.
 
     window: Annotated[list[JsonObject], …, Rows("range", (Part("days"), Part("start"), Part("end")))]
 
 `Rows` is a list of objects, `Parts` an object whose keys are known, `Pairs` an object with any keys. Each of them turns
 a value into cells, which are texts by the name of a part, and cells into a value. A cell whose text was not changed
-keeps the value that is stored, whatever that is; only another text is read.
+keeps the stored value, whatever it is; only a changed text is read.
 
-Pure: what is wrong with a value its declaration says.
+Pure: the declaration checks the value.
 """
 
 import json
@@ -32,7 +32,7 @@ class Takes(Enum):
     WHOLE = "whole"
     YES_OR_NO = YES
     LINES = "lines"
-    """A list of texts, each in a line of its own."""
+    """A list of texts, each on its own line."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Part:
         return self.title or self.name.replace("_", " ")
 
     def text(self, value: Any) -> str:
-        """A value of it as a user would type it; JSON for one that no form has made."""
+        """The value of this part as a user would type it; JSON for a value that no form has made."""
         if isinstance(value, str):
             return value
         if self.takes is Takes.YES_OR_NO and isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What is wrong with values, by field, in words: pydantic's errors as those of Django, which every surface shows."""
+"""Problems with values, by field, as text: pydantic's errors as those of Django, which every surface shows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ BRANCHES = frozenset({"str", "int", "float", "bool", "none", "CronFields"})
 """Parts of a location that name a branch of a choice, and no field."""
 
 CHOSEN = ("function-", "literal[", "nullable", "lax-or-strict", "constrained-", "list[", "dict[")
-"""How others begin."""
+"""The beginnings of the other kinds."""
 
 
 def validated(declaration: type[Declaration], values: Mapping[str, Any]) -> Declaration:
@@ -43,7 +43,7 @@ def validated(declaration: type[Declaration], values: Mapping[str, Any]) -> Decl
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """What an error of pydantic says, without the value: it may be a secret."""
+    """The message of an error of pydantic, without the value: it may be a secret."""
     words = WORDS.get(error["type"])
     if words is None:
         _, should, rest = error["msg"].partition(" should ")

@@ -1,12 +1,12 @@
-"""How rows are edited as they are declared, by the API, the admin, a command or a fleet file.
+"""Edits of rows as they are declared, by the API, the admin, a command or a fleet file.
 
-    fill    give a row what was sent, and check it: by its declaration, then by the rules that need the database
-    write   write what changed, with what follows from that in the database
-    finish  what lies outside of the database, as a directory; a dry run leaves it out
+    fill    give a row the sent values, and check it: by its declaration, then by the rules that need the database
+    write   write the changes, and their effects in the database
+    finish  effects outside of the database, such as a directory; a dry run leaves them out
     remove  delete rows that nothing uses
 
 A caller holds a transaction around `fill` and `write`, with the row locked. A service is made for one edit, or for one
-section of a fleet file: what it has looked up it remembers.
+section of a fleet file: it remembers what it has looked up.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class Edit(NamedTuple):
-    """An edit that was made. `changed`: the fields that differ; None: the row is new. `warnings` are for people."""
+    """An edit that was made. `changed`: the fields that differ, None if the row is new. `warnings` are for users."""
 
     row: Any
     changed: set[str] | None
@@ -40,14 +40,16 @@ class Edit(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What came of what lies outside of the database: what could not be done, and what people are to know besides."""
+    """The results outside of the database: what failed, and further notes for users."""
 
     failed: Sequence[str] = ()
     warnings: Sequence[str] = ()
 
 
 class Service(Generic[Row]):
-    """Edits rows of `model` as `declaration` says. `account`: who edits, and what that person may; None: everything."""
+    """Edits of rows of `model` as `declaration` describes them. `account`: the user, with their permissions; None is
+    allowed everything.
+    """
 
     model: ClassVar[type[Any]]
     declaration: ClassVar[type[BaseModel]]
@@ -77,7 +79,7 @@ class Service(Generic[Row]):
         return row
 
     def declared_rows(self) -> QuerySet[Any]:
-        """Those that are declared by themselves, and not as a part of something else."""
+        """The rows that are declared by themselves, and not as a part of another."""
         return self.rows()
 
     def by_name(self) -> Iterator[Any]:
@@ -90,20 +92,22 @@ class Service(Generic[Row]):
             found = self.together(list(further[:AT_ONCE])) if len(found) == AT_ONCE else []
 
     def together(self, rows: list[Any]) -> list[Any]:
-        """Rows that were read at once, with what is looked up for all of them."""
+        """Rows that were read at once, with the facts that are looked up for all of them."""
         return rows
 
     def lock(self, row_id: int) -> bool:
-        """Lock a row, with those that are edited as one thing with it, until the transaction ends. False: none."""
+        """Lock a row, with those that are edited together with it, until the transaction ends. False if there is no
+        such row.
+        """
         rows = self.model._default_manager.filter(pk=row_id)
         return rows.select_for_update(no_key=True).values_list("pk").first() is not None
 
     def obstacle(self, row: Row) -> str:
-        """Why a row is neither changed nor deleted by itself; empty: it is."""
+        """The reason why a row is neither changed nor deleted by itself; empty if it may be."""
         return ""
 
     def problems(self, row: Row, changed: set[str] | None) -> dict[str, str]:
-        """What is wrong with a row beyond its declaration, by field. May clear what the account may not keep."""
+        """Problems with a row beyond its declaration, by field. May clear values that the account may not keep."""
         return {}
 
     def write(self, row: Row, changed: set[str] | None) -> list[str]:
@@ -120,15 +124,15 @@ class Service(Generic[Row]):
         return []
 
     def finish(self, row: Row) -> Finished:
-        """Do what lies outside of the database."""
+        """Carry out the effects outside of the database."""
         return Finished()
 
     def uses(self, row: Row) -> list[str]:
-        """What keeps a row from being deleted, in sentences with what to do, without full stop."""
+        """The uses that keep a row from being deleted, as sentences with what to do, without full stop."""
         return [text for use_of in declarations.uses if (text := use_of(row))]
 
     def obstacles(self, row: Row) -> list[str]:
-        """Why a row is not deleted, in sentences without full stop; empty: it is."""
+        """The reasons why a row is not deleted, as sentences without full stop; empty if it is."""
         return [obstacle] if (obstacle := self.obstacle(row)) else self.uses(row)
 
     def delete(self, row: Row) -> None:
@@ -139,7 +143,7 @@ class Service(Generic[Row]):
 
     @property
     def title(self) -> str:
-        """Of one, in words."""
+        """The name of one such row as text."""
         return str(self.model._meta.verbose_name)
 
     def values(self, row: Row) -> dict[str, Any]:
@@ -148,12 +152,12 @@ class Service(Generic[Row]):
         return {name: value.name if isinstance(value, Model) else value for name, value in found.items()}  # type: ignore[attr-defined]
 
     def ids(self, row: Row) -> dict[str, int | None]:
-        """What a row refers to, by id: a reference is another one when these differ, and not when a name does."""
+        """The ids of the rows that a row refers to: a reference has changed if these differ, and not if a name does."""
         holders = {name: self.holder(row, name) for name in self.declaration.model_fields}
         return {name: getattr(each, f"{name}_id") for name, each in holders.items() if self._reference(each, name)}
 
     def name_of(self, row: Any) -> str:
-        """The name of a row, without all else that is declared of it."""
+        """The name of a row, without loading its other fields."""
         return str(attrgetter(self.named_by.replace(LOOKUP_SEP, "."))(row))
 
     def named(self, name: str) -> Row:
@@ -193,7 +197,7 @@ class Service(Generic[Row]):
         return changed
 
     def save(self, row: Row, changed: set[str] | None) -> list[str]:
-        """Write a row that was filled, and do what follows. Returns warnings, for people."""
+        """Write a row that was filled, with its effects. Returns warnings, for users."""
         found = self.write(row, changed)
         failed, warnings = self.finish(row)
         return [*found, *failed, *warnings]
@@ -217,21 +221,21 @@ class Service(Generic[Row]):
             if found := self.obstacles(row):
                 raise InUse(". ".join(found))
             self.delete(row)
-        connection.check_constraints()  # what came into use meanwhile is found here, and not at the commit
+        connection.check_constraints()  # a use that began in the meantime is found here, and not at the commit
 
     def refers(self, row: Row, field: str) -> bool:
-        """Whether a declared field holds names of other rows."""
+        """True if a declared field holds names of other rows."""
         return self._reference(self.holder(row, field), field) is not None
 
     def remembered(self, key: Any, look: Callable[[], Value]) -> Value:
-        """What was looked up once for all rows of this edit."""
+        """The result of `look`, called once for all rows of this edit."""
         if key not in self._known:
             self._known[key] = look()
         value: Value = self._known[key]
         return value
 
     def _taken(self, names: Collection[str]) -> Iterable[str]:
-        """Those of these names that are not free."""
+        """The names among these that are taken."""
         rows = self.model._default_manager.filter(**{f"{self.named_by}__in": names})
         return rows.values_list(self.named_by, flat=True)  # type: ignore[no-any-return]
 
@@ -251,13 +255,15 @@ class Service(Generic[Row]):
 
     @staticmethod
     def _reference(model: Any, name: str) -> Any:
-        """The model that a field refers to; None: it is no reference."""
+        """The model that a field refers to; None if it is not a reference."""
         fields = (each for each in model._meta.concrete_fields if each.name == name and isinstance(each, ForeignKey))
         return next((each.related_model for each in fields), None)
 
 
 def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
-    """Why something is not deleted, as `slow is used by the schedule nightly: give it another throttle first`."""
+    """The reason why something is not deleted, such as `slow is used by the schedule nightly: give it another throttle
+    first`.
+    """
     plural = f"{users[:-1]}ies" if users.endswith("y") else f"{users}s"
     title, them = (plural, "them") if len(names) > 1 else (users, "it")
     return f"{what} is used by the {title} {some_of(names)}: give {them} another {more} first"

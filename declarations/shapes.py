@@ -1,4 +1,4 @@
-"""What each field of a declaration takes where people type texts: for options of commands, and fields of forms."""
+"""Shapes of the fields of a declaration where users type texts: for options of commands, and fields of forms."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Shape(NamedTuple):
 
 @cache
 def shapes_of(declaration: type[BaseModel]) -> dict[str, Shape]:
-    """By field, in the order of the declaration."""
+    """Field → its shape, in the order of the declaration."""
     properties = declaration.model_json_schema()["properties"]
     return {name: _shape(properties[name]) for name in declaration.model_fields}
 

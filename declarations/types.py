@@ -14,18 +14,19 @@ from jobs.retries import LONGEST
 STRICT = ConfigDict(
     extra="forbid", strict=True, allow_inf_nan=False, validate_default=True, hide_input_in_errors=True, defer_build=True
 )
-"""Of every declaration: `"5"` is no number, `1` is not true, unknown fields are refused, and no traceback shows what
-was sent, which may be a secret."""
+"""The rules of every declaration: `"5"` is not a number, `1` is not true, unknown fields are refused, and no traceback
+shows the given value, which may be a secret.
+"""
 
 DEEPEST = 50
 """Levels of a JSON value: what is nested deeper is an attack."""
 
 LARGEST_INTEGER = 2**31 - 1
-"""Of the database's plain integers."""
+"""The largest of the database's plain integers."""
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 LARGEST_PART = 10**1000
-"""Of a JSON value: no quantity has more digits."""
+"""The largest number in a JSON value: no quantity has more digits."""
 
 
 def printable(text: str) -> str:

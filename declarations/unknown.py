@@ -1,4 +1,4 @@
-"""Rows by their names, and what is said of a name that nothing has."""
+"""Rows by their names, and messages about names that no row has."""
 
 import difflib
 from collections.abc import Sequence
@@ -19,17 +19,19 @@ def named(rows: Any, name: str, path: str = "name", word: str = "") -> Any:
 
 
 def nothing_named(model: Any, path: str, name: str, word: str = "") -> str:
-    """That no row has that name."""
+    """A message that no row has that name."""
     return no_such(word or model._meta.verbose_name, name, names_of(model._default_manager.all(), path))
 
 
 def names_of(rows: QuerySet[Any], field: str = "name") -> list[str]:
-    """All of them, in order."""
+    """All names, in order."""
     return list(rows.order_by(field).values_list(field, flat=True))
 
 
 def no_such(word: str, name: str, names: Sequence[str]) -> str:
-    """That no `word`, as *source*, is called `name`, with similar ones of `names`, or some; without full stop."""
+    """A message that no `word`, such as *source*, is called `name`, with similar ones of `names`, or some; without full
+    stop.
+    """
     return f"there is no {word} {name!r}; {similar(name, names)}"
 
 
@@ -41,11 +43,11 @@ def similar(name: str, names: Sequence[str]) -> str:
 
 
 def there_are(names: Sequence[str]) -> str:
-    """In words, the first SHOWN_NAMES."""
+    """The first SHOWN_NAMES names as text."""
     some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
     return f"there {'is' if len(names) < 2 else 'are'} {some or 'none yet'}"
 
 
 def article(title: str) -> str:
-    """As `an endpoint`."""
+    """The title with its article, such as `an endpoint`."""
     return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"

@@ -19,11 +19,11 @@ class DurationField(forms.Field):
         super().__init__(widget=widget, help_text=f"{help_text} As 90s, 15m, 2h, 7d.", **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
-        """What is stored as people type it; what was typed as it was."""
+        """A stored value as users type it; a typed text unchanged."""
         return durations.write(value) if isinstance(value, int | float) else value
 
     def to_python(self, value: Any) -> float | None:
-        """Raises: ValidationError for what is no duration."""
+        """Raises: ValidationError for text that is not a duration."""
         if value in EMPTY_VALUES:
             return None
         try:
@@ -36,7 +36,7 @@ class WholeDurationField(DurationField):
     """A duration in whole seconds."""
 
     def to_python(self, value: Any) -> float | None:
-        """Raises: ValidationError for what is no duration in whole seconds."""
+        """Raises: ValidationError for text that is not a duration in whole seconds."""
         seconds = super().to_python(value)
         if isinstance(seconds, float):
             raise ValidationError("must be whole seconds")

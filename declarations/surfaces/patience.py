@@ -1,9 +1,9 @@
-"""How long the database may work at what a person asked for: a search without an index in millions of rows would hold
-up one of a few web threads, and costs the database as much as it takes.
+"""Time limits of the database for requests of users: a search without an index in millions of rows would occupy one of
+a few web threads, and the database as long as it takes.
 
-The server itself gives up a statement that takes too long (`statement_timeout`). One that takes questions and answers
-none, as a server that stands still or is behind a tunnel that does, keeps no such promise, and its line looks sound: it
-is given up by this process's own clock, or each web thread in turn would wait for it for ever.
+The server itself gives up a statement that takes too long (`statement_timeout`). A server that accepts requests and
+answers none, because it stands still or is behind a tunnel that does, does not do so, and its connection looks sound:
+this process's own clock gives it up, or each web thread in turn would wait for it for ever.
 """
 
 import time
@@ -21,17 +21,19 @@ from psycopg.abc import RV, PQGen
 from psycopg.errors import QueryCanceled
 
 PAGE_SECONDS = 10
-"""Of each statement of a page, or of an answer of the API."""
+"""Seconds of each statement of a page, or of an answer of the API."""
 
 ON_ITS_WAY_SECONDS = 2.0
-"""Beyond what a statement may take: until the server has said that it gave it up."""
+"""Seconds beyond the limit of a statement: until the server has reported that it gave up."""
 
 SIGN_OF_LIFE_SECONDS = 5.0
 """Until a server has answered the first question of a request, on a line that was open before; as long as a new line
 may take."""
 
 FORM_SECONDS = 300.0
-"""Of each statement of a web process that has no other bound. None takes as long, but a server that never answers."""
+"""Seconds of each statement of a web process that has no other limit. Only a server that never answers
+takes as long.
+"""
 
 _answer_within: ContextVar[float | None] = ContextVar("answer_within", default=None)
 
@@ -41,7 +43,7 @@ class TookTooLong(Exception):
 
 
 def was_given_up(error: BaseException) -> bool:
-    """Whether `error` is Django's of a statement that took too long, or was cancelled."""
+    """True if `error` is Django's for a statement that took too long, or was cancelled."""
     return isinstance(error.__cause__, QueryCanceled)
 
 
@@ -67,7 +69,7 @@ class Line(psycopg.Connection[Any]):
     """A connection that is closed when its server has not answered a question in time."""
 
     usual_seconds: ClassVar[float | None] = None
-    """For what has no bound of its own in this process; None: it is waited for, as workers do."""
+    """The limit of statements in this process that have no other; None waits for ever, as workers do."""
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """Raises: psycopg.OperationalError when nothing came in time."""

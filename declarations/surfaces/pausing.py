@@ -1,4 +1,4 @@
-"""How a pause is asked for, on every surface: when it ends by itself, and why."""
+"""Pauses on every surface: when one ends by itself, and its reason."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -26,13 +26,15 @@ class Pausing(TypedDict):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Of a command."""
+    """Add the options to a command."""
     parser.add_argument("--until", metavar="WHEN", help=UNTIL_MEANS)
     parser.add_argument("--reason", default="", metavar="TEXT", help=REASON_MEANS)
 
 
 def asked(given: Mapping[str, Any]) -> Pausing:
-    """Of the options of a command, or the fields of a form. Raises: ValueError for an instant that is none, or over."""
+    """The pause from the options of a command, or the fields of a form. Raises: ValueError for an instant that is
+    invalid, or in the past.
+    """
     until = str(given.get("until") or "").strip()
     return {
         "until": durations.coming(until, database_clock()) if until else None,
@@ -41,7 +43,7 @@ def asked(given: Mapping[str, Any]) -> Pausing:
 
 
 def fields(classes: str) -> SafeString:
-    """Of a form."""
+    """The fields of a form."""
     html = (
         '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">'
         '<input type="text" name="until" maxlength="40" placeholder="until: 7d, or 2026-12-24T08:00 (UTC)" '

@@ -1,4 +1,4 @@
-"""How what sources and programs wrote is shown in a terminal, a log or a page, where it must not steer anything."""
+"""Texts of sources and programs, made safe for a terminal, a log or a page, where they must not steer anything."""
 
 import logging
 import re
@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 STEERS_A_TERMINAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 COLOUR = re.compile(r"(\x1b\[(?:(?:[0-4]|[39][1-7])(?:;(?:[0-4]|[39][1-7]))*)?m)")
-"""Bold, italic, underlined and coloured text: what hides text, as black, is none."""
+"""Bold, italic, underlined and coloured text; colours that hide text, such as black, are excluded."""
 
 
 def printable(text: str, *, colours: bool = False) -> str:

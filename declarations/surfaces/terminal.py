@@ -22,19 +22,19 @@ STYLES = {"failed": "red", "silent": "red", "paused": "yellow", "running": "cyan
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and whether numbers stand under it."""
+    """A heading, and whether its column holds numbers."""
 
     heading: str
     number: bool = False
 
 
 def columns(*headings: str) -> list[Column]:
-    """Numbers stand under those that end with `>`."""
+    """Columns with these headings; those that end with `>` hold numbers."""
     return [Column(heading.rstrip(">"), heading.endswith(">")) for heading in headings]
 
 
 def text_of(renderable: "RenderableType", *, terminal: bool = False) -> str:
-    """What `renderable` looks like: in colour and as wide as the terminal, or plain."""
+    """`renderable` as text: in colour and as wide as the terminal, or plain."""
     from rich.console import Console
 
     width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
@@ -45,7 +45,7 @@ def text_of(renderable: "RenderableType", *, terminal: bool = False) -> str:
 
 
 def one_line(value: object) -> str:
-    """What engines and people wrote, which cannot steer the terminal."""
+    """A text of an engine or user on one line, which cannot steer the terminal."""
     return "".join(character if character.isprintable() else " " for character in str(value))
 
 

@@ -19,7 +19,7 @@ from unfold.decorators import action
 from declarations.surfaces.web.permissions import may_operate
 
 KEPT_FIELDS = ("action", "select_across", "group", "do")
-"""Of the request that asks, sent again with the answer: which rows it is about."""
+"""Fields of the request that asks, sent again with the answer: the rows that it is about."""
 
 Verb = TypeVar("Verb")
 
@@ -65,7 +65,7 @@ def question(
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Whether a request is the answer yes to a question."""
+    """True if a request confirms a question."""
     return request.method == "POST" and request.POST.get("confirmed") == "yes"
 
 
@@ -101,7 +101,8 @@ def asked(
     **button: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The two ways to a verb of an `AsksFirst`: the action `name` of its list, and the button `<name>_this`, without
-    `_now`, of a row's page. `button`: as unfold has it, as a `variant`."""
+    `_now`, on a row's page. `button`: arguments of unfold, such as a `variant`.
+    """
     short = name.removesuffix("_now")
 
     @admin.action(description=words, permissions=[permission])
@@ -118,10 +119,10 @@ def asked(
 
 
 class AsksFirst(Generic[Verb]):
-    """For a model admin whose verbs are done to rows of its list and to the one of a page, each after a question."""
+    """A mixin for a model admin whose verbs act on rows of its list and on the row of a page, each after a question."""
 
     called: str
-    """What one row is called in a message."""
+    """The word for one row in a message."""
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
         """The buttons of a row's page: those of the verbs that would do something to it."""
@@ -135,7 +136,9 @@ class AsksFirst(Generic[Verb]):
         return set()
 
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Of verbs that put records on the backlog, move them or take them off: who may operate records may do them."""
+        """The permission for verbs that put records on the backlog, move them or take them off: that to operate
+        records.
+        """
         return may_operate(request)
 
     def ask_or_do(

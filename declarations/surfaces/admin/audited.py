@@ -68,7 +68,7 @@ def history(found: list[AuditEntry]) -> SafeString | str:
 
 
 def done(found: dict[str, Any]) -> SafeString | str:
-    """What an entry says: a line a field; those of a row that is new or gone are folded."""
+    """The text of an entry: a line for each field; those of a row that is new or gone are folded."""
     if found["verb"] == Verb.DID:
         return str(found["text"])
     lines = format_html_join("", "<li>{}</li>", ((line,) for line in entries.changes_in_words(found)))

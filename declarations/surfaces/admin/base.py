@@ -26,7 +26,7 @@ SMALL_TEXT_AREAS: dict[Any, Any] = {models.JSONField: _THREE_LINES, models.TextF
 
 
 class ReadOnlyRows:
-    """For rows that machines write: to look at, not to touch."""
+    """A mixin for rows that machines write: they can be viewed, not changed."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
@@ -49,7 +49,7 @@ class ReadOnlyAdmin(ReadOnlyRows, ModelAdmin):
 
 
 MOST_LISTED = 10_000
-"""Rows that one can page through. To count more of them takes seconds; filters find what lies further back."""
+"""Rows that one can page through. Counting more of them takes seconds; filters find those further back."""
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
@@ -62,7 +62,7 @@ class FirstPages(Paginator):  # type: ignore[type-arg]
 
 
 class WholePage(ChangeList):
-    """A page whose rows its admin completes together (`complete`): one question for all of them."""
+    """A page whose rows its admin completes together (`complete`): one query for all of them."""
 
     result_list: Any
 
@@ -85,7 +85,7 @@ class ByIds(ChangeList):
         self.result_list = [found[pk] for pk in ids if pk in found]  # one may be gone since
 
     def ids_of_page(self) -> list[Any]:
-        """In the order of the page; `result_list` is a query of its rows."""
+        """The ids in the order of the page; `result_list` is a query of its rows."""
         return list(self.result_list.prefetch_related(None).values_list("pk", flat=True))
 
 
@@ -97,7 +97,7 @@ class PagedByIds(ModelAdmin):
 
 
 class OfManyRows(ModelAdmin):
-    """A model admin of a table that grows with each day: its list ends after MOST_LISTED rows, and says so."""
+    """A model admin of a table that grows each day: its list ends after MOST_LISTED rows, with a note."""
 
     paginator = FirstPages
     show_full_result_count = False
@@ -115,14 +115,14 @@ class Completing(ModelAdmin):
     """A model admin whose lists have such pages."""
 
     adds: str
-    """What `complete` gives each row."""
+    """The attribute that `complete` gives each row."""
 
     def complete(self, rows: list[Any]) -> None:
         """Give each of these rows what their columns show besides, or leave out what has none."""
         raise NotImplementedError
 
     def added(self, row: Any) -> Any:
-        """That of one row: as the list has found it out for all of its page, or for this one."""
+        """The attribute of one row: as the list has found it for all of its page, or for this one."""
         if not hasattr(row, self.adds):
             self.complete([row])
         return getattr(row, self.adds)
@@ -160,7 +160,7 @@ def column(
 
 
 def link(view: str, row_id: Any, text: object) -> SafeString:
-    """To the page of a row of the admin, by the name of its view, as `jobs_breaker_change`."""
+    """A link to the page of a row of the admin, by the name of its view, such as `jobs_breaker_change`."""
     return anchor(reverse(f"admin:{view}", args=[row_id]), text)
 
 
@@ -172,7 +172,7 @@ IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
 
 
 def foldable(text: object) -> SafeString:
-    """What may be one long word, as a URL: it breaks where it must."""
+    """A text that may be one long word, such as a URL: it breaks where it must."""
     return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', text)
 
 
@@ -182,13 +182,13 @@ def to_the_minute(instant: datetime) -> SafeString:
 
 
 def roughly_ago(instant: datetime) -> str:
-    """How long ago an instant was, in its largest unit."""
+    """The time since an instant, in its largest unit."""
     number, unit = ago(instant).split()[:2]
     return f"{float(number):.0f} {unit} ago"
 
 
 def ago(instant: datetime | None) -> str:
-    """How long ago an instant was; empty for none."""
+    """The time since an instant; empty if there is none."""
     if instant is None:
         return ""
     return f"{span(max(0.0, (timezone.now() - instant).total_seconds()))} ago"

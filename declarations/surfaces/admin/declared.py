@@ -27,7 +27,9 @@ def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]
 
 
 class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A form of rows that `service` edits. `account`: whose form it is. `changed`: what differs; None: it is new."""
+    """A form of rows that `service` edits. `account`: its user. `changed`: the fields that differ, None if the row is
+    new.
+    """
 
     service: ClassVar[type[Service[Any]]]
     account: Any = None
@@ -71,8 +73,9 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
                     self.add_error(place, problems)
 
     def place_of(self, field: str, problems: list[str]) -> str | None:
-        """The field of the form beside which problems with a declared one are shown; None: above all of them, since
-        what the form does not show is not this account's to correct."""
+        """The field of the form next to which problems with a declared field are shown; None for the top of the form,
+        since this account cannot correct a field that the form does not show.
+        """
         return field if field in self.fields else None
 
 
@@ -125,8 +128,9 @@ IN_USE = (InUse, IntegrityError)
 
 
 class DeclaredAdmin(DeclaredPages):
-    """The same, and deleted by it. In place of the question whether to delete rows that others use, its pages say what
-    stands against it: Django would list each row that uses one, and there may be millions."""
+    """The same, and deleted by the service. For rows that others use, its pages say what prevents a deletion and ask no
+    question: Django would list each row that uses one, and there may be millions.
+    """
 
     delete_confirmation_template = "declarations/delete_confirmation.html"
     delete_selected_confirmation_template = "declarations/delete_selected_confirmation.html"
@@ -135,7 +139,7 @@ class DeclaredAdmin(DeclaredPages):
         return [each for row in rows for each in self.form.service().obstacles(row)]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Who gets here may delete them: both callers have asked."""
+        """Asks for no permission: both callers have done so."""
         rows = list(objs)
         counts = {self.opts.verbose_name_plural: len(rows)}
         return [str(row) for row in rows], counts, set(), self.obstacles_to_deleting(rows)
@@ -156,7 +160,7 @@ class DeclaredAdmin(DeclaredPages):
             return self._refused(request, "One has come into use meanwhile; none was deleted.", error)
 
     def _refused(self, request: HttpRequest, text: str, error: Exception) -> HttpResponse:
-        """Says what uses it now, where the error has a sentence for people."""
+        """A page that says what uses the row now, if the error has a sentence for users."""
         used = f" {error}" if isinstance(error, InUse) else ""
         self.message_user(request, f"{text}{used}", messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

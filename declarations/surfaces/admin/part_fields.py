@@ -1,8 +1,8 @@
 """The fields of a form whose values have parts (`declarations/parts.py`): an input for each part, and rows that are
 added and removed.
 
-Without scripts there is one empty row at the end, and a row without a text is none; `part_fields.js` adds and removes
-rows where it runs. Cells are sent as `window-0-days`, by row and part.
+Without scripts there is one empty row at the end, and a row without a text is ignored; `part_fields.js` adds and
+removes rows where it runs. Cells are sent as `window-0-days`, by row and part.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Forms of the admin that show, while they are edited, what comes of them."""
+"""Forms of the admin with a preview of their effects while they are edited."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,16 +13,17 @@ ONCE_RIGHT = "What comes of it is shown here once the fields are right."
 
 
 def problems_of(form: Any, names: Iterable[str]) -> list[str]:
-    """What is wrong with these fields of a form, a line each."""
+    """The problems with these fields of a form, a line each."""
     return [f"{name.replace('_', ' ')}: {text}" for name in names for text in form.errors.get(name, [])]
 
 
 class PreviewedForm(ModelAdmin):
-    """A model admin whose form has a preview, of what is saved and then of what is typed. Nothing is saved for it.
+    """A model admin whose form has a preview, first of the saved row and then of the typed one. Nothing is saved for
+    it.
 
-    What to do for one: say in `preview_of_form` what a form comes to, and include `declarations/live_preview.html`
-    where the preview is to stand in `admin/<app>/<model>/change_form.html`. Who may not change the row sees what is
-    saved.
+    To make one: return the preview of a form in `preview_of_form`, and include `declarations/live_preview.html` at its
+    place in `admin/<app>/<model>/change_form.html`. A user who may not change the row sees the preview of the saved
+    one.
     """
 
     def preview_of_form(self, form: Any) -> str:
@@ -60,7 +61,7 @@ class PreviewedForm(ModelAdmin):
         if self._may_edit(request, saved):
             context["preview_url"] = reverse(f"{name}_of", args=[saved.pk]) if saved else reverse(name)
         form = context["adminform"].form
-        is_wrong = form.is_bound and form.errors  # which stand beside their fields
+        is_wrong = form.is_bound and form.errors  # which are shown next to their fields
         context["preview"] = ONCE_RIGHT if is_wrong else self.preview_of_page(form, saved)
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -48,7 +48,7 @@ class ParametersField(forms.JSONField):
     """JSON, of which nothing that was typed is a server error: numbers and nesting without end, half characters."""
 
     def to_python(self, value: Any) -> Any:
-        """Raises: ValidationError for what is no JSON, or none that can be stored."""
+        """Raises: ValidationError for text that is not JSON, or JSON that cannot be stored."""
         try:
             found = super().to_python(value)
             json.dumps(found, ensure_ascii=False).encode()
@@ -57,7 +57,7 @@ class ParametersField(forms.JSONField):
         return found
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """What the form shows again: as it was typed, when it cannot be read."""
+        """The text that the form shows again: as it was typed, if it cannot be read."""
         try:
             found = super().bound_data(data, initial)
             json.dumps(found, ensure_ascii=False).encode()

@@ -1,4 +1,6 @@
-"""What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
+"""Common parts of the commands: verbs that are methods, refusals without a traceback, and a question at
+the terminal.
+"""
 
 import logging
 import os
@@ -24,24 +26,25 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 TAG = "jobs"
-"""Of the system checks that examine the settings (`manage.py check --tag jobs`), declared in `operations/checks.py`.
-Not `database`: those checks are left out unless a database is named."""
+"""The tag of the system checks that examine the settings (`manage.py check --tag jobs`), declared in
+`operations/checks.py`. Not `database`: those checks are left out unless a database is named.
+"""
 
 PATIENCE_SECONDS = 30.0
-"""Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
+"""Seconds of a search at a terminal: no index serves it, and the database works as long as it takes."""
 
 CLASHES = "others saved something meanwhile that this clashes with; nothing was changed. Look again and repeat it."
 
 
 class TerminalCommand(BaseCommand):
-    """A command that a person at a terminal uses: it may ask, and draws tables as wide as that is.
+    """A command for users at a terminal: it may ask questions, and draws tables as wide as the terminal.
 
     It checks the settings alone: other checks load all pages, which takes a second.
     """
 
     requires_system_checks = [TAG]
     json = False
-    """Whether JSON is asked for."""
+    """True if JSON is asked for."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         self.json = bool(options.get("json"))
@@ -51,7 +54,7 @@ class TerminalCommand(BaseCommand):
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
     def answer(self, facts: object, *shown: "RenderableType | Callable[[], RenderableType]") -> None:
-        """Print what was found or done: `facts` as JSON, or what people are shown instead, sentences and drawings."""
+        """Print a result: `facts` as JSON, or for users `shown`, sentences and drawings."""
         if self.json:
             self.stdout.write(as_json(facts))
             return
@@ -62,7 +65,7 @@ class TerminalCommand(BaseCommand):
     def list_out(
         self, facts: Sequence[Any], under: "Sequence[Column]", row: Callable[[Any], Sequence[object]], empty: str
     ) -> None:
-        """All of a kind: as JSON, as a table with the `row` of each, or, where there are none, `empty`."""
+        """Print all rows of a kind: as JSON, as a table with the `row` of each, or `empty` if there are none."""
         self.answer(facts, lambda: table(under, map(row, facts)) if facts else empty)
 
     def show_out(self, facts: Mapping[str, Any]) -> None:
@@ -75,15 +78,16 @@ class TerminalCommand(BaseCommand):
         self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
 
     def is_agreed(self, options: dict[str, Any], question: str, otherwise: str = "add --yes") -> bool:
-        """Whether to go on: --yes, or the answer of the person at the terminal, who reads that else nothing was done.
-        Raises: CommandError as `is_confirmed`."""
+        """Ask whether to continue, unless --yes is given; the user at the terminal reads that otherwise nothing is
+        done. Raises: CommandError as `is_confirmed`.
+        """
         if options["yes"] or self.is_confirmed(question, otherwise):
             return True
         self.stdout.write("nothing was changed")
         return False
 
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
-        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
+        """Ask the user at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
         if not sys.stdin.isatty():
             raise CommandError(f"{question} There is no terminal to ask at: {otherwise}", returncode=2)
         try:
@@ -96,7 +100,7 @@ class TerminalCommand(BaseCommand):
 class VerbCommand(TerminalCommand):
     """A command whose argument `verb` names a method: `set-up` is `_set_up(options)`, and no verb is `_list(options)`.
 
-    A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2. What is in use is
+    A ValueError or ValidationError of a method is a mistake of the user: the command ends with code 2. Rows in use are
     not deleted: code 1.
     """
 
@@ -119,7 +123,7 @@ class VerbCommand(TerminalCommand):
         getattr(self, f"_{verb.replace('-', '_')}")(options)
 
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        """The faults of a row's fields, in words."""
+        """The problems with a row's fields, as text."""
         return "; ".join(error.messages)
 
 
@@ -131,14 +135,16 @@ def as_json(facts: object) -> str:
 
 
 def unanswered(error: Error, before: str = "") -> CommandError:
-    """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
+    """The error to raise if the database does not answer, or lacks what is asked of it. `before`: what was not done."""
     otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` looks what is wrong with the database."
     return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
 
 
 @contextmanager
 def patiently(ask_for_less: str) -> Iterator[None]:
-    """Give up what takes too long, as a search without an index. Raises: ValueError, which says how to ask for less."""
+    """Give up work that takes too long, such as a search without an index. Raises: ValueError, which says how to ask
+    for less.
+    """
     try:
         with at_most(PATIENCE_SECONDS):
             yield
@@ -147,7 +153,7 @@ def patiently(ask_for_less: str) -> Iterator[None]:
 
 
 def person() -> str:
-    """Who gives a command, as far as it can be known, for those who look next."""
+    """The user who gives a command, as far as this can be known."""
     return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a person'} at the command line"
 
 

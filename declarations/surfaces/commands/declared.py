@@ -27,25 +27,25 @@ class DeclaredCommand(NounCommand):
     """Field → the option by which it is typed, where that has another name."""
 
     columns: ClassVar[list[Column]]
-    """Of the list, which says `empty` where there is no row."""
+    """The columns of the list, which prints `empty` if there are no rows."""
 
     empty: ClassVar[str]
     shown_once: ClassVar[dict[str, str]] = {}
-    """Attribute of a new row → what that is, in words: printed when the row is made, and never again."""
+    """Attribute of a new row → its name as text: printed when the row is made, and never again."""
 
     # ── what a command says of its rows ────────────────────────────────────────────────────────────────────────────
 
     @property
     def title(self) -> str:
-        """One of them, in words."""
+        """The name of one such row as text."""
         return self.service().title
 
     def rows(self) -> Iterable[Any]:
-        """Those that it lists."""
+        """The rows of the list."""
         return self.service().rows().order_by(self.service.named_by)
 
     def facts(self, row: Any) -> dict[str, Any]:
-        """What a list, and `show`, print of a row."""
+        """The facts of a row that a list, and `show`, print."""
         raise NotImplementedError
 
     def cells(self, facts: dict[str, Any]) -> Sequence[object]:
@@ -130,7 +130,7 @@ class DeclaredCommand(NounCommand):
         return named | dict(options.get("set", ()))
 
     def made_service(self, options: dict[str, Any]) -> "Service[Any]":
-        """How `add` and `set` edit."""
+        """The service by which `add` and `set` edit."""
         return self.service()
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -185,5 +185,5 @@ class DeclaredCommand(NounCommand):
             self.answer({"removed": names}, f"{shown} {'is' if len(names) == 1 else 'are'} removed.{lost}")
 
     def lost(self, row: Any) -> str:
-        """What goes with a row, as a sentence behind a space."""
+        """The loss that comes with the deletion of a row, as a sentence after a space."""
         return ""

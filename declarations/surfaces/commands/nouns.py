@@ -91,7 +91,7 @@ class NounCommand(VerbCommand):
             name, help=what, description=f"{what[0].upper()}{what[1:]}.", formatter_class=Examples,
             epilog=f"example:\n  {PROGRAM} {self.noun} {name} {example}" if example else None,
         )  # fmt: skip
-        # without a default of its own, which would undo a --json before the verb
+        # without its own default, which would undo a --json before the verb
         made.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
         if later:
             verbs.later[name] = later

@@ -15,14 +15,14 @@ from external.formatting import reason_of
 
 LONGEST_JSON = 1_000_000
 NOTHING = ("none", "")
-"""What is typed for a field that may be left empty."""
+"""Words for an empty value of a field."""
 
 TYPED: dict[str, tuple[Callable[[str], Any], str]] = {
     "integer": (int, "N"),
     "number": (float, "N"),
     "string": (str, "TEXT"),
 }
-"""By the type of a field: what reads it, and what help calls it."""
+"""Type of a field → its reader, and its name in the help."""
 
 
 def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Collection[str] = ()) -> None:
@@ -43,19 +43,19 @@ def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Colle
 
 
 def option_of(field: str) -> str:
-    """Of a field."""
+    """The option for a field."""
     return f"--{field.replace('_', '-')}"
 
 
 def help_of(shape: Shape) -> str:
-    """What a field is, and what it usually is."""
+    """The help text of a field, with its default."""
     usual = f" ({shape.default})" if shape.default not in (None, "", {}, []) else ""
     none = ". `none`: empty" if shape.nullable and "None:" not in shape.description else ""
     return f"{shape.description}{none}{usual}".replace("None:", "`none`:").replace("%", "%%")
 
 
 def _option(shape: Shape) -> dict[str, Any]:
-    """Of `add_argument`; empty: no option holds it."""
+    """Arguments of `add_argument`; empty if no option can hold it."""
     if shape.of_texts:
         return {"nargs": "*", "metavar": "TEXT"}
     if shape.choices:

@@ -1,1 +1,1 @@
-"""What admin and API share beside their own libraries: who may do what, who did it, and which requests are refused."""
+"""Common parts of admin and API: permissions, the actor of a request, and the requests that are refused."""

@@ -1,6 +1,7 @@
-"""What a page answers instead of Django's bare error page: a sentence, and when to try again where that helps.
+"""Answers in place of Django's bare error page: a sentence, and when to try again if that helps.
 
-The API has handlers of its own; below /api/ what they do not see has the shape of its errors (`api.errors.JsonErrors`).
+The API has its own handlers; errors below /api/ that do not reach them have the shape of its errors
+(`api.errors.JsonErrors`).
 """
 
 import logging
@@ -24,7 +25,7 @@ from jobs.database_errors import Trouble, code_of, trouble_of, what_to_do
 log = logging.getLogger(__name__)
 
 DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
-"""Among which are errors of ours: ask `trouble_of`."""
+"""Errors of the database; some of them are our own fault: ask `trouble_of`."""
 DATABASE_AWAY_SECONDS = 10
 """When to try again while the database is away, or a lock is held for too long."""
 
@@ -41,10 +42,12 @@ MOST_WORDS, MOST_CHARACTERS = 32, 500
 """1,300 words made one statement that kept a thread busy for 2.5 s before the database had seen it."""
 TOO_LONG = f"A search has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters. Go back, and search for less."
 SEARCHES = ("q", "s", "term")
-"""What lists, the search of all pages, and the choices of a field are searched by."""
+"""Parameters of searches: of lists, of all pages, and of the choices of a field."""
 
 ODD = (DataError, ValueError, OverflowError, IncorrectLookupParameters)
-"""What values in a list's address can cause, as the year 99999999; the last one from lists with a page of their own."""
+"""Errors that values in a list's address can cause, such as the year 99999999; the last one comes from lists with their
+own page.
+"""
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -66,14 +69,15 @@ class Answers:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """The answer instead of what a view raised; None: it is an error of ours."""
+        """The answer in place of a view's exception; None if the fault is ours."""
         by_list = _unfiltered(request, error) or _unchosen(request, error) if _is_list(request) else None
         return by_list or _changed(request, error) or _away(request, error)
 
 
 class Patience:
-    """Middleware, to stand last: each statement of a page that is only looked at is given up after 10 s. What a form
-    does may take longer, and the API bounds its own. Without a session no page asks the database."""
+    """Middleware, to be the last: each statement of a page that is only viewed is given up after 10 s. A form may take
+    longer, and the API has its own limits. Without a session no page uses the database.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -92,7 +96,7 @@ class Patience:
 
 
 def _is_list(request: HttpRequest) -> bool:
-    """Whether it is of a list of the admin."""
+    """True for a list of the admin."""
     match = request.resolver_match
     return match is not None and (match.url_name or "").endswith("_changelist")
 

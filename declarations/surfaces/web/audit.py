@@ -1,4 +1,4 @@
-"""Who acts in a request, for the audit; and notes of what was done there and no row shows, one for each action."""
+"""The actor of a request, for the audit; and notes of actions that no row shows, one for each action."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class Acting:
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """Who acts in a request. It is asked when something is written: a token is known by then."""
+    """The actor of a request, determined when something is written: a token is known by then."""
     user: Any = getattr(request, "user", None)
     name = user.get_username() if user is not None and user.is_authenticated else ""
     token = getattr(request, "api_token", None)
@@ -34,6 +34,6 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 def note(what: str, result: str, record_id: int | None = None) -> None:
-    """Note that `what` (as `Retry now`) was done to one record or to many, with what came of it."""
+    """Note that `what` (such as `Retry now`) was done to one record or to many, with the result."""
     about = f"record {record_id}" if record_id is not None else "backlog records"
     write(BacklogRecord, record_id, f"{about}: {what}", result)

@@ -1,6 +1,6 @@
-"""How text stands on pages: what sources and programs wrote turns no line, and what is typed stands as code.
+"""Texts on pages: those of sources and programs cannot turn a line, and what is typed is shown as code.
 
-It is done to each finished page, in its text alone: an attribute, as the value of a field, is sent back as it is.
+Each finished page is processed, in its text alone: an attribute, such as the value of a field, is sent back unchanged.
 """
 
 import re
@@ -38,7 +38,7 @@ class ShownText:
 
 
 def shown(page: str) -> str:
-    """HTML whose texts have escapes, as `\\u202e`, for what would steer, and code for what stands in backticks."""
+    """HTML with escapes, such as `\\u202e`, for characters that would steer, and code for text in backticks."""
     return PARTS.sub(_part, page.replace("\r\n", "\n"))
 
 
