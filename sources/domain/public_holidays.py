@@ -26,11 +26,18 @@ def parse_place(entry: Mapping[str, Any], where: str) -> Place:
 
 @lru_cache(maxsize=1024)
 def holidays_of(place: Place, year: int) -> Mapping[date, str]:
-    """The public holidays of a year with their names, those that are observed on another day included."""
+    """The public holidays of a year with their names, those that are observed on another day included.
+
+    Names are in English where the library has them so, else in a language of the country: left to itself, the library
+    takes the language of the process, so that a worker and a page could name a day differently.
+    """
     from holidays import country_holidays  # 0.15 s, which most policies need not wait for
 
     country, subdivision = place
-    return dict(country_holidays(country, subdiv=subdivision or None, years=year))
+    known = country_holidays(country)
+    english = [each for each in known.supported_languages if each.startswith("en")]
+    language = min(english, default=known.default_language)
+    return dict(country_holidays(country, subdiv=subdivision or None, years=year, language=language))
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.public_holidays import holidays_of
 from sources.domain.windows import Opening, Window
 from tests.sources.domain.zones import opening_of, utc, wall
 
@@ -75,7 +76,9 @@ class TestBadEntries:
         assert message in str(caught.value)
 
 
-def test_the_holidays_of_a_country_are_those_of_each_year_and_of_a_subdivision_its_own_too() -> None:
+def test_the_holidays_of_a_country_are_those_of_each_year_and_of_a_subdivision_its_own_too(monkeypatch) -> None:
+    holidays_of.cache_clear()
+    monkeypatch.setenv("LANGUAGE", "de")  # whatever the language of the process
     country, part = (ExcludedDates.parse([entry]) for entry in ({"holidays": "DE"}, BAVARIA))
     easter_mondays, epiphanies = [date(2026, 4, 6), date(2027, 3, 29)], [date(2026, 1, 6), date(2040, 1, 6)]
     assert all(day in country and day in part for day in easter_mondays)
