@@ -12,6 +12,7 @@ from dashboard.pages import page
 from jobs.clock import database_clock
 from operations.limits import TooMany
 from simulation.changes import MOST_ADDED, Changes, ranges
+from simulation.chart import chart_of
 from simulation.on_own_fleet import ASKED, Answer, what_if
 from simulation.recorded import LONGEST_DAYS
 from simulation.what_if import in_words
@@ -19,8 +20,6 @@ from sources.models import Policy
 
 USUAL_DAYS = 28
 SHOWN = 20
-WIDTH, HEIGHT = 720, 160
-"""The size of the chart, in its own units."""
 
 
 def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.IntegerField:
@@ -97,25 +96,8 @@ def _answer(request: HttpRequest, form: WhatIfForm) -> dict[str, Any]:
 def shown_of(answer: Answer) -> dict[str, Any]:
     """The difference for a template: sentences, the chart, and who misses more or fewer periods."""
     found = answer.found
-    top = max(1.0, found.now.peak, found.then.peak)
     return {
-        "found": found, "lines": in_words(found), "lacks": answer.lacks,
-        "chart": _chart(found.now.busy, found.then.busy, top),
-        "top": round(top, 1), "width": WIDTH, "height": HEIGHT,
+        "found": found, "lines": in_words(found), "lacks": answer.lacks, "chart": chart_of(found),
         "worse": found.worse[:SHOWN], "more_worse": max(0, len(found.worse) - SHOWN),
         "better": found.better[:SHOWN], "more_better": max(0, len(found.better) - SHOWN),
     }  # fmt: skip
-
-
-def _chart(now: list[float], then: list[float], top: float) -> list[dict[str, Any]]:
-    """Two bars an hour."""
-    step = WIDTH / 24
-    return [
-        {
-            "hour": hour, "x": round(hour * step + 2, 1), "x_then": round(hour * step + step / 2, 1),
-            "width": round(step / 2 - 2, 1), "now": before, "then": after,
-            "y": round(HEIGHT * (1 - before / top), 1), "tall": round(HEIGHT * before / top, 1),
-            "y_then": round(HEIGHT * (1 - after / top), 1), "tall_then": round(HEIGHT * after / top, 1),
-        }
-        for hour, (before, after) in enumerate(zip(now, then, strict=True))
-    ]  # fmt: skip

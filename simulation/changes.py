@@ -40,6 +40,13 @@ class Changes:
         )
 
 
+def thinned(fleet: SimulatedFleet, most: int) -> tuple[SimulatedFleet, int]:
+    """Every n-th source of a fleet with that share of its units, about `most` sources, and n. A unit is left."""
+    one_in = max(1, min(-(-len(fleet.sources) // most), fleet.units))
+    units = max(1, round(fleet.units / one_in))
+    return fleet.model_copy(update={"units": units, "sources": fleet.sources[::one_in]}), one_in
+
+
 def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy:
     try:
         return SimulatedPolicy.model_validate(policy.model_dump() | values)

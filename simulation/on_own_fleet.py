@@ -5,16 +5,30 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
+from django.utils.safestring import mark_safe
+
 from declarations.surfaces.patience import TookTooLong, at_most
+from fleet.dry_runs import Effect
+from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
-from simulation.changes import Changes
+from schedules.models import Schedule
+from simulation.changes import SECONDS as SETTINGS
+from simulation.changes import Changes, thinned
+from simulation.chart import chart_of
 from simulation.recorded import recorded_fleet
-from simulation.what_if import Comparison, NotComputed, compare
+from simulation.what_if import Comparison, NotComputed, compare, in_words
+from sources.models import Policy
 
 SECONDS = 8.0
 """The limit of a page or an answer, which holds a thread of the website for so long."""
 ASKED = LimitOfOneProcess("what-if", 6, 60)
 """Per account."""
+BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
+"""The limit of what is shown before an edit is saved, and the days that are looked at."""
+MOST_SOURCES = 150
+"""A larger fleet is simulated there as a sample of about so many."""
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -48,3 +62,30 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     if found.days < recorded.days:
         lacks = [*lacks, f"the time was enough for the first {found.days} of {recorded.days} days"]
     return Answer(found, lacks)
+
+
+def effect_of(policy: Policy) -> Effect:
+    """The effect of saving a policy with these periods and windows. Raises: ValueError with why it is not known."""
+    schedule = policy.schedule
+    name = Schedule.objects.filter(pk=schedule.pk).values_list("name", flat=True).first()
+    if name is None or not policy.assignments.exists():
+        return Effect()
+    values = {"period": schedule.cron, "zone": schedule.zone, "windows": policy.window}
+    changes = Changes(policies=((name, values | {each: getattr(policy, each) for each in SETTINGS}),))
+    began = time.monotonic()
+    with transaction.atomic():
+        try:
+            with at_most(BEFORE_SAVING_SECONDS):
+                recorded = recorded_fleet(database_clock(), BEFORE_SAVING_DAYS)
+        except TookTooLong as error:
+            raise NotComputed(f"reading the history took more than {BEFORE_SAVING_SECONDS:g} s") from error
+        finally:
+            transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
+    fleet, one_in = thinned(recorded.fleet, MOST_SOURCES)
+    left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
+    found = compare(fleet, changes.made_to(fleet), recorded.days, left)
+    worse = [f"{each.name} would miss {each.after} periods in place of {each.before}" for each in found.worse[:SHOWN]]
+    more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
+    sample = [f"this is of a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
+    lines = [f"over {found.days} recorded days", *in_words(found), *worse, *more, *sample, *recorded.lacks]
+    return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

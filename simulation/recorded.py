@@ -97,7 +97,7 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Record
         )
     here = Surroundings([], now).units[BACKUPS] or units
     if not here:
-        raise HistoryTooShort("no worker is alive, so the number of units is not known: say it (--units)")
+        raise HistoryTooShort("no worker is alive, so the number of units is not known: name one")
     since = _midnight(now - timedelta(days=days))
     attempts = _rows(ATTEMPTS, since)
     if not attempts:

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html, format_html_join
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
@@ -16,6 +17,7 @@ from unfold.widgets import (
 
 from audit.entries import About
 from declarations.surfaces.admin import part_fields
+from declarations.surfaces.admin.asking import is_confirmed, question
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.previewing import PreviewedForm
@@ -23,6 +25,7 @@ from declarations.surfaces.admin.with_presets import Filling, LineWithPresets
 from fleet import pauses
 from fleet.admin.pausing import pause_until
 from fleet.admin.preview import preview_of
+from fleet.dry_runs import Effect, effect_of
 from fleet.edits import SCHEDULE_FIELDS, Policies
 from jobs import rollouts
 from jobs.models import RetryPolicy, Throttle
@@ -109,6 +112,14 @@ ABSENT = (
 REPORTS = ("alert_after", "outcomes_endpoint", "ping_url")
 
 
+class GetsWorse(Exception):
+    """Saving would make something worse for the fleet."""
+
+    def __init__(self, effect: Effect) -> None:
+        super().__init__(*effect.lines)
+        self.effect = effect
+
+
 @admin.register(Policy)
 class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     """Policies: how often, in which window, to where, and how."""
@@ -146,6 +157,37 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
 
     def preview_of_form(self, form: Any) -> str:
         return preview_of(form)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Ask before an edit is saved that makes something worse for the fleet. Nothing of it was saved by then."""
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except GetsWorse as found:
+            sent = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
+            kept = format_html_join(
+                "", '<input type="hidden" name="{}" value="{}">',
+                [(name, value) for name, value in sent if name != "csrfmiddlewaretoken"],
+            )  # fmt: skip
+            return question(
+                request, "Save", "Something would get worse for the fleet: its recorded days were simulated twice, as "
+                "they were and with this policy.", found.effect.lines, asks="Save it all the same?",
+                yes="Yes, save it", fields=format_html("{}{}", kept, found.effect.chart),
+            )  # fmt: skip
+
+    def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
+        if change and form.changed and not form.changed.isdisjoint(("cron", "zone", "window")):
+            self._look_ahead(request, obj)
+        super().save_model(request, obj, form, change)
+
+    def _look_ahead(self, request: HttpRequest, policy: Policy) -> None:
+        """Say what the edit changes for the fleet. Raises: GetsWorse, unless that was agreed to."""
+        if is_confirmed(request):
+            return
+        effect = effect_of(policy)
+        if effect.is_worse:
+            raise GetsWorse(effect)
+        if effect.lines:
+            self.message_user(request, f"The fleet with this policy: {'; '.join(effect.lines)}.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
         return super().get_queryset(request).annotate(sources=Count("assignments"))  # type: ignore[no-any-return]

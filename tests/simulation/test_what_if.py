@@ -5,14 +5,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from simulation import changes, what_if
 from simulation.fleet_file import Presence
 from simulation.presence import Sighting, presence_of
 from simulation.recorded import HistoryTooShort, recorded_fleet
-from sources.models import Assignment
+from sources.models import Assignment, Policy
 from tests.commands import command
 from tests.factories import make_worker
+from tests.forms import Inputs, sent, shown
 from tests.simulation.histories import answered, silent
 from tests.simulation.small_fleets import DAY, HOUR, fleet, source
 from tests.sources.factories import MONDAY, backed_up, make_policy, make_source
@@ -165,9 +167,9 @@ class TestFromHistory:
         found = json.loads(simulate(*asked, "--json"))
         assert (found["days"], found["now"]["share"], found["then"]["share"]) == (DAYS, 1.0, 0.5)
         assert found["worse"] == [{"name": "laptop", "before": 0, "after": DAYS}]
-        shown = simulate(*asked)
-        assert "laptop" in shown
-        assert "not known: history is too short for 28 days" in shown
+        printed = simulate(*asked)
+        assert "laptop" in printed
+        assert "not known: history is too short for 28 days" in printed
         assert "lookahead" in simulate("--from-history", 5, "--no-bound", "--scheduler", "lookahead")
         assert "name a file, or --from-history" in refused()
         assert "did you mean" in refused("--from-history", 28, "--add", "5", "laptops", "like", "lapto")
@@ -189,3 +191,45 @@ class TestFromHistory:
         assert admin_client.get("/api/what-if", {"window": "always"}).status_code == 422
         Assignment.objects.all().delete()
         assert "no source is under a policy" in admin_client.get("/api/what-if", {"units": 3}).json()["detail"]
+
+    def test_a_policy_that_makes_something_worse_is_saved_once_that_was_agreed_to(
+        self, recorded, admin_client, monkeypatch
+    ):
+        monkeypatch.setattr("simulation.on_own_fleet.database_clock", lambda: NOW)
+        address = f"/admin/sources/policy/{recorded.policy_id}/change/"
+        form = shown(admin_client.get(address).context["adminform"].form)
+        worse = form | sent("window", [{"days": "mon-sun", "start": "00:00", "end": "06:00"}])
+        asked = admin_client.post(address, worse)
+        page = asked.content.decode()
+        assert asked.status_code == 200
+        assert "Save it all the same?" in page
+        assert "laptop would miss 7 periods in place of 0" in page
+        assert "<rect" in page
+        assert Policy.objects.get(pk=recorded.policy_id).window == []
+        again = Inputs(page).found
+        assert again["window-0-end"] == "06:00"
+        assert admin_client.post(address, again).status_code == 302
+        assert len(Policy.objects.get(pk=recorded.policy_id).window) == 1
+        answer = admin_client.post(address, form, follow=True)  # always, as before: better
+        assert "The fleet with this policy: over 7 recorded days" in answer.content.decode()
+        assert Policy.objects.get(pk=recorded.policy_id).window == []
+
+    def test_what_cannot_be_computed_stops_no_edit(self, recorded, admin_client, monkeypatch):
+        monkeypatch.setattr("simulation.on_own_fleet.BEFORE_SAVING_SECONDS", 0.001)
+        monkeypatch.setattr("simulation.on_own_fleet.database_clock", lambda: NOW)
+        address = f"/admin/sources/policy/{recorded.policy_id}/change/"
+        form = shown(admin_client.get(address).context["adminform"].form) | {"cron": "0 1 * * *"}
+        answer = admin_client.post(address, form, follow=True)
+        assert "was not computed, because" in answer.content.decode()
+        assert Policy.objects.get(pk=recorded.policy_id).schedule.cron == "0 1 * * *"
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            assert cursor.fetchone() != ("1ms",)  # which was the limit of what is shown before
+
+
+def test_of_a_large_fleet_a_sample_with_its_share_of_the_units_is_looked_at():
+    given = fleet(*(source(f"s{number}", (0, DAY, "awake")) for number in range(40)), units=8)
+    sample, one_in = changes.thinned(given, 10)
+    assert (len(sample.sources), sample.units, one_in) == (10, 2, 4)
+    assert changes.thinned(given.model_copy(update={"units": 1}), 10)[1] == 1
+    assert changes.thinned(given, 100) == (given, 1)
