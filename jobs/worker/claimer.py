@@ -127,9 +127,12 @@ class Claimer:
         if not room or not self._hints.take(queue):
             return 0
         limit, woken = self._worth_asking(queue, rule.feeds) if rule.feeds else (room, 0)
-        limit = min(room, limit)
-        if not limit:
-            return self._claim_woken(queue, min(room, woken)) if woken else 0
+        asked = self._claim_woken(queue, min(room, woken)) if woken else 0
+        if limit and limit <= asked:
+            self._hints.again(queue, PATIENCE_SECONDS)
+        limit = min(room, limit) - asked  # they are first in line among all that are asked
+        if limit <= 0:
+            return asked
         sent_at = boot_seconds()
         claimed = claiming.claim(queue, worker_id=self._worker_id, limit=limit)
         if len(claimed) == limit:
@@ -144,7 +147,7 @@ class Claimer:
             self._hints.again(queue, seconds)
         for each in registry.at_claim:
             each(queue, claimed, limit, self._worker_id)
-        return len(claimed)
+        return asked + len(claimed)
 
     def _claim_woken(self, queue: str, limit: int) -> int:
         sent_at = boot_seconds()
@@ -155,7 +158,7 @@ class Claimer:
 
     def _worth_asking(self, queue: str, fed: str) -> tuple[int, int]:
         """How many records of `queue` to claim for the sake of the queue that it feeds; and how many ready ones were
-        woken, which wait for no shortage."""
+        woken, which wait for no shortage and no throttle."""
         short = shortage(fed, queue)
         if short.missing <= 0:
             self._hints.add(queue)  # asked again when something ends

@@ -104,9 +104,9 @@ class VirtualWorker:
             return []
         short = self._world.shortage(queue, self.now)
         limit = min(room, to_ask(short, self._asked_lately(queue))) if short.missing > 0 else 0
-        claimed = list(self._world.claim(queue, limit, self.now)) if limit else []
-        if not limit and short.woken:
-            claimed = list(self._world.claim_woken(queue, min(room, short.woken), self.now))
+        claimed = list(self._world.claim_woken(queue, min(room, short.woken), self.now)) if short.woken else []
+        if limit > len(claimed):
+            claimed += self._world.claim(queue, limit - len(claimed), self.now)
         if short.missing > 0 and len(claimed) >= limit:
             self._look_at = self.now + PATIENCE
         return claimed

@@ -93,6 +93,24 @@ def test_what_was_woken_is_asked_on_time_while_the_units_have_enough_and_nothing
     assert shortage("backups", "availability").woken == 0
 
 
+@pytest.mark.django_db
+def test_what_was_woken_is_asked_while_the_units_are_short_though_its_throttle_is_full() -> None:
+    worker = living(backups=4, availability=50)
+    full = make_lane(make_throttle(1))
+    make_record(Status.RUNNING, queue="backups", worker=worker, lane=full)
+    make_record(queue="backups", lane=full)
+    for _ in range(2):
+        make_record(queue="availability", lane=full)
+    other = make_record(queue="availability").pk
+    woken = {make_record(queue="availability", priority=WOKEN, lane=lane).pk for lane in (full, full, 0)}
+    units, hints = Kept(), Hints()
+    claimer = Claimer([QueueRule("availability", 50, "backups")], units, hints, worker.pk)  # type: ignore[arg-type]
+    assert shortage("backups", "availability").missing > 0
+    hints.add("availability")
+    assert claimer.claim_what_fits() == 4
+    assert {record.id for record in units.records} == {*woken, other}
+
+
 @given(st.integers(1, 500), st.integers(1, 50))
 def test_workers_that_share_the_asking_ask_enough_together_and_not_much_more(missing: int, feeders: int) -> None:
     together = feeders * to_ask(Shortage(missing, feeders), 0)
