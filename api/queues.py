@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from api.auth import looking, operating
 from api.errors import ApiError
-from api.fields import Body, Instant, Line, Stored
+from api.fields import Instant, Line, Stored
 from api.pages import patiently
 from api.pausing import PauseRequest
 from jobs import backlog
@@ -47,8 +47,8 @@ def _given(reason: str) -> str:
     return reason
 
 
-class HoldRequest(Body):
-    """`reason`: why nothing may start."""
+class HoldRequest(PauseRequest):
+    """`reason`: why nothing may start. `until`: when it is released by itself; null: not before a person does it."""
 
     reason: Annotated[Line, AfterValidator(_given), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 
@@ -58,6 +58,7 @@ class HoldAnswer(Schema):
 
     held: bool
     since: Instant | None = None
+    until: Instant | None = None
     reason: str = ""
     by: str = ""
 
@@ -122,8 +123,8 @@ def get_hold(request: HttpRequest) -> dict[str, Any]:
 @router.post("/hold", auth=operating(), response=HoldAnswer, operation_id="hold", summary="Hold everything")
 def hold(request: HttpRequest, body: HoldRequest) -> dict[str, Any]:
     """No backup, retention, check, drill, restore or delivery starts, and what runs is stopped and given back, which
-    counts as no failure. Again: the reason is replaced. DELETE ends it."""
-    backlog.hold(body.reason, by=str(request.user))
+    counts as no failure. Again: the reason is replaced. DELETE ends it, or `until`."""
+    backlog.hold(by=str(request.user), **body.checked())
     return _hold(held())
 
 
@@ -135,4 +136,6 @@ def release(request: HttpRequest) -> dict[str, Any]:
 
 
 def _hold(found: Hold | None) -> dict[str, Any]:
-    return {"held": True, "since": found.since, "reason": found.reason, "by": found.by} if found else {"held": False}
+    if found is None:
+        return {"held": False}
+    return {"held": True, "since": found.since, "until": found.until, "reason": found.reason, "by": found.by}

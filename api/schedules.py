@@ -17,6 +17,7 @@ from api.fields import Instant, Name, Stored
 from api.idempotency import once
 from api.models import Scope
 from api.pages import patiently
+from api.pausing import PauseRequest
 from api.triggers import TriggerAnswer
 from api.triggers import resource as triggers
 from declarations.problems import lines_of
@@ -39,6 +40,10 @@ class ScheduleAnswer(declarations.Schedule):
 
     id: int
     next_trigger_at: datetime | None
+    paused_until: datetime | None = Field(
+        description="While it is not enabled: when it is again by itself; null: by a person"
+    )
+    paused_why: str
 
 
 class PreviewQuery(Schema):
@@ -104,15 +109,19 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
 
 
 @resource.verb("pause", operating(), "Pause a schedule", has=["etag", "if-match", "conflict"])
-def pause(request: HttpRequest, schedule: Schedule) -> None:
-    """It triggers nothing until it is resumed. Emitted records continue."""
-    _switch(request, schedule, enabled=False)
+def pause(request: HttpRequest, schedule: Schedule, query: Query[PauseRequest]) -> None:
+    """It triggers nothing until it is resumed, by itself at `until`. Emitted records continue."""
+    with transaction.atomic():
+        _, locked = resource.locked(request, schedule.pk)
+        verbs.pause(locked, **query.checked())
 
 
 @resource.verb("resume", operating(), "Resume a schedule", has=["etag", "if-match", "conflict"])
 def resume(request: HttpRequest, schedule: Schedule) -> None:
     """It triggers from now on. What it would have triggered while it was paused is not caught up."""
-    _switch(request, schedule, enabled=True)
+    with transaction.atomic():
+        _, locked = resource.locked(request, schedule.pk)
+        verbs.resume(locked)
 
 
 @resource.verb(
@@ -163,10 +172,3 @@ def _plan(schedule: Schedule) -> Plan:
             return plan_of(check(schedule))
     except (ValueError, OverflowError) as error:
         raise ApiError(422, f"no plan is possible: {error}", "correct the schedule") from error
-
-
-@transaction.atomic
-def _switch(request: HttpRequest, schedule: Schedule, *, enabled: bool) -> None:
-    _, locked = resource.locked(request, schedule.pk)
-    if locked.enabled != enabled:
-        verbs.resume(locked) if enabled else verbs.pause(locked)

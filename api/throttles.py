@@ -1,15 +1,24 @@
 """Throttles, with what they let through at this moment."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
+from django.http import HttpRequest
+from ninja import Field, Query, Schema
 
+from api.auth import Staff
 from api.declared import Declared
+from api.errors import ApiError
 from api.fields import Name, Stored
+from api.models import Scope
+from api.pausing import PauseRequest
 from jobs import models
-from operations import throttles
-from operations.declarations import Throttle, Throttles
+from operations import throttle_pauses, throttles
+from operations.declarations import MOST_IN_FLIGHT, Throttle, Throttles
+
+PAUSING = Staff(Scope.OPERATE, "jobs.change_throttle")
 
 
 class LiveThrottle(Stored, of=throttles.Live, names="in_flight ready waiting tokens next_token_in"):
@@ -23,6 +32,8 @@ class ThrottleAnswer(Throttle):
 
     id: int
     paused: bool
+    paused_until: datetime | None = Field(description="When it is resumed by itself; null: by a person")
+    paused_why: str
     live: LiveThrottle
 
 
@@ -45,4 +56,26 @@ def _live(live: throttles.Live) -> dict[str, Any]:
     return {name: getattr(live, name) for name in LiveThrottle.model_fields} | {"at_least": sorted(live.at_least)}
 
 
-router = ThrottlesOfTheApi().router
+resource = ThrottlesOfTheApi()
+router = resource.router
+
+
+class ResumeQuery(Schema):
+    """How many of its records may be in flight at once: as many as before its pause, if it is left out."""
+
+    max_in_flight: int | None = Field(None, ge=1, le=MOST_IN_FLIGHT)
+
+
+@resource.verb("pause", PAUSING, "Pause a throttle")
+def pause(request: HttpRequest, throttle: models.Throttle, query: Query[PauseRequest]) -> None:
+    """None of its records begins until it is resumed, by itself at `until`. What runs goes on."""
+    throttle_pauses.pause(throttle, **query.checked())
+
+
+@resource.verb("resume", PAUSING, "Resume a throttle", has=["conflict"])
+def resume(request: HttpRequest, throttle: models.Throttle, query: Query[ResumeQuery]) -> None:
+    """Its records begin again."""
+    try:
+        throttle_pauses.resume(throttle, query.max_in_flight)
+    except ValueError as error:
+        raise ApiError(409, str(error), "name max_in_flight") from error

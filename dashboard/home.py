@@ -23,6 +23,7 @@ from alerting.conditions import UNTOLD, is_untold
 from alerting.models import AlertRoute
 from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
+from declarations.surfaces import pausing
 from declarations.surfaces.web.permissions import may_operate
 from jobs import backlog
 from jobs.clock import database_clock
@@ -93,7 +94,7 @@ def act(request: HttpRequest) -> HttpResponse:
     elif action == "release":
         _release(request)
     elif action == "hold":
-        _hold(request, request.POST.get("reason", ""))
+        _hold(request)
     elif action in OF_SOURCES and about.isdecimal():
         _to_source(request, action, int(about))
     else:
@@ -116,11 +117,11 @@ def _release(request: HttpRequest) -> None:
     messages.success(request, "Everything goes on." if done else "Nothing was on hold.")
 
 
-def _hold(request: HttpRequest, reason: str) -> None:
+def _hold(request: HttpRequest) -> None:
     if not may_operate(request):
         raise PermissionDenied
     try:
-        done = backlog.hold(reason, by=str(request.user))
+        done = backlog.hold(by=str(request.user), **pausing.asked(request.POST))
         messages.success(request, "Everything is on hold." if done else "That was so before.")
     except ValueError as error:
         messages.error(request, str(error))

@@ -11,6 +11,10 @@ from sources import planning
 from sources.models import Policy, Source
 
 BY_ITSELF = "the end of the pause"
+MEANS = (
+    "No backups of it begin, and what waits is taken off the backlog; what runs goes on. At the instant that is given "
+    "it goes on by itself; without one when a person resumes it."
+)
 
 
 @transaction.atomic

@@ -62,7 +62,10 @@ def run_minutely() -> int:
 
     Raises: django.db.Error when the database is away.
     """
-    own = [sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, pausing.resume_those_over]
+    own = [
+        sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, pausing.resume_those_over,
+        pausing.release_if_over,
+    ]  # fmt: skip
     return sum(_done_or_logged(task) for task in (*own, *registry.periodic))
 
 

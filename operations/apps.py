@@ -21,7 +21,9 @@ class OperationsConfig(AppConfig):
         registry.at_claim.append(considering.log_claim)
         registry.at_end.append(totals.count)
         registry.at_heartbeat.append(totals.write)
-        for model in (RetryPolicy, Throttle, PausedQueue, Origin):
+        for model in (RetryPolicy, PausedQueue, Origin):
             follow(model)
+        follow(Throttle, also=("paused_until", "paused_why"))
+        registry.add_periodic(later("operations.throttle_pauses:resume_those_over"))
         follow(Hold, title="'everything'")
         registry.prunes.append(later("operations.silences:prune"))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from declarations.service import Service
@@ -134,7 +134,14 @@ class Throttles(Service[models.Throttle]):
     model, declaration = models.Throttle, Throttle
 
     def write(self, row: models.Throttle, changed: set[str] | None) -> list[str]:
-        """Warns of what may not be meant."""
+        """Warns of what may not be meant. One that is paused keeps how many were in flight before; one that is not
+        forgets its pause."""
+        if changed and "max_in_flight" in changed:
+            stored = models.Throttle.objects.filter(pk=row.pk)
+            if row.max_in_flight:
+                stored.update(paused_until=None, paused_why="", in_flight_before=None)
+            else:
+                stored.update(in_flight_before=F("max_in_flight"))
         super().write(row, changed)
         [live] = throttles.live([row.pk])
         return throttles.warnings(row, live)

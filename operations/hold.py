@@ -14,7 +14,8 @@ def sentence(hold: Hold) -> str:
     """Since when, by whom and why nothing starts."""
     return (
         f"Everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by}: {hold.reason}. No backup, "
-        f"retention, check, drill, restore or delivery starts before it is released."
+        "retention, check, drill, restore or delivery starts before it is released"
+        f"{f', by itself at {hold.until:%Y-%m-%d %H:%M} UTC' if hold.until else ''}."
     )
 
 

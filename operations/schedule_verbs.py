@@ -1,26 +1,26 @@
 """Pause and resume a schedule that stands alone: for the admin and the command, with what came of it in words."""
 
+from datetime import datetime
+
 from external.formatting import moment
 from schedules import verbs
 from schedules.models import Schedule
 from schedules.obstacles import obstacle_to_editing
 
 
-def pause(schedule: Schedule) -> tuple[bool, str]:
-    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone`."""
+def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = "") -> tuple[bool, str]:
+    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone` and `verbs.pause`."""
     stands_alone(schedule)
-    if not schedule.enabled:
+    if not verbs.pause(schedule, until=until, reason=reason):
         return False, "it was paused before"
-    verbs.pause(schedule)
-    return True, "it triggers nothing until it is resumed"
+    return True, f"it triggers nothing until {f'{moment(until)} UTC' if until else 'it is resumed'}"
 
 
 def resume(schedule: Schedule) -> tuple[bool, str]:
     """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone`."""
     stands_alone(schedule)
-    if schedule.enabled:
+    if not verbs.resume(schedule):
         return False, "it was not paused"
-    verbs.resume(schedule)
     schedule.refresh_from_db()
     return True, f"it triggers next at {moment(schedule.next_trigger_at)} UTC"
 

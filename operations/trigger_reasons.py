@@ -18,6 +18,7 @@ from jobs.models import Decision, Worker
 from operations.backlog.reason import Code, Explanation, Reason
 from schedules import batches
 from schedules.cron import Period
+from schedules.facts import paused_words
 from schedules.models import Schedule, Trigger
 
 A_MOMENT = timedelta(seconds=60)
@@ -56,7 +57,8 @@ def _then(schedule: Schedule, at: datetime) -> _Then:
 
 def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
     if not schedule.enabled:
-        yield Reason(Code.DISABLED, f"it is disabled: `{PROGRAM} schedules resume {schedule.name}` ends that")
+        text = f"it is {paused_words(schedule)}: `{PROGRAM} schedules resume {schedule.name}` ends that"
+        yield Reason(Code.DISABLED, text, schedule.paused_until)
     try:
         schedule.period.check()
     except ValueError as error:

@@ -13,7 +13,7 @@ class SchedulesConfig(AppConfig):
             rollouts,
         )
         from jobs.handlers import later, registry
-        from schedules import batches, emitter, finishing
+        from schedules import batches, emitter, finishing, verbs
         from schedules.models import Schedule
 
         registry.step = emitter.EMIT
@@ -22,5 +22,6 @@ class SchedulesConfig(AppConfig):
         uses.append(later("schedules.obstacles:use_of"))
         registry.add_periodic(batches.keep)
         registry.add_periodic(emitter.correct_watermarks)
+        registry.add_periodic(verbs.resume_those_over)
         rollouts.register_kind()
-        follow(Schedule, title=named("jobs_origin", "origin_id"))
+        follow(Schedule, title=named("jobs_origin", "origin_id"), also=("paused_until", "paused_why"))

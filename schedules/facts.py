@@ -21,7 +21,16 @@ def schedule_facts(schedule: Schedule) -> dict[str, Any]:
     `next_trigger_at` is null also for one that is paused.
     """
     facts = {"id": schedule.pk, **Schedules().values(schedule)}
-    return facts | {"next_trigger_at": schedule.next_trigger_at if schedule.enabled else None}
+    pause = {"paused_until": schedule.paused_until, "paused_why": schedule.paused_why}
+    return facts | pause | {"next_trigger_at": schedule.next_trigger_at if schedule.enabled else None}
+
+
+def paused_words(schedule: Schedule) -> str:
+    """That it is paused, until when and why, as far as that is known; empty while it triggers."""
+    if schedule.enabled:
+        return ""
+    until = f" until {moment(schedule.paused_until)} UTC" if schedule.paused_until else ""
+    return f"paused{until}{f': {schedule.paused_why}' if schedule.paused_why else ''}"
 
 
 def trigger_times(schedule: Schedule, triggers: Iterable[datetime]) -> list[dict[str, Any]]:

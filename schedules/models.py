@@ -53,6 +53,10 @@ class Schedule(Origin):
     enabled = models.BooleanField(default=True)
     throttle = models.ForeignKey(Throttle, null=True, blank=True, on_delete=models.PROTECT)
     next_trigger_at = models.DateTimeField(null=True, blank=True, editable=False)
+    paused_until = models.DateTimeField(
+        null=True, editable=False, help_text="While it is not enabled: when it is again by itself; empty: by a person."
+    )
+    paused_why = models.TextField(blank=True, default="", db_default="", editable=False)
 
     class Meta:
         constraints = [
@@ -60,7 +64,7 @@ class Schedule(Origin):
                 name="batch_is_counted_or_provided",
                 condition=Q(provider="", event_count__gte=1) | (~Q(provider="") & Q(event_count__isnull=True)),
             ),
-            readable("every_instant_of_a_schedule_is_readable", "next_trigger_at"),
+            readable("every_instant_of_a_schedule_is_readable", "next_trigger_at", "paused_until"),
         ]
         indexes = [
             # the emitter's question, each second and on every worker: is any schedule due?

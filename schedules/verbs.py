@@ -8,6 +8,7 @@ from django.db import transaction
 
 from jobs import decisions
 from jobs.backlog.cancelling import cancel
+from jobs.backlog.pausing import checked_end, checked_reason
 from jobs.backlog.rows import in_batches
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
@@ -59,36 +60,63 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
     return trigger
 
 
-def pause(schedule: Schedule, now: datetime | None = None) -> None:
-    """No triggers from now on. Those that wait in its queue emit nothing; batches that have begun continue.
+def pause(schedule: Schedule, now: datetime | None = None, *, until: datetime | None = None, reason: str = "") -> bool:
+    """No triggers from now on, until it is resumed, by itself at `until`. Those that wait in its queue emit nothing;
+    batches that have begun continue.
 
-    A policy's backups stay on the backlog: `sources.planning` has what else pausing one means.
+    Pausing again replaces reason and end, if new ones are given. Returns whether that changed anything. Raises:
+    ValueError for a reason of more than 200 characters, or an `until` that is over. A policy's backups stay on the
+    backlog: `sources.planning` has what else pausing one means.
     """
-    _switch(schedule, False, now)
+    instant = now or database_clock()
+    given = {"paused_until": checked_end(until, instant), "paused_why": checked_reason(reason)}
+    with _locked(schedule) as row:
+        if row.enabled:
+            _switch(schedule, False, instant)
+        differs = {name: value for name, value in given.items() if value and value != getattr(row, name)}
+        if differs:
+            Schedule.objects.filter(pk=schedule.pk).update(**differs)
+    return row.enabled or bool(differs)
 
 
-def resume(schedule: Schedule, now: datetime | None = None) -> None:
-    """Triggers again from now on. Those missed in between are not caught up; a policy emits the present period."""
-    _switch(schedule, True, now)
+def resume(schedule: Schedule, now: datetime | None = None) -> bool:
+    """Triggers again from now on. Those missed in between are not caught up; a policy emits the present period.
+    Returns whether it was paused."""
+    with _locked(schedule) as row:
+        if not row.enabled:
+            _switch(schedule, True, now)
+    return not row.enabled
+
+
+def resume_those_over(now: datetime | None = None) -> int:
+    """Resume the schedules whose pause had an end, once it has come. Returns how many."""
+    instant, resumed = now or database_clock(), 0
+    for schedule in Schedule.objects.filter(enabled=False, paused_until__lte=instant):
+        with _locked(schedule) as row:  # it may be paused for longer by now
+            if not row.enabled and row.paused_until and row.paused_until <= instant:
+                _switch(schedule, True, instant)
+                resumed += 1
+    return resumed
 
 
 def _switch(schedule: Schedule, enabled: bool, now: datetime | None) -> None:
-    with _locked(schedule):
-        Schedule.objects.filter(pk=schedule.pk).update(enabled=enabled)
-        schedule.enabled = enabled
-        saved(schedule, {"enabled"}, now)
+    Schedule.objects.filter(pk=schedule.pk).update(enabled=enabled)
+    schedule.enabled = enabled
+    saved(schedule, {"enabled"}, now)
 
 
 def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
     """To be called after a save, with the names of the fields that changed; None: it is new, or they are not known.
 
     A new event schedule begins with its next trigger, and so does one whose cron, zone or `enabled` changed. A policy
-    begins with the period that runs.
+    begins with the period that runs. Where `enabled` changed, an earlier pause has no end or reason any more.
     """
     if changed is not None and not changed & WATERMARK_FOLLOWS:
         return
     instant = now or database_clock()
     with _locked(schedule):
+        if changed is None or "enabled" in changed:
+            Schedule.objects.filter(pk=schedule.pk).update(paused_until=None, paused_why="")
         if schedule.enabled:
             _set_watermark(schedule, instant)
         else:
@@ -140,8 +168,7 @@ def _set_watermark(schedule: Schedule, now: datetime) -> None:
 
 
 @contextmanager
-def _locked(schedule: Schedule) -> Iterator[None]:
-    """A transaction with the row of `schedule` locked as emitters lock it: they pass it by, or have ended before."""
+def _locked(schedule: Schedule) -> Iterator[Schedule]:
+    """The row of `schedule` as it is now, locked as emitters lock it, who pass it by or have ended before."""
     with transaction.atomic():
-        Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
-        yield
+        yield Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)

@@ -42,11 +42,11 @@ def asked(given: Mapping[str, Any]) -> Pausing:
     }
 
 
-def fields(classes: str) -> SafeString:
-    """The fields of a form."""
+def fields(classes: str, *, required: bool = False) -> SafeString:
+    """The fields of a form. `required`: the reason is."""
     html = (
-        '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">'
+        '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}" {}>'
         '<input type="text" name="until" maxlength="40" placeholder="until: 7d, or 2026-12-24T08:00 (UTC)" '
         'aria-label="Until" class="{}">'
     )
-    return format_html(html, MAX_REASON, classes, classes)
+    return format_html(html, MAX_REASON, classes, "required" if required else "", classes)

@@ -20,10 +20,10 @@ from declarations.surfaces.admin import part_fields
 from declarations.surfaces.admin.asking import is_confirmed, question
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.pausing import pause_until
 from declarations.surfaces.admin.previewing import PreviewedForm
 from declarations.surfaces.admin.with_presets import Filling, LineWithPresets
 from fleet import pauses
-from fleet.admin.pausing import pause_until
 from fleet.admin.preview import preview_of
 from fleet.dry_runs import Effect, effect_of
 from fleet.edits import SCHEDULE_FIELDS, Policies
@@ -214,7 +214,8 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
 
     @admin.action(description="Pause until…", permissions=["change"])
     def pause_until(self, request: HttpRequest, policies: QuerySet[Policy]) -> HttpResponse | None:
-        return pause_until(self, request, policies, partial(self._each, request, policies, pauses.pause_policy))
+        pause = partial(self._each, request, policies, pauses.pause_policy)
+        return pause_until(self, request, policies, pause, pauses.MEANS)
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, policies: QuerySet[Policy]) -> None:

@@ -27,13 +27,13 @@ from declarations.surfaces.admin.base import (
     roughly_ago,
     to_the_minute,
 )  # fmt: skip
+from declarations.surfaces.admin.pausing import pause_until
 from engines.not_kept import not_kept
 from external.formatting import several
-from fleet import edits
+from fleet import edits, pauses
 from fleet.admin.agents import AGENT_FIELDS, Agents
 from fleet.admin.browsing import BrowsesBackups
 from fleet.admin.deletion import RemovesInBackground
-from fleet.admin.pausing import pause_until
 from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSourceFilter, proved
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
@@ -230,7 +230,7 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
 
     @admin.action(description="Pause until…", permissions=["change"])
     def pause_until(self, request: HttpRequest, sources: QuerySet[Source]) -> HttpResponse | None:
-        return pause_until(self, request, sources, partial(planning.pause, sources))
+        return pause_until(self, request, sources, partial(planning.pause, sources), pauses.MEANS)
 
     @admin.action(description="Pause and stop what runs", permissions=["change"])
     def pause_and_stop(self, request: HttpRequest, sources: QuerySet[Source]) -> None:

@@ -61,22 +61,26 @@ def held() -> Hold | None:
 
 
 @transaction.atomic
-def hold(reason: str, *, by: str, now: datetime | None = None) -> bool:
-    """Let nothing be claimed from any queue until `release`, and stop what runs. `by`: who does it, for people.
+def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime | None = None) -> bool:
+    """Let nothing be claimed from any queue until `release`, by itself at `until`, and stop what runs. `by`: who does
+    it, for people.
 
-    Holding again keeps the first instant and person, and replaces the reason. Returns whether that changed anything.
-    Raises: ValueError for a reason that is empty or of more than 200 characters.
+    Holding again keeps the first instant and person, replaces the reason, and the end if a new one is given. Returns
+    whether that changed anything. Raises: ValueError for a reason that is empty or of more than 200 characters, or an
+    `until` that is over.
     """
     if not (reason := checked_reason(reason)):
         raise ValueError("say why, for those who look next: a reason is missing")
-    facts = {"since": now or database_clock(), "reason": reason, "by": by[:200]}
+    since = now or database_clock()
+    facts = {"since": since, "reason": reason, "by": by[:200], "until": checked_end(until, since)}
     found, created = Hold.objects.select_for_update().get_or_create(pk=1, defaults=facts)
-    if not created and found.reason == reason:
+    if not created and found.reason == reason and until in (None, found.until):
         return False
     if not created:
-        found.reason = reason
-        found.save(update_fields=["reason"])
-    decisions.doing("held", f"{by} held everything: {reason}", now=now)
+        found.reason, found.until = reason, until or found.until
+        found.save(update_fields=["reason", "until"])
+    end = f", until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    decisions.doing("held", f"{by} held everything: {reason}{end}", now=now)
     notify_held()
     return True
 
@@ -91,6 +95,14 @@ def release(*, by: str, now: datetime | None = None) -> bool:
         decisions.doing("released", f"{by} ended the hold: work goes on", now=now)
         notify_at_once(EVERY_QUEUE)
     return found is not None
+
+
+@transaction.atomic
+def release_if_over(now: datetime | None = None) -> int:
+    """Release a hold that had an end, once it has come. Returns how many."""
+    instant = now or database_clock()
+    over = Hold.objects.select_for_update().filter(until__lte=instant).exists()
+    return int(over and release(by="the end of the hold", now=now))
 
 
 def check_known(name: str) -> None:

@@ -94,6 +94,15 @@ class Throttle(models.Model):
     burst = models.PositiveIntegerField(null=True, blank=True)
     tokens = models.FloatField(default=0, editable=False)
     tokens_at = models.DateTimeField(db_default=Now(), editable=False)
+    paused_until = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="While it is paused: when it is resumed by itself; empty: by a person.",
+    )
+    paused_why = models.CharField(max_length=200, blank=True, default="", db_default="", editable=False)
+    in_flight_before = models.PositiveIntegerField(
+        null=True, editable=False, help_text="While it is paused: how many were let in flight before."
+    )
 
     class Meta:
         constraints = [
@@ -102,14 +111,22 @@ class Throttle(models.Model):
                 name="burst_lets_something_through", condition=Q(burst__isnull=True) | Q(burst__gt=0)
             ),
             models.CheckConstraint(name="tokens_are_not_owed", condition=Q(tokens__gte=0)),
-            readable("every_instant_of_a_throttle_is_readable", "tokens_at"),
+            readable("every_instant_of_a_throttle_is_readable", "tokens_at", "paused_until"),
         ]
 
     def __str__(self) -> str:
         if not self.max_in_flight:
-            return f"{self.name} (paused)"
+            return f"{self.name} ({self.paused_words})"
         rate = f", {self.rate:g} a second" if self.rate else ""
         return f"{self.name} (at most {self.max_in_flight}{rate})"
+
+    @property
+    def paused_words(self) -> str:
+        """That it is paused, until when and why, as far as that is known; empty while it lets something through."""
+        if self.max_in_flight:
+            return ""
+        until = f" until {self.paused_until:%Y-%m-%d %H:%M} UTC" if self.paused_until else ""
+        return f"paused{until}{f': {self.paused_why}' if self.paused_why else ''}"
 
     @property
     def bucket_size(self) -> float:

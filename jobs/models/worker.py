@@ -79,11 +79,12 @@ class Hold(models.Model):
     since = models.DateTimeField(db_default=Now())
     reason = models.CharField(max_length=200)
     by = models.CharField(max_length=200)
+    until = models.DateTimeField(null=True, help_text="When it is released by itself; empty: by a person.")
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=models.Q(id=1), name="one_hold_at_a_time"),
-            readable("every_instant_of_a_hold_is_readable", "since"),
+            readable("every_instant_of_a_hold_is_readable", "since", "until"),
         ]
 
     def __str__(self) -> str:

@@ -20,11 +20,11 @@ from declarations.surfaces.admin.tables import table
 from declarations.surfaces.web.permissions import may_look, may_operate
 from external.durations import span
 from jobs import backlog
-from jobs.backlog.pausing import MAX_REASON
 from jobs.models import PausedQueue, Sweep, Worker
 from operations.backlog.attention import attention
 from operations.backlog.summary import LYING, QueueSummary, Summary, summary
 
+CLASSES = " ".join(INPUT_CLASSES)
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused (UTC)", "")
 
 
@@ -57,12 +57,15 @@ class PausedQueueAdmin(ReadOnlyAdmin):
     def _change(self, request: HttpRequest) -> HttpResponse:
         if not may_operate(request):
             raise PermissionDenied
-        name, reason = request.POST.get("name", ""), request.POST.get("reason", "").strip()
-        by = str(request.user)
+        name, by = request.POST.get("name", ""), str(request.user)
         try:
             match request.POST.get("verb"):
                 case "hold":
-                    done = "Everything is on hold" if backlog.hold(reason, by=by) else "That was so before"
+                    done = (
+                        "Everything is on hold"
+                        if backlog.hold(by=by, **pausing.asked(request.POST))
+                        else "That was so before"
+                    )
                 case "release":
                     done = "Everything goes on" if backlog.release(by=by) else "Nothing was on hold"
                 case "resume":
@@ -106,25 +109,21 @@ def _paused(name: str, changed: bool) -> str:
 
 HOLD_MEANS = (
     "Holds every queue at once: no backup, retention, check, drill, restore or delivery starts, and what runs is "
-    "stopped. That counts as no failure; it starts again after the release."
+    "stopped. That counts as no failure; it starts again after the release, by a person or at the instant that is "
+    "given."
 )
 
 
 def _hold_form(request: HttpRequest) -> SafeString:
-    content = format_html("{}{}", _reason("required"), button("Hold everything", submit=1))
+    content = format_html("{}{}", pausing.fields(CLASSES, required=True), button("Hold everything", submit=1))
     return format_html("<div><p>{}</p>{}</div>", HOLD_MEANS, posting(request, content, verb="hold"))
 
 
 def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
     verb = "resume" if queue.paused_at else "pause"
-    asks = "" if queue.paused_at else pausing.fields(" ".join(INPUT_CLASSES))
+    asks = "" if queue.paused_at else pausing.fields(CLASSES)
     content = format_html("{}{}", asks, button(verb.capitalize(), submit=1))
     return posting(request, content, name=queue.name, verb=verb)
-
-
-def _reason(required: str = "") -> SafeString:
-    field = '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}" {}>'
-    return format_html(field, MAX_REASON, " ".join(INPUT_CLASSES), required)
 
 
 def _life(worker: Any) -> str:

@@ -8,7 +8,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.widgets import INPUT_CLASSES
 
+from declarations.surfaces import pausing
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin
@@ -22,7 +24,7 @@ from schedules.capacity import check
 from schedules.capacity_report import BAD, WARNING
 from schedules.capacity_report import messages as messages_of
 from schedules.declarations import OF_POLICIES
-from schedules.facts import describe_trigger
+from schedules.facts import describe_trigger, paused_words
 from schedules.models import Schedule, Stagger, Trigger
 from schedules.obstacles import obstacle_to_editing, owner_of
 
@@ -30,10 +32,14 @@ TRIGGER_MEANS = (
     "A batch goes on the backlog now, beside what its cron triggers. It keeps to the window, stagger, throttle and "
     "overlap of its schedule."
 )
-PAUSE_MEANS = "It triggers nothing until it is resumed. What it has emitted already goes on."
+PAUSE = "Pause"
+PAUSE_MEANS = (
+    "It triggers nothing until it is resumed: by itself at the instant that is given, else by a person. What it has "
+    "emitted already goes on."
+)
 RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not caught up."
 
-Verb = Callable[[Schedule, str], str]
+Verb = Callable[..., str]
 
 
 class OfFilter(admin.SimpleListFilter):
@@ -102,7 +108,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     batch = column(lambda each: each.provider if each.event_count is None else f"{each.event_count:,}", "batch")
     shown_window = column(_window, "window", ordered="window_for")
     shown_next = column(
-        lambda schedule: moment(schedule.next_trigger_at) if schedule.enabled else "paused",
+        lambda schedule: paused_words(schedule) or moment(schedule.next_trigger_at),
         "next trigger (UTC)", ordered="next_trigger_at",
     )  # fmt: skip
     edited_with = column(_edited_with, "edited with")
@@ -111,7 +117,9 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
         "trigger_now", "Trigger now", TRIGGER_MEANS,
         lambda schedule, by: describe_trigger(verbs.trigger_now(schedule, by)), "play_arrow",
     )  # fmt: skip
-    pause, pause_this = asked("pause", "Pause", PAUSE_MEANS, lambda each, by: schedule_verbs.pause(each)[1], "pause")
+    pause, pause_this = asked(
+        "pause", PAUSE, PAUSE_MEANS, lambda each, by, **given: schedule_verbs.pause(each, **given)[1], "pause"
+    )
     resume, resume_this = asked(
         "resume", "Resume", RESUME_MEANS, lambda each, by: schedule_verbs.resume(each)[1], "resume"
     )
@@ -138,13 +146,14 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
         self, request: HttpRequest, rows: QuerySet[Schedule], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
-        schedules = list(rows.order_by("name"))
-        if not is_confirmed(request):
+        schedules, given = list(rows.order_by("name")), self._given(request, name)
+        if given is None:
             lines = [f"{each}: `{each.cron}` in {each.zone}{'' if each.enabled else ', paused'}" for each in schedules]
-            return question(request, name, means, lines)
+            fields = pausing.fields(" ".join(INPUT_CLASSES)) if name == PAUSE else ""
+            return question(request, name, means, lines, fields=fields)
         for schedule in schedules:
             try:
-                text, level = verb(schedule, str(request.user)), messages.SUCCESS
+                text, level = verb(schedule, str(request.user), **given), messages.SUCCESS
             except ValueError as error:
                 text, level = str(error), messages.ERROR
             except Schedule.DoesNotExist:
@@ -153,6 +162,17 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
                 self.log_change(request, schedule, storable(f"{name}: {text}."))
             self.message_user(request, f"{name}: {schedule}: {text}.", level)
         return None
+
+    def _given(self, request: HttpRequest, name: str) -> dict[str, Any] | None:
+        """What was answered to the question: of a pause its end and reason. None: it is to be asked, again where an
+        answer cannot be taken."""
+        if not is_confirmed(request):
+            return None
+        try:
+            return dict(pausing.asked(request.POST)) if name == PAUSE else {}
+        except ValueError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return None
 
     def has_change_permission(self, request: HttpRequest, obj: Schedule | None = None) -> bool:
         """That of a policy is edited there, so that the dates that follow from it are computed anew."""

@@ -2,19 +2,27 @@
 
 from typing import Any
 
-from django.contrib import admin
-from django.http import HttpRequest
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin
+from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.pausing import pause_until
 from jobs.models import Lane, Throttle
-from operations import throttles
+from operations import throttle_pauses, throttles
 from operations.declarations import Throttles
 
-LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
+LIVE = ("state", "pause", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
 
 STATES = {"open": "success", "full": "warning", "no token": "warning", "paused": "danger"}
+
+
+PAUSE_MEANS = (
+    "None of its records begins; what runs goes on. At the instant that is given it goes on by itself, with as many in "
+    "flight as before; without one when a person resumes it."
+)
 
 
 class ThrottleForm(DeclaredForm):
@@ -35,18 +43,25 @@ def _live(heading: str, **facts: Any) -> Any:
     return show
 
 
+def _pause(throttle: Throttle) -> str:
+    end = f"until {moment(throttle.paused_until)}" if throttle.paused_until else ""
+    return ": ".join(filter(None, (end, throttle.paused_why)))
+
+
 @admin.register(Throttle)
 class ThrottleAdmin(Completing, DeclaredAdmin):
     """A throttle; editing it takes effect at the next claim, and what runs goes on."""
 
     when_empty = "A throttle is a cap on what runs at the same instant, shared by schedules and policies."
     adds = "live"
+    actions = ("pause_until", "resume")
     form = ThrottleForm
     list_display = ("name", *LIVE)
     search_fields = ("name",)
     readonly_fields = LIVE
 
     state = _live("state", label=STATES)
+    pause = column(_pause, "pause (UTC)", ordered=False)
     in_flight, ready, waiting = _live("in flight"), _live("ready"), _live("waiting")
     shown_rate = _live("rate", ordering="rate")
     shown_tokens, next_token = _live("tokens"), _live("next token")
@@ -54,6 +69,21 @@ class ThrottleAdmin(Completing, DeclaredAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Throttle | None = None) -> Any:
         edited = (None, {"fields": ThrottleForm.Meta.fields})
         return (edited, ("Now", {"fields": LIVE})) if obj else (edited,)
+
+    @admin.action(description="Pause until…", permissions=["change"])
+    def pause_until(self, request: HttpRequest, rows: QuerySet[Throttle]) -> HttpResponse | None:
+        def pause(*, by: str, **asked: Any) -> int:
+            return sum(bool(throttle_pauses.pause(row, **asked).changed) for row in rows)
+
+        return pause_until(self, request, rows, pause, PAUSE_MEANS)
+
+    @admin.action(description="Resume: as many as before the pause", permissions=["change"])
+    def resume(self, request: HttpRequest, rows: QuerySet[Throttle]) -> None:
+        for row in rows:
+            try:
+                self.message_user(request, f"{throttle_pauses.resume(row).row}: resumed.")
+            except ValueError as error:
+                self.message_user(request, str(error), messages.ERROR)
 
     def complete(self, rows: list[Any]) -> None:
         """Give each throttle its numbers."""

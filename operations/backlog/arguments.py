@@ -46,7 +46,8 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     shows = _verb(
         verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
     )
-    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver knows it")
+    of_one = "of a record, or of an event as its receiver knows it; several are taken"
+    shows.add_argument("ids", nargs="+", metavar="ID", help=of_one)
     errors = _verb(
         verbs, "errors", "list what failed records say",
         "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "

@@ -72,8 +72,8 @@ def _full(record: BacklogRecord, live: Live, around: Surroundings) -> Reason:
     throttle, most, rule = live.throttle, live.throttle.max_in_flight, conf.queue_rules().get(record.queue)
     facts = {"throttle": throttle.name, "in_flight": live.in_flight, "most": most}
     if most == 0:
-        resume = f"until `{conf.PROGRAM} throttles resume {throttle.name!r} N` none begins"
-        return Reason(Code.THROTTLED, f"its throttle {throttle}: {resume}", facts=facts)
+        resume = f"until `{conf.PROGRAM} throttles resume {throttle.name!r}` none begins"
+        return Reason(Code.THROTTLED, f"its throttle {throttle}: {resume}", throttle.paused_until, facts)
     holders = around.holders(throttle.pk)
     facts |= {"held_by": holders[:NAMED]}
     runs = f"{live.in_flight} of its records run{_named(holders, live.in_flight)}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from declarations.service import Service
+from schedules.models import Schedule
 from sources.models import Repository
 from tests.alerting.making import make_route
 from tests.commands import command
@@ -70,6 +71,31 @@ def test_it_is_listed_shown_and_renamed(noun: str) -> None:
     assert "NEW: there is" in refused("rename", "another name", second)
     assert f"did you mean '{second}'" in refused("show", f"{second}x").replace('"', "'")
     assert "say what to change" in refused("set", second)
+
+
+@of_each
+def test_several_are_shown_and_several_changed_or_none(noun: str) -> None:
+    names = [made(noun) for _ in range(2)]
+    run, refused = command(noun)
+    shown = run("show", *names, "--json").splitlines()
+    assert [json.loads(line)["name"] for line in shown] == names
+    assert refused("show", names[0], "no such name") == refused("show", "no such name")
+    assert f"{names[1]}: nothing was saved" in refused("set", *names, "--name", "of two")
+    assert listed(noun) >= {*names}
+
+
+def test_a_change_of_several_is_made_to_each() -> None:
+    names = [made("throttles") for _ in range(2)]
+    found = command("throttles set")[0](*names, "--max-in-flight", "9", "--json")
+    assert [json.loads(line)[0]["max_in_flight"] for line in found.splitlines()] == [9, 9]
+
+
+def test_what_is_done_to_one_after_the_other_goes_on_behind_one_that_was_refused() -> None:
+    own, policy = made("schedules"), str(make_policy())
+    run, refused = command("schedules")
+    assert "1 of 2 failed" in refused("pause", policy, own, code=1)
+    assert Schedule.objects.filter(enabled=False).count() == 1
+    assert run("cancel", own, own, "--yes").count("no batch of it is under way") == 1
 
 
 @of_each

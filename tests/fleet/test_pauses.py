@@ -1,4 +1,4 @@
-"""A pause until an instant, with a reason, of sources, policies and queues; and what a new secret makes ready."""
+"""A pause until an instant, with a reason, of all that can be paused; and what a new secret makes ready."""
 
 import io
 import json
@@ -14,19 +14,32 @@ from django.utils import timezone
 from fleet import pauses
 from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
-from jobs import periodic
-from jobs.models import BacklogRecord, PausedQueue
+from jobs import backlog, periodic
+from jobs.backlog.pausing import held, release_if_over
+from jobs.models import BacklogRecord, Hold, PausedQueue, Throttle
 from jobs.states import Status
+from operations import throttle_pauses
+from operations.declarations import Throttles
+from operations.hold import sentence
+from operations.trigger_reasons import explain_schedule
+from schedules import verbs
+from schedules.models import Schedule
 from sealing.stored_secrets import StoredSecrets, store
 from sources import planning
 from sources.models import Policy, Progress, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
 from tests.commands import command
-from tests.factories import make_record
+from tests.factories import make_record, make_schedule, make_throttle
 from tests.sources.factories import failed_before, make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
+
+
+def hold_sentence() -> str:
+    found = held()
+    assert found
+    return sentence(found)
 
 
 def ready(assignment: Any) -> bool:
@@ -158,6 +171,117 @@ class TestSurfaces:
         asked = {"name": "backups", "verb": "pause", "until": "7d", "reason": "full"}
         admin_client.post("/admin/jobs/pausedqueue/", asked)
         assert PausedQueue.objects.get().paused_until is not None
+
+
+class TestOfEvents:
+    """Schedules, throttles, and the hold of everything, whose pauses end by the round of the minute, too."""
+
+    def test_a_schedule_goes_on_by_itself_and_one_that_was_resumed_forgets_the_end(self) -> None:
+        schedule, now = make_schedule(), timezone.now()
+        assert verbs.pause(schedule, now, until=now + DAY, reason="the receiver moves")
+        assert not verbs.pause(schedule, now)
+        assert verbs.pause(schedule, now, until=now + 2 * DAY)
+        schedule.refresh_from_db()
+        words = f"paused until {now + 2 * DAY:%Y-%m-%d %H:%M:%S} UTC: the receiver moves"
+        assert words in explain_schedule(schedule, now).reasons[0].text
+        assert verbs.resume_those_over(now + DAY) == 0
+        assert verbs.resume_those_over(now + 2 * DAY) == 1
+        schedule.refresh_from_db()
+        assert (schedule.enabled, schedule.paused_until, schedule.paused_why) == (True, None, "")
+        verbs.pause(schedule, now, until=now + DAY)
+        verbs.resume(schedule)
+        verbs.pause(schedule)
+        assert verbs.resume_those_over(now + DAY) == 0
+
+    def test_a_throttle_goes_on_with_as_many_as_before(self) -> None:
+        throttle = make_throttle(7)
+        run, refused = command("throttles", with_errors=True)
+        assert "(UTC)" not in run("pause", throttle.name, "--until", "2h", "--reason", "full")
+        throttle.refresh_from_db()
+        assert (throttle.max_in_flight, throttle.in_flight_before, throttle.paused_why) == (0, 7, "full")
+        assert "paused until 2" in run()
+        Throttles().edit(throttle, {"max_in_flight": 0, "rate": 2.0})
+        assert throttle_pauses.resume_those_over(timezone.now()) == 0
+        assert throttle_pauses.resume_those_over(timezone.now() + DAY) == 1
+        throttle.refresh_from_db()
+        assert (throttle.max_in_flight, throttle.paused_until, throttle.paused_why) == (7, None, "")
+        other = Throttle.objects.create(name="from the beginning", max_in_flight=0)
+        assert "say how many" in refused("resume", other.name)
+        assert "is not paused" in refused("resume", throttle.name)
+        run("resume", other.name, "--max-in-flight", "3")
+        run("pause", other.name, throttle.name)
+        run("resume", other.name, throttle.name)
+        assert set(Throttle.objects.values_list("max_in_flight", flat=True)) == {3, 7}
+
+    def test_a_hold_ends_by_itself(self) -> None:
+        now = timezone.now()
+        backlog.hold("ransom", by="a test", until=now + DAY)
+        assert not backlog.hold("ransom", by="a test")
+        assert f"by itself at {now + DAY:%Y-%m-%d %H:%M} UTC" in hold_sentence()
+        assert (release_if_over(now + DAY / 2), release_if_over(now + DAY), release_if_over(now + DAY)) == (0, 1, 0)
+        with pytest.raises(ValueError, match="is over"):
+            backlog.hold("ransom", by="a test", until=now - DAY)
+        assert held() is None
+
+    def test_the_round_of_the_minute_ends_them_all(self) -> None:
+        schedule, throttle, over = make_schedule(), make_throttle(7), timezone.now() - DAY
+        verbs.pause(schedule)
+        throttle_pauses.pause(throttle)
+        Schedule.objects.filter(pk=schedule.pk).update(paused_until=over)
+        Throttle.objects.update(paused_until=over)
+        backlog.hold("ransom", by="a test")
+        Hold.objects.update(until=over)
+        periodic.run_minutely()
+        schedule.refresh_from_db()
+        throttle.refresh_from_db()
+        assert (schedule.enabled, throttle.max_in_flight, held()) == (True, 7, None)
+
+    def test_every_surface_takes_end_and_reason(self, admin_client: Client) -> None:
+        schedule, throttle, program = make_schedule(), make_throttle(7), Program()
+        given, late = {"until": "7d", "reason": "move"}, {"until": "2999-12-24T08:00:00Z", "reason": "move"}
+        as_typed = [part for name, value in given.items() for part in (f"--{name}", value)]
+
+        def is_paused(row: Any, **resumed: Any) -> None:
+            row.refresh_from_db()
+            assert row.paused_why == "move"
+            assert row.paused_until is not None
+            type(row).objects.filter(pk=row.pk).update(paused_until=None, paused_why="", **resumed)
+
+        for row, path, action, resumed in (
+            (schedule, "/admin/schedules/schedule/", "pause", {"enabled": True}),
+            (throttle, "/admin/jobs/throttle/", "pause_until", {"max_in_flight": 7}),
+        ):
+            asked = {"action": action, "_selected_action": [row.pk]}
+            assert 'name="until"' in admin_client.post(path, asked).content.decode()
+            wrong = asked | given | {"confirmed": "yes", "until": "soon"}
+            assert "is no instant" in admin_client.post(path, wrong).content.decode()
+            assert admin_client.post(path, asked | given | {"confirmed": "yes"}).status_code == 302
+            is_paused(row, **resumed)
+            command(f"{row._meta.verbose_name}s pause")[0](row, *as_typed) if row is schedule else command(
+                "throttles pause"
+            )[0](row.name, *as_typed)
+            is_paused(row, **resumed)
+            noun = f"{row._meta.verbose_name}s/{row.pk}"
+            answer = program.ask("POST", f"{noun}/pause", query=late)
+            assert (answer.status_code, answer.json()["paused_until"]) == (200, late["until"])
+            is_paused(row, **resumed)
+            over = program.ask("POST", f"{noun}/pause", query={"until": "2020-12-24T08:00:00Z"})
+            assert fields_of(over) == {"until": "must be in the future"}
+
+        def is_held() -> None:
+            found = held()
+            assert found
+            assert found.until is not None
+            backlog.release(by="a test")
+
+        admin_client.post("/admin/jobs/pausedqueue/", given | {"verb": "hold"})
+        is_held()
+        admin_client.post("/home/act/", given | {"do": "hold:"})
+        is_held()
+        command("backlog hold")[0](*as_typed)
+        is_held()
+        assert program.post("hold", late).json()["until"] == late["until"]
+        is_held()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -51,7 +51,10 @@ def test_the_command_holds_and_backlog_doctor_and_the_reasons_of_a_record_say_so
 
 def test_the_api_holds_tells_and_releases() -> None:
     program = Program()
-    assert program.get("hold").json() == {"held": False, "since": None, "reason": "", "by": ""}
+    assert program.get("hold").json() == {
+        "held": False, "since": None, "until": None, "reason": "", "by": "",
+    }  # fmt: skip
+
     for blank in ("", " "):
         assert fields_of(program.post("hold", {"reason": blank})) == {
             "reason": "is missing: say why, for those who look next"

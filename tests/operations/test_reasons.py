@@ -200,7 +200,7 @@ class TestReady:
         throttle = make_throttle(0)
         [first], name = ready(throttle), throttle.name
         assert why(first) == [
-            f"its throttle {name} (paused): until `manage.py throttles resume '{name}' N` none begins",
+            f"its throttle {name} (paused): until `manage.py throttles resume '{name}'` none begins",
             "it is ready, number 1 of 1 in the claim order of queue default",
         ]
         assert any("(paused)" in line for line in why(ready(throttle, queue="availability")[0]))

@@ -51,6 +51,7 @@ class TestList:
         assert json.loads(run(*asked)) == [{
             "id": hooks.pk, "name": "hooks", "max_in_flight": 5, "paused": False, "rate": 2, "burst": 10,
             "in_flight": 0, "ready": 0, "waiting": 0, "tokens": 10, "next_token_in": 0, "at_least": [],
+            "paused_until": None, "paused_why": "",
         }]  # fmt: skip
 
 
@@ -98,12 +99,12 @@ class TestSet:
 def test_a_paused_one_lets_nothing_through_until_it_is_resumed(hooks):
     assert "paused" in run("pause", "hooks")
     assert Throttle.objects.get().max_in_flight == 0
-    assert "at least 1: a throttle of 0 is paused" in refused("resume", "hooks", "0")
-    [facts] = json.loads(run("resume", "hooks", "8", "--json"))
+    assert "'0' is no number: from 1" in refused("resume", "hooks", "--max-in-flight", "0", code=None)
+    [facts] = json.loads(run("resume", "hooks", "--max-in-flight", "8", "--json"))
     assert (facts["max_in_flight"], facts["paused"]) == (8, False)
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume 3", "set --rate 1", "show", "remove --yes"])
+@pytest.mark.parametrize("verb", ["pause", "resume --max-in-flight 3", "set --rate 1", "show", "remove --yes"])
 def test_an_unknown_one_is_refused_with_the_name_that_was_meant(hooks, verb):
     verb, *rest = verb.split()
     assert refused(verb, "hoks", *rest) == "there is no throttle 'hoks'; did you mean 'hooks'?"

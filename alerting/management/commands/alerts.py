@@ -29,7 +29,7 @@ class Command(DeclaredCommand):
 
     def add_more_verbs(self, verbs: Any) -> None:
         self.add_verb(verbs, "routes", "list the routes")
-        self.add_named(verbs, "test", "send a test message now, and report whether it was delivered")
+        self.add_each(verbs, "test", "send a test message now, and report whether it was delivered")
 
     def add_to_changes(self, changes: ArgumentParser) -> None:
         changes.add_argument(

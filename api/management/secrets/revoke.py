@@ -13,19 +13,24 @@ from jobs.conf import PROGRAM
 from operations.backlog.arguments import LARGEST_ID, number
 
 HELP = (
-    "End a token of the API: it is not accepted any more. Exit codes: 0; 1 when it was revoked before; 2 for bad "
+    "End tokens of the API: they are not accepted any more. Exit codes: 0; 1 when one was revoked before; 2 for bad "
     "usage, or when the database does not answer."
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", type=number("id of a token", LARGEST_ID), metavar="ID", help="as `tokens` shows")
+    an_id = number("id of a token", LARGEST_ID)
+    parser.add_argument("ids", type=an_id, nargs="+", metavar="ID", help="as `tokens` shows; several are taken")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    token, now = ApiToken.objects.select_related("user").filter(pk=options["id"]).first(), database_clock()
+    command.one_by_one(options["ids"], lambda token_id: _revoke(command, token_id))
+
+
+def _revoke(command: TerminalCommand, token_id: int) -> None:
+    token, now = ApiToken.objects.select_related("user").filter(pk=token_id).first(), database_clock()
     if token is None:
-        raise ValueError(f"there is no token {options['id']}; `{PROGRAM} secrets tokens` lists them")
+        raise ValueError(f"there is no token {token_id}; `{PROGRAM} secrets tokens` lists them")
     if not tokens.revoke(token.pk, now):
         raise CommandError(f"token {token.pk} was revoked before: nothing was changed", returncode=1)
     token.refresh_from_db()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
@@ -24,6 +24,8 @@ from jobs.models import Level
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+Row = TypeVar("Row")
 
 TAG = "jobs"
 """The tag of the system checks that examine the settings (`manage.py check --tag jobs`), declared in
@@ -76,6 +78,21 @@ class TerminalCommand(BaseCommand):
             return f"{name.replace('_', ' ')}: {one_line(text)}"
 
         self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
+
+    def one_by_one(self, rows: Sequence[Row], do: Callable[[Row], None]) -> None:
+        """Do it for each, also for those behind one that was refused or failed. Raises: what it raised where there is
+        one row alone; else CommandError, with code 1, if that was so for any."""
+        failed = 0
+        for row in rows:
+            try:
+                do(row)
+            except (CommandError, ValueError) as error:
+                if len(rows) == 1:
+                    raise
+                self.stderr.write(self.style.ERROR(one_line(error)))
+                failed += 1
+        if failed:
+            raise CommandError(f"{failed} of {len(rows)} failed: see above", returncode=1)
 
     def is_agreed(self, options: dict[str, Any], question: str, otherwise: str = "add --yes") -> bool:
         """Ask whether to continue, unless --yes is given; the user at the terminal reads that otherwise nothing is

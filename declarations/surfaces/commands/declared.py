@@ -2,9 +2,11 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from declarations import InUse
@@ -30,6 +32,9 @@ class DeclaredCommand(NounCommand):
     """The columns of the list, which prints `empty` if there are no rows."""
 
     empty: ClassVar[str]
+    each: frozenset[str] = frozenset()
+    """Verbs of several rows that are done to one after the other."""
+
     shown_once: ClassVar[dict[str, str]] = {}
     """Attribute of a new row → its name as text: printed when the row is made, and never again."""
 
@@ -57,9 +62,10 @@ class DeclaredCommand(NounCommand):
     def add_verbs(self, verbs: Any) -> None:
         title = self.title
         self.add_verb(verbs, "list", "list them all, as without a verb", later=self.list_arguments)
-        self.add_named(verbs, "show", f"show one {title}")
+        self.add_each(verbs, "show", f"show one {title}, or several")
         self.add_verb(verbs, "add", f"add {article(title)}", later=self._adding)
-        self.add_named(verbs, "set", f"change {article(title)}: what is not named stays", later=self._setting)
+        what = f"change {article(title)}, or several, all or none: what is not named stays"
+        self.add_named(verbs, "set", what, several=True, later=self._setting)
         self.add_named(verbs, "rename", f"give {article(title)} another name", later=self._renaming)
         what = f"delete {article(title)} that nothing uses"
         removing = self.add_named(verbs, "remove", what, several=True, later=self.remove_arguments)
@@ -83,9 +89,24 @@ class DeclaredCommand(NounCommand):
     ) -> ArgumentParser:
         """Add a verb of one row, or of `several`, by name."""
         made = self.add_verb(verbs, name, what, later=later)
-        many: dict[str, Any] = {"nargs": "+"} if several else {}
-        made.add_argument("names" if several else "which", metavar="NAME", help=f"of the {self.title}", **many)
+        if several:
+            made.add_argument("names", nargs="+", metavar="NAME", help=f"of a {self.title}; several are taken")
+        else:
+            made.add_argument("which", metavar="NAME", help=f"of the {self.title}")
         return made
+
+    def add_each(self, verbs: Any, name: str, what: str, *, later: Fill | None = None) -> ArgumentParser:
+        """Add a verb of several rows, the method of which does it for one: it finds that by `found`."""
+        self.each = self.each | {name}
+        return self.add_named(verbs, name, what, several=True, later=later)
+
+    def do(self, verb: str, options: dict[str, Any]) -> None:
+        if verb not in self.each:
+            super().do(verb, options)
+            return
+        names = list(map(self.service().name_of, self.all_found(options)))  # one of none, and nothing is done
+        one = super().do
+        self.one_by_one(names, lambda name: one(verb, options | {"which": name}))
 
     def _adding(self, parser: ArgumentParser) -> None:
         from declarations.shapes import shapes_of  # loads pydantic, which a list does without
@@ -147,7 +168,18 @@ class DeclaredCommand(NounCommand):
     def _set(self, options: dict[str, Any]) -> None:
         if not (sent := self.sent(options)):
             raise ValueError("say what to change; `--help` lists what there is")
-        self.report(self.made_service(options).edit(self.found(options), sent), options)
+        rows, edits = self.all_found(options), []
+        with transaction.atomic() if len(rows) > 1 else nullcontext():
+            for row in rows:
+                try:
+                    edits.append(self.made_service(options).edit(row, sent))
+                except ValidationError as error:
+                    if len(rows) == 1:
+                        raise
+                    problems = self.describe_problems(error, options)
+                    raise CommandError(f"{one_line(self.service().name_of(row))}: {problems}", returncode=2) from error
+        for edit in edits:
+            self.report(edit, options)
 
     def _rename(self, options: dict[str, Any]) -> None:
         self.report(self.made_service(options).edit(self.found(options), {"name": options["name"]}), options)

@@ -60,8 +60,8 @@ class Command(DeclaredCommand):
         removal.add_arguments(parser)
 
     def add_more_verbs(self, verbs: Any) -> None:
-        self.add_named(verbs, "test", "write, read, change and delete there, and report whether that works")
-        self.add_named(verbs, "key", "print the key of an encrypted one, for paper")
+        self.add_each(verbs, "test", "write, read, change and delete there, and report whether that works")
+        self.add_each(verbs, "key", "print the key of an encrypted one, for paper")
 
     def rows(self) -> QuerySet[Any]:
         return Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")

@@ -2,11 +2,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from declarations.surfaces.commands.base import TerminalCommand
-from declarations.unknown import named
 from external import durations
 from fleet.explaining import explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.rendering import GROUPS, group_row, lines
+from fleet.management.base import sources_named
 from jobs.clock import database_clock
 from sources.models import Source
 
@@ -18,7 +18,7 @@ HELP = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the source")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a source; several are taken")
     parser.add_argument("--policy", metavar="NAME", help="under this policy alone")
     parser.add_argument("--at", metavar="TIME", help="as it was then: 3h (ago), or as 2026-03-02T12:00 (UTC)")
     parser.add_argument("--all", action="store_true", help="all sources, by the first reason of each")
@@ -27,14 +27,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     now = database_clock()
     if options["all"]:
-        if options["name"] or options["policy"] or options["at"]:
+        if options["names"] or options["policy"] or options["at"]:
             raise ValueError("--all is of all sources, now; leave out NAME, --policy and --at")
         facts = [each.as_facts for each in explain_all(now)]
         command.list_out(facts, GROUPS, group_row, "There are no sources.")
         return
-    if not options["name"]:
+    if not options["names"]:
         raise ValueError("name a source, or say --all")
-    source = named(Source.objects, options["name"])
     at = durations.instant(options["at"], now) if options["at"] else None
-    found = explain_source(source, now, policy=options["policy"], at=at)
-    command.answer([each.as_facts for each in found], *lines(source, found))
+
+    def explain(source: Source) -> None:
+        found = explain_source(source, now, policy=options["policy"], at=at)
+        command.answer([each.as_facts for each in found], *lines(source, found))
+
+    command.one_by_one(sources_named(options["names"]), explain)

@@ -20,16 +20,21 @@ HELP = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="of the record")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="of a record; several are taken")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    if not is_id(options["id"]):
-        raise ValueError(f"{options['id']!r} is not the id of a record; `{PROGRAM} backlog list` shows some")
+    for text in options["ids"]:
+        if not is_id(text):
+            raise ValueError(f"{text!r} is not the id of a record; `{PROGRAM} backlog list` shows some")
+    command.one_by_one(options["ids"], lambda text: _explain(command, int(text)))
+
+
+def _explain(command: TerminalCommand, record_id: int) -> None:
     related = BacklogRecord.objects.select_related("retry_policy", "origin", "leased_by")
-    record = related.filter(pk=int(options["id"])).first()
+    record = related.filter(pk=record_id).first()
     if record is None:
-        missing = f"there is no record {options['id']}; `{PROGRAM} backlog list` shows some"
+        missing = f"there is no record {record_id}; `{PROGRAM} backlog list` shows some"
         raise CommandError(missing, returncode=1)
     found = explain(record, database_clock())
     command.answer(

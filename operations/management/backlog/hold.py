@@ -1,6 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from declarations.surfaces import pausing
 from declarations.surfaces.commands.base import TerminalCommand, person, without_its_log_lines
 from declarations.surfaces.terminal import one_line
 from jobs import backlog
@@ -10,19 +11,20 @@ from operations.hold import held, sentence
 HELP = (
     "Hold everything at once, in every queue: no backup, retention, check, drill, restore or delivery starts, and "
     "what runs is stopped and given back, which counts as no failure. A callback that was sent may still be "
-    f"answered. `{PROGRAM} backlog release` ends it; queues that were paused stay so. To let what runs end, pause its "
-    f"queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 for bad usage, or when the database does "
-    "not answer."
+    f"answered. `{PROGRAM} backlog release` ends it, or --until; queues that were paused stay so. To let what runs "
+    f"end, pause its queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 for bad usage, or when the "
+    "database does not answer."
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--reason", required=True, metavar="TEXT", help="why: every page and command shows it")
+    parser.add_argument("--until", metavar="WHEN", help=pausing.UNTIL_MEANS)
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     with without_its_log_lines():
-        changed = backlog.hold(options["reason"], by=person())
+        changed = backlog.hold(by=person(), **pausing.asked(options))
     found = held()
     text = f"{sentence(found)} `{PROGRAM} backlog release` ends it." if found else "it was released at once"
     command.answer({"changed": changed, "held": bool(found), "text": text}, one_line(text))

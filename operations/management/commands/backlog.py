@@ -119,7 +119,10 @@ class Command(NounCommand):
             raise CommandError("no failed record", returncode=1)
 
     def _show(self, options: dict[str, Any]) -> None:
-        rows, named = with_answers(BacklogRecord.objects.all()), str(options["id"])
+        self.one_by_one(options["ids"], self._show_one)
+
+    def _show_one(self, named: str) -> None:
+        rows = with_answers(BacklogRecord.objects.all())
         rows = rows.filter(pk=int(named)) if is_id(named) else filtered(rows, {"subject": storable(named)})
         record = rows.order_by("-pk").first()
         if record is None:

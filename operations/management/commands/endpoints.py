@@ -50,7 +50,7 @@ class Command(DeclaredCommand):
             "--keep-for", type=duration(0, LONGEST_KEEP_FOR), default=KEEP_FOR, metavar="DURATION",
             help=f"the secrets before it sign for so long, as 12h or 7d ({span(KEEP_FOR)}); 0: no more",
         )  # fmt: skip
-        tests = self.add_named(verbs, "test", "let a worker deliver a test event, and report its answer")
+        tests = self.add_each(verbs, "test", "let a worker deliver a test event, and report its answer")
         tests.add_argument("--wait", type=duration(0, 3600), metavar="DURATION", help="(its timeouts, and 10 s)")
 
     def facts(self, row: Endpoint) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from declarations.service import Edit
+from declarations.surfaces import pausing
 from declarations.surfaces.commands.base import without_its_log_lines
 from declarations.surfaces.commands.declared import DeclaredCommand
 from declarations.surfaces.terminal import columns, table
@@ -24,7 +25,7 @@ from schedules import batches, verbs
 from schedules.capacity import check
 from schedules.capacity_report import messages, plan_of
 from schedules.editing import Schedules
-from schedules.facts import STATES, describe_trigger, schedule_facts, trigger_facts, trigger_times
+from schedules.facts import STATES, describe_trigger, paused_words, schedule_facts, trigger_facts, trigger_times
 from schedules.models import Schedule, Trigger
 from schedules.time_limits import LONGEST_LOOK_SECONDS
 
@@ -60,15 +61,15 @@ class Command(DeclaredCommand):
     }  # fmt: skip
 
     def add_more_verbs(self, verbs: Any) -> None:
-        for verb, what in OF_SEVERAL.items():
-            self.add_named(verbs, verb, what, several=True)
-        cancels = self.add_named(verbs, "cancel", "cancel its batches under way; it continues to trigger")
+        added = {verb: self.add_each(verbs, verb, what) for verb, what in OF_SEVERAL.items()}
+        pausing.add_options(added["pause"])
+        cancels = self.add_each(verbs, "cancel", "cancel its batches under way; it continues to trigger")
         cancels.add_argument("--yes", action="store_true", help="do it without asking")
         triggers = self.add_named(verbs, "triggers", "list what it has triggered, the latest first")
         triggers.add_argument(
             "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)"
         )
-        self.add_named(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
+        self.add_each(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 
     def _list(self, options: dict[str, Any]) -> None:
         found = list(self.rows())
@@ -99,18 +100,18 @@ class Command(DeclaredCommand):
         self.answer(facts, done, lambda: messages_view(messages(found)))
 
     def _trigger(self, options: dict[str, Any]) -> None:
-        for schedule in self.all_found(options):
-            with without_its_log_lines():
-                trigger = verbs.trigger_now(schedule, WHO)
-            self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
+        schedule = self.found(options)
+        with without_its_log_lines():
+            trigger = verbs.trigger_now(schedule, WHO)
+        self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
 
     def _pause(self, options: dict[str, Any]) -> None:
-        for schedule in self.all_found(options):
-            self._report(schedule, *schedule_verbs.pause(schedule))
+        schedule = self.found(options)
+        self._report(schedule, *schedule_verbs.pause(schedule, **pausing.asked(options)))
 
     def _resume(self, options: dict[str, Any]) -> None:
-        for schedule in self.all_found(options):
-            self._report(schedule, *schedule_verbs.resume(schedule))
+        schedule = self.found(options)
+        self._report(schedule, *schedule_verbs.resume(schedule))
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
@@ -158,7 +159,7 @@ def _row(schedule: Schedule) -> tuple[object, ...]:
         schedule.name, schedule.cron, schedule.zone, schedule.provider or f"{schedule.event_count or 0:,}",
         span(schedule.window_for or None), schedule.stagger if schedule.window_for else "",
         schedule.endpoint or schedule.kind, schedule.throttle or "",
-        moment(schedule.next_trigger_at) if schedule.enabled else "paused",
+        paused_words(schedule) or moment(schedule.next_trigger_at),
     )  # fmt: skip
 
 
@@ -186,6 +187,7 @@ def _facts_view(facts: dict[str, Any]) -> RenderableType:
     facts = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
     at = facts["next_trigger_at"]
     facts["next_trigger_at"] = "paused" if not facts["enabled"] else f"{moment(at)} UTC" if at else ""
+    facts["paused_until"] = f"{moment(end)} UTC" if (end := facts["paused_until"]) else ""
     return table(
         columns("", ""),
         ((name.replace("_", " "), value) for name, value in facts.items() if value not in (None, "")),

@@ -1,11 +1,13 @@
 from typing import Any
 
 from declarations.service import Edit
+from declarations.surfaces import pausing
 from declarations.surfaces.commands.declared import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line, table
 from jobs.conf import PROGRAM
-from operations import throttles
-from operations.declarations import Throttles
+from operations import throttle_pauses, throttles
+from operations.backlog.arguments import number
+from operations.declarations import MOST_IN_FLIGHT, Throttles
 from operations.throttles import Live
 from schedules.models import Schedule
 
@@ -20,12 +22,18 @@ class Command(DeclaredCommand):
         "use is not removed; 2 for bad usage, or when the database does not answer."
     )
     service = Throttles
-    examples = {"add": "billing --max-in-flight 20 --rate 5", "set": "billing --rate none", "resume": "billing 20"}
+    examples = {
+        "add": "billing --max-in-flight 20 --rate 5", "set": "billing --rate none",
+        "pause": 'billing --until 2h --reason "the receiver moves"', "resume": "billing --max-in-flight 20",
+    }  # fmt: skip
 
     def add_more_verbs(self, verbs: Any) -> None:
-        self.add_named(verbs, "pause", "let nothing more of it begin", several=True)
-        resuming = self.add_named(verbs, "resume", "let so many of it run again")
-        resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
+        what = "let nothing more of it begin, until a time or until it is resumed"
+        pausing.add_options(self.add_named(verbs, "pause", what, several=True))
+        resuming = self.add_each(verbs, "resume", "let as many of it run at once as before its pause")
+        resuming.add_argument(
+            "--max-in-flight", type=number("number", MOST_IN_FLIGHT), metavar="N", help="so many (as before its pause)"
+        )
 
     def _list(self, options: dict[str, Any]) -> None:
         self._print(throttles.live())
@@ -42,21 +50,21 @@ class Command(DeclaredCommand):
         self.warn(throttle, throttles.warnings(throttle, live))
 
     def _pause(self, options: dict[str, Any]) -> None:
-        edits = [self.service().edit(row, {"max_in_flight": 0}) for row in self.all_found(options)]
+        asked = pausing.asked(options)
+        edits = [throttle_pauses.pause(row, **asked) for row in self.all_found(options)]
         self._print(throttles.live([edit.row.pk for edit in edits]))
         for edit in edits:
             self.warn(edit.row, edit.warnings)
 
     def _resume(self, options: dict[str, Any]) -> None:
-        if options["max_in_flight"] < 1:
-            raise ValueError("N: at least 1: a throttle of 0 is paused")
-        self._set(options)
+        self.report(throttle_pauses.resume(self.found(options), options["max_in_flight"]), options)
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         self._print(throttles.live([edit.row.pk]))
 
     def _print(self, found: list[Live]) -> None:
-        rows = [(one.throttle.name, *one.shown.values()) for one in found]
+        shown = [one.shown | ({"state": words} if (words := one.throttle.paused_words) else {}) for one in found]
+        rows = [(one.throttle.name, *each.values()) for one, each in zip(found, shown, strict=True)]
         self.answer(list(map(_facts, found)), lambda: table(COLUMNS, rows) if found else EMPTY)
 
 
@@ -65,4 +73,5 @@ def _facts(one: Live) -> dict[str, Any]:
     throttle = one.throttle
     facts = {"id": throttle.pk, "paused": throttle.max_in_flight == 0, "at_least": sorted(one.at_least)}
     facts |= {name: getattr(throttle, name) for name in Throttles.declaration.model_fields}
+    facts |= {name: getattr(throttle, name) for name in ("paused_until", "paused_why")}
     return facts | {name: getattr(one, name) for name in ("in_flight", "ready", "waiting", "tokens", "next_token_in")}

@@ -1,4 +1,4 @@
-"""*Pause until…* of the lists of sources and policies: the page that asks until when and why."""
+"""*Pause until…* of lists: the page that asks until when and why."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +12,14 @@ from declarations.surfaces import pausing
 from declarations.surfaces.admin.asking import is_confirmed, question
 from external.formatting import moment
 
-MEANS = (
-    "No backups of it begin, and what waits is taken off the backlog; what runs goes on. At the "
-    "instant that is given it goes on by itself; without one when a person resumes it."
-)
 SHOWN = 20
 
 
 def pause_until(
-    admin: Any, request: HttpRequest, rows: QuerySet[Any], pause: Callable[..., int]
+    admin: Any, request: HttpRequest, rows: QuerySet[Any], pause: Callable[..., int], means: str
 ) -> HttpResponse | None:
-    """The question, or None once it was answered and done. `pause` takes until, reason and by."""
+    """The question, which says what that `means`; or None once it was answered and done. `pause` takes until, reason
+    and by."""
     if is_confirmed(request):
         try:
             asked = pausing.asked(request.POST)
@@ -31,7 +28,7 @@ def pause_until(
             admin.message_user(request, str(error), messages.ERROR)
         else:
             end = f"until {moment(asked['until'])} UTC" if asked["until"] else "until resumed"
-            admin.message_user(request, f"{changed} paused {end}. Backups that run already go on.")
+            admin.message_user(request, f"{changed} paused {end}. What runs already goes on.")
             return None
     fields = pausing.fields(" ".join(INPUT_CLASSES))
-    return question(request, "Pause", MEANS, rows[:SHOWN], asks=f"Pause {rows.count():,}?", fields=fields)
+    return question(request, "Pause", means, rows[:SHOWN], asks=f"Pause {rows.count():,}?", fields=fields)

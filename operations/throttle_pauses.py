@@ -1,0 +1,47 @@
+"""Pause and resume throttles: a pause sets what may be in flight to 0, and remembers what it was before."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from declarations.service import Edit
+from jobs.backlog.pausing import checked_end, checked_reason
+from jobs.clock import database_clock
+from jobs.models import Throttle
+from operations.declarations import Throttles
+
+
+@transaction.atomic
+def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = "") -> Edit:
+    """Let none of its records begin until it is resumed, by itself at `until`; what runs goes on.
+
+    Pausing again replaces reason and end, if new ones are given. Raises: ValueError for a reason of more than 200
+    characters, or an `until` that is over.
+    """
+    given = {"paused_until": checked_end(until, database_clock()), "paused_why": checked_reason(reason)}
+    edit = Throttles().edit(throttle, {"max_in_flight": 0})
+    if given := {name: value for name, value in given.items() if value}:
+        Throttle.objects.filter(pk=throttle.pk).update(**given)
+    return edit
+
+
+def resume(throttle: Throttle, most: int | None = None) -> Edit:
+    """Let `most` of its records be in flight; None: as many as before the pause. Raises: ValueError where that is not
+    known, as of one that was made paused, or that is not paused."""
+    most = throttle.in_flight_before if most is None else most
+    if most is None:
+        why = "it is paused from the beginning" if not throttle.max_in_flight else "it is not paused"
+        raise ValueError(f"{throttle.name}: {why}: say how many of it may run at once")
+    return Throttles().edit(throttle, {"max_in_flight": most})
+
+
+def resume_those_over(now: datetime | None = None) -> int:
+    """Resume the throttles whose pause had an end, once it has come. Returns how many."""
+    instant, resumed = now or database_clock(), 0
+    over = Throttle.objects.filter(max_in_flight=0, in_flight_before__isnull=False, paused_until__lte=instant)
+    for pk in over.values_list("pk", flat=True):
+        with transaction.atomic():
+            if throttle := over.select_for_update(no_key=True).filter(pk=pk).first():  # it may be paused for longer
+                resume(throttle)
+                resumed += 1
+    return resumed
