@@ -20,7 +20,9 @@ for replaced in (User, Group, Schedule, Success, Failure, OrmQ):
 
 
 class _Rights:
-    """What gives rights is for superusers: with it an account could give itself all others."""
+    """A mixin for models that grant rights: only superusers use them, since an account could give itself all other
+    rights.
+    """
 
     filter_horizontal: Any = ()  # Django's pair of lists cannot be read aloud, and is wider than a phone
     rights: tuple[str, ...] = ()
@@ -32,7 +34,7 @@ class _Rights:
 
 @admin.register(User)
 class UserAdmin(_Rights, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    """Who may log in."""
+    """The accounts that may log in."""
 
     rights = ("is_staff", "is_superuser", "groups", "user_permissions")
     form = UserChangeForm
@@ -47,7 +49,7 @@ class UserAdmin(_Rights, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
 
 
 def _may_act_as(request: HttpRequest, account: User | None) -> bool:
-    """Whether an account may have its password set: not when that gives rights that the person signed in lacks."""
+    """True if this account's password may be set: not if that gives the signed-in user rights that they lack."""
     if account is None or request.user.is_superuser:
         return True
     return not account.is_superuser and account.get_all_permissions() <= request.user.get_all_permissions()
@@ -55,7 +57,7 @@ def _may_act_as(request: HttpRequest, account: User | None) -> bool:
 
 @admin.register(Group)
 class GroupAdmin(_Rights, DjangoGroupAdmin, ModelAdmin):
-    """What groups of accounts may do."""
+    """Groups of accounts, with their permissions."""
 
     rights = ("permissions",)
 

@@ -33,7 +33,7 @@ def _start() -> int:
 
 
 def _recover(arguments: list[str]) -> int:
-    """SIGINT and SIGTERM end it where it can go on."""
+    """Run `recover`; SIGINT and SIGTERM end it at a point from which it can continue."""
     from storage.recover.program import main as recover
 
     stop = Event()

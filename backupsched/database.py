@@ -1,4 +1,4 @@
-"""Which PostgreSQL the project uses: that of `DATABASE_URL`, or an embedded one that starts when first needed."""
+"""The PostgreSQL that the project uses: that of `DATABASE_URL`, or an embedded one that starts when first needed."""
 
 import re
 from pathlib import Path
@@ -30,9 +30,9 @@ QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 
 
 def databases(url: str | None, var_dir: Path, *, pooled: bool = False) -> dict[str, Any]:
-    """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` when there is none.
+    """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` if there is none.
 
-    `pooled`: a pooler of transactions stands before it, so no cursor outlives its transaction.
+    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction.
 
     Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
     """

@@ -1,4 +1,4 @@
-"""Numbers, paths and networks from the environment: what is wrong is said in a sentence, before anything starts."""
+"""Numbers, paths and networks from the environment: errors are reported in a sentence, before anything starts."""
 
 import math
 import os
@@ -72,8 +72,9 @@ def listed(name: str) -> list[str]:
 
 
 def web_address(name: str) -> str:
-    """The variable `name` as a URL; empty: it is not set. Raises: SystemExit naming the variable alone, since a URL may
-    hold a token."""
+    """The variable `name` as a URL; empty if it is not set. Raises: SystemExit naming the variable alone, since a URL
+    may hold a token.
+    """
     written = os.environ.get(name, "").strip()
     if written and not re.fullmatch(r"https?://[^\s/?#]+([/?#]\S*)?", written):
         raise SystemExit(f"{name} must be a URL, as https://hc.example.org/ping/…: correct it, or leave it out")

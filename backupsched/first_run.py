@@ -1,4 +1,6 @@
-"""What a new installation is asked, and how each answer is tried; and the file that keeps what settings need of it."""
+"""The questions to a new installation, and the test of each answer; and the file that keeps the answers
+for settings.
+"""
 
 import os
 import re
@@ -12,7 +14,9 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
 SETTINGS = "settings.env"
-"""In the directory of an installation: a line NAME=VALUE each, as systemd's EnvironmentFile and shells read them."""
+"""The file's name in an installation's directory: lines of NAME=VALUE, as systemd's EnvironmentFile and shells read
+them.
+"""
 OLDEST_SERVER = 140000
 CONNECT_SECONDS = 10
 LINE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)")

@@ -44,7 +44,7 @@ class LoginLimits(AbstractAxesHandler, AxesBaseHandler):  # type: ignore[misc]
             try:
                 limit.spend(key)
             except TooMany:
-                continue  # another process took the last one meanwhile
+                continue  # another process took the last one in the meantime
 
     def user_logged_in(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:
         PAIR.forget(_pair(request, {"username": user.get_username()}))

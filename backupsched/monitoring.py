@@ -1,7 +1,7 @@
-"""What machines ask of a web process: `/metrics`, `/healthz`, `/readyz`.
+"""Pages for monitoring of a web process: `/metrics`, `/healthz`, `/readyz`.
 
-They are answered before all else: monitoring knows a host by its address, sends no cookie and follows no redirect. What
-they ask of the database is asked at most once in some seconds, by one thread, and waited for no longer than said here.
+They are answered before all else: monitoring knows a host by its address, sends no cookie and follows no redirect. One
+thread queries the database for them, at most once in some seconds, and requests wait for it for a limited time.
 """
 
 import ipaddress
@@ -41,7 +41,7 @@ MAY_READ = Staff(Scope.READ, "sources.view_source")
 
 
 class Kept:
-    """The latest result of `compute`, from one thread of its own, at most `fresh` seconds old."""
+    """The latest result of `compute`, from its own thread, at most `fresh` seconds old."""
 
     def __init__(self, compute: Callable[[], bytes], fresh: float, patience: float) -> None:
         self._compute, self._fresh, self._patience = compute, fresh, patience
@@ -93,12 +93,12 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The database answers and has the tables of this version; 503: why not."""
+    """The database answers and has the tables of this version; otherwise 503 with the reason."""
     return _answer(READINESS, "text/plain; charset=utf-8")
 
 
 def metrics_page(request: HttpRequest) -> HttpResponse:
-    """For a token of the scope `read` whose user may look at sources, and for `BACKUPSCHED_METRICS_NETWORKS`."""
+    """Metrics for a token of the scope `read` whose user may view sources, and for `BACKUPSCHED_METRICS_NETWORKS`."""
     try:
         if not _is_of_a_network(request):
             if not request.headers.get("Authorization", "").lower().startswith("bearer "):
@@ -117,7 +117,7 @@ PAGES = {"/metrics": metrics_page, "/healthz": healthz, "/readyz": readyz}
 
 
 class Monitoring:
-    """Middleware, to stand first."""
+    """Middleware, to be the first."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

@@ -1,4 +1,4 @@
-"""Where an installation keeps what it writes, and what came with it beside the code."""
+"""Places of an installation's own files, and of the files that are shipped with the code."""
 
 import os
 import secrets
@@ -17,24 +17,26 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def own_command() -> tuple[str, ...]:
-    """What starts this program from any directory, without its arguments."""
+    """The command that starts this program from any directory, without its arguments."""
     return (sys.executable, str(CHECKOUT / "manage.py")) if CHECKOUT else (sys.executable, "-m", "backupsched")
 
 
 def checkout_of(package: Path) -> Path | None:
-    """The checkout that `package` lies in; None: it was installed from a wheel."""
+    """The checkout that contains `package`; None if it was installed from a wheel."""
     return package.parent if (package.parent / "manage.py").is_file() else None
 
 
 CHECKOUT = checkout_of(PACKAGE)
 PROGRAM = "manage.py" if CHECKOUT else "backupsched"
 SHIPPED = CHECKOUT or PACKAGE
-"""Holds `agent/`, `docs/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
+"""The directory of `agent/`, `docs/` and `fixtures/`: a wheel has them inside the package, where no other package has
+files.
+"""
 
 
 def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: Path | None = CHECKOUT) -> Path:
-    """Where everything is written unless BACKUPSCHED_VAR names another directory: in `var/` of the checkout, else in
-    what systemd's `StateDirectory=backupsched` means to that user.
+    """The directory for all files unless BACKUPSCHED_VAR names another: `var/` of the checkout, else the directory that
+    systemd's `StateDirectory=backupsched` means to that user.
 
     Raises: ImproperlyConfigured for a user without a home.
     """
@@ -54,11 +56,11 @@ def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: 
 
 
 def secret_key(var_dir: Path) -> str:
-    """The key of an installation that did not bring its own, kept in `var_dir/secret_key`, made at the first call.
+    """The key of an installation that did not bring one, kept in `var_dir/secret_key`, made at the first call.
 
-    Two processes that start together agree: the file appears with a link, whole or not at all.
+    Two processes that start together agree: the file appears by a link, whole or not at all.
 
-    Raises: ImproperlyConfigured when the directory cannot be written, or the file is empty.
+    Raises: ImproperlyConfigured if the directory cannot be written, or the file is empty.
     """
     path = var_dir / "secret_key"
     try:
@@ -93,7 +95,7 @@ OF_AN_INSTALLATION = (
 
 
 def enter_the_demo(environment: MutableMapping[str, str]) -> None:
-    """Leave the demo nothing of an installation: it has a var directory and a database of its own, and usual settings.
+    """Hide an installation from the demo, which has its own var directory and database, and usual settings.
 
     Raises: ImproperlyConfigured as `usual_var_directory`.
     """

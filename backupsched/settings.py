@@ -166,17 +166,17 @@ SECRETS_DIRECTORIES = paths(
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 RESTORE_FOLDERS = paths("BACKUPSCHED_RESTORE_FOLDERS", "/srv/restored")
 
-# name of the repository that the scheduler itself is backed up into; empty: the oldest one; none: it is not
+# name of the repository for backups of the scheduler itself; empty: the oldest one; none: no such backups
 SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
 
-# what gives drills of databases a server for some minutes
+# the server that drills of databases use for some minutes
 SCRATCH_SERVER = "backupsched.embedded.binaries.scratch_server"
 
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
-# what policies may have run before and after backups: of the host, and root's
+# programs of the host that policies may run before and after backups, owned by root
 HOOKS_FILE = Path(os.environ.get("BACKUPSCHED_HOOKS") or "/etc/backupsched/hooks.toml")
 # whether a source or repository at loopback takes no permission
 LOOPBACK = one_of("BACKUPSCHED_LOOPBACK", "open", "permission") == "open"

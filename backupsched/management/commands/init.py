@@ -141,7 +141,7 @@ class Command(TerminalCommand):
         self, name: str, question: str, default: str, options: dict[str, Any], check: Callable[[str], str],
         *, may_be_empty: bool = False,
     ) -> str:  # fmt: skip
-        """The answer of the option, or of the person, until one does. Raises: CommandError."""
+        """The answer of the option, or of the user, repeated until one passes. Raises: CommandError."""
         given = options[name]
         while True:
             asked = given is None and self.asks

@@ -95,7 +95,7 @@ def _limit_lock_waits(connection: Any, **_: object) -> None:
 
 
 def behind_proxy(address: str) -> dict[str, Any]:
-    """What makes waitress believe the proxy at `address` (empty: none) who asks, and by which scheme."""
+    """Arguments that let waitress trust the proxy at `address` (empty: none) for the client's address and scheme."""
     if not address:
         return {}
     return {"trusted_proxy": address, "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"}}
