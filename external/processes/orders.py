@@ -8,7 +8,7 @@ reads and prints are JSON objects, a line each:
     {"keep": …}                         it waits until that was kept; a byte at a pipe that it inherits answers
     {"answer": …}                       what it has done; the last line that counts
     {"raised": word, "with": …}         the same for an exception that both sides have a word for: raised here again
-    {"unknown": …}                      it knows no such order: its code is of another version
+    {"unknown": why}                    it knows no such order, or no such fact or term: its code is of another version
     anything else                       passed on, such as progress
 
 An exception without a word ends the child with a traceback, and its giver gets `NoAnswer`, as when it was killed, was
@@ -36,7 +36,9 @@ ROOT = Path(__file__).parents[2]
 """The folder of the packages."""
 LONGEST_LINE = 2**26
 """Bytes: the tables of a database, the points of years, a hundred damaged files by their whole names."""
-OTHER_CODE = "it knows the order {!r} otherwise than this process: the code has changed since that began; restart it"
+OTHER_CODE = (
+    "it knows the order {!r} otherwise than this process ({}): the code has changed since that one began; restart it"
+)
 
 
 def argv_of(module: str) -> tuple[str, ...]:
@@ -107,7 +109,8 @@ class Order:
                 return answer[ANSWER]
             if kind := self.program.raises.get(answer.get(RAISED, "")):
                 raise kind(*(self._shown(each) for each in answer[ARGUMENTS]))
-            raise NoAnswer(ended, OTHER_CODE.format(self.do))
+            unknown = answer.get(UNKNOWN) or f"no word {answer.get(RAISED)!r}"
+            raise NoAnswer(ended, OTHER_CODE.format(self.do, self._shown(unknown)))
         raise NoAnswer(ended, self._shown(" ".join(ended.last_lines[-1:])))
 
     def _shown(self, value: Any) -> Any:

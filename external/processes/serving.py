@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import select
 import sys
@@ -16,6 +17,8 @@ from external import guarded
 
 ANSWER, RAISED, ARGUMENTS, UNKNOWN, KEEP = "answer", "raised", "with", "unknown", "keep"
 KEPT, NOT_KEPT = b"+", b"-"
+OF_A_CALL = re.compile(r"\) (got an unexpected keyword argument|missing \d+ required)")
+"""A term, a fact, or a field of one that only the other side knows."""
 KEEP_SECONDS = 30.0
 """The limit of the answer whether something was kept. A database that is away does not end a backup."""
 
@@ -33,20 +36,25 @@ class Program:
 def serve(program: Program) -> None:
     """Do the order on standard input, and answer. Raises: what `program` has no word for."""
     order = json.load(sys.stdin)
-    _abide_by(**order["terms"])
-    say(done(program, order["do"], order["facts"]))
+    say(done(program, order["do"], order["facts"], order["terms"]))
 
 
-def done(program: Program, do: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def done(program: Program, do: str, facts: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Do an order. Returns the line with what came of it. Raises: what `program` has no word for."""
     if do not in program.orders:
-        return {UNKNOWN: do}
+        return {UNKNOWN: f"no order {do!r}"}
     work: Callable[..., Any] = getattr(import_module(program.orders[do]), do)
     try:
+        if terms is not None:
+            _abide_by(**terms)
         return {ANSWER: work(**facts)}
     except tuple(program.raises.values()) as error:
         word = next(word for word, kind in program.raises.items() if isinstance(error, kind))
         return {RAISED: word, ARGUMENTS: error.args if type(error) is program.raises[word] else [str(error)]}
+    except TypeError as error:
+        if not OF_A_CALL.search(str(error)):
+            raise
+        return {UNKNOWN: str(error)}
 
 
 def _abide_by(

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from external.processes import serving
@@ -24,6 +25,13 @@ class Unavailable(Exception):
         super().__init__(number, text)
 
 
+@dataclass
+class Letter:
+    """A fact with fields."""
+
+    text: str
+
+
 def echo(**facts: Any) -> dict[str, Any]:
     say({"on the way": 1})
     return facts | {"umask": os.umask(0), "argv": open("/proc/self/cmdline").read()}
@@ -39,6 +47,10 @@ def away(text: str) -> None:
 
 def kept() -> bool:
     return serving.keep({"point": "p"})
+
+
+def write(letter: Mapping[str, Any]) -> str:
+    return Letter(**letter).text
 
 
 def die() -> None:
@@ -66,7 +78,7 @@ def chatter() -> dict[str, Any]:
     return {"done": True}
 
 
-_NAMES = ("echo", "fail", "away", "kept", "die", "hang", "flood", "chatter")
+_NAMES = ("echo", "fail", "away", "kept", "write", "die", "hang", "flood", "chatter")
 PROGRAM = Program(__name__, dict.fromkeys(_NAMES, __name__), {"damaged": Damaged, "away": Unavailable})
 
 

@@ -48,13 +48,24 @@ def test_an_exception_with_a_word_is_raised_again_and_no_text_has_a_secret() -> 
 
 
 def test_an_order_or_an_exception_of_another_version_is_named() -> None:
-    with pytest.raises(NoAnswer, match=r"knows the order 'unheard' otherwise .* restart it"):
+    with pytest.raises(NoAnswer, match=r"knows the order 'unheard' otherwise .* restart this process"):
         given("unheard")
     program = dataclasses.replace(PROGRAM, raises={})
-    with pytest.raises(NoAnswer, match=r"knows the order 'away' otherwise .* restart it"):
+    with pytest.raises(NoAnswer, match=r"knows the order 'away' otherwise .*no word 'away'.* restart this process"):
         orders.give(Order(program, "away", {"text": ""}), Event(), silent_for=30.0)
-    with pytest.raises(NoAnswer, match="unexpected keyword argument 'more'"):
-        given("die", more=1)
+    for do, facts, terms in (
+        ("die", {"more": 1}, {}),
+        ("fail", {"how": "damaged"}, {}),
+        ("write", {"letter": {"text": "", "more": 1}}, {}),
+        ("write", {"letter": {}}, {}),
+        ("kept", {}, {"more": 1}),
+    ):
+        with pytest.raises(
+            NoAnswer, match=rf"knows the order '{do}' otherwise .*(more|text)'\).* restart this process"
+        ):
+            orders.give(Order(PROGRAM, do, facts, terms), Event(), silent_for=30.0)
+    with pytest.raises(NoAnswer, match=r"^TypeError: "):
+        given("fail", how=[], text="unhashable")
 
 
 def test_a_child_that_dies_hangs_or_is_stopped_gives_no_answer() -> None:
