@@ -9,6 +9,7 @@ from engines.limits import InTime
 from sealing.lookup import SecretNotFound
 from sources.availability import probes
 from sources.models import Source
+from storage.points.store import Stopped
 
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 8.0
@@ -39,10 +40,10 @@ def try_source(source: Source) -> ConnectionTest:
     in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
     try:
         found = repository_orders.ask("try_source", source.name, in_time, **order)
+    except Stopped:
+        return ConnectionTest(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
     except (repository_orders.Unanswered, OSError) as error:
         return ConnectionTest(False, f"{answer.text}, but its engine could not be tried: {error}.")
-    if found is None:
-        return ConnectionTest(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
     if "problem" in found:
         return ConnectionTest(False, f"{answer.text}, but {found['problem']}.")
     return ConnectionTest(True, f"{answer.text}, and {found['text']}.")

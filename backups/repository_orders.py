@@ -37,6 +37,8 @@ SILENT_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """The limit of a single question, which a user or an execution unit waits for."""
 
+ENDED_FROM_OUTSIDE = "the process that looked there was ended before it knew; try again"
+
 
 class Unanswered(Exception):
     """A repository gave no answer. The message is written for users."""
@@ -113,30 +115,34 @@ def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dic
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question whose answer is a reason, such as *not_writable*, as `ask` does. None if there is no reason, or
-    the question was stopped before that was known."""
+    `stop` came before that was known."""
     try:
         answer = ask(question, location, stop, **facts)
     except Unanswered as error:
         return str(error)
+    except Stopped:
+        return None
     return None if answer is None else str(answer)
 
 
 def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
-    """Ask a question about a repository, or a directory by its path. Returns the answer; None also if it was stopped
-    before. Raises: Unanswered; StorageFailed, as the question may."""
+    """Ask a question about a repository, or a directory by its path. Returns the answer. Raises: Stopped, which is not
+    an answer, where there is a `stop`; Unanswered; StorageFailed, as the question may."""
     at = location if isinstance(location, Location) else None
     program = directory_process.PROGRAM if question in directory_process.PROGRAM.orders else repository_process.PROGRAM
     whole = {"location": at.as_json() if at else location} | facts
     how: dict[str, Any] = {"silent_for": ANSWER_SECONDS, "secrets": at.secrets if at else ()}
     try:
         return give(program, question, whole, stop or threading.Event(), **how)
-    except Stopped:
-        return None
     except NoAnswer as error:
-        if error.is_stopped:
-            return None
-        where = str(at.directory or at.outside) if at else str(location)
-        raise Unanswered(why_unanswered(error, where, ANSWER_SECONDS)) from error
+        if not error.is_stopped:
+            where = str(at.directory or at.outside) if at else str(location)
+            raise Unanswered(why_unanswered(error, where, ANSWER_SECONDS)) from error
+    except Stopped:
+        pass
+    if stop:
+        raise Stopped
+    raise Unanswered(ENDED_FROM_OUTSIDE)
 
 
 def give(

@@ -89,7 +89,12 @@ class InTime:
         self._stop, self._until = stop, time.monotonic() + seconds
 
     def is_set(self) -> bool:
-        return self._stop.is_set() or time.monotonic() >= self._until
+        return self.is_stopped or time.monotonic() >= self._until
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if it is set by the signal itself: what then ends has not been too slow."""
+        return self._stop.is_set()
 
 
 class LeastRate:

@@ -23,6 +23,7 @@ from backups import locations, repository_orders
 from backups.upkeep import checks, restic_turns, retention_decisions
 from backups.upkeep import records as upkeep
 from external.formatting import several
+from external.processes.runner import StopSignal
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -32,7 +33,7 @@ from sources.models import Assignment, Backup, CheckRound, Copy, Format, Reposit
 from sources.planning import names
 from storage import layout
 from storage.points.checking import GONE, MOST_DAMAGED, of_manifest
-from storage.points.store import StorageFailed
+from storage.points.store import Stopped, StorageFailed
 
 KIND = names.LOOK
 EVERY, SOON = timedelta(hours=1), timedelta(minutes=10)
@@ -115,14 +116,14 @@ def wanted_in(repository: Repository, seen_since: datetime | None, after: int, a
 
 
 def look_for(
-    repository: Repository, wanted: Sequence[Wanted], run: Run | None = None, seconds: float = BATCH_SECONDS
-) -> dict[str, object] | None:
-    """The answer of `sightings.look_for`; None if it was stopped. A repository that cannot be asked is silent."""
+    repository: Repository, wanted: Sequence[Wanted], stop: StopSignal | None, seconds: float = BATCH_SECONDS
+) -> dict[str, object]:
+    """The answer of `sightings.look_for`. A repository that cannot be asked is silent. Raises: Stopped."""
     try:
-        answer: dict[str, object] | None = repository_orders.ask(
+        answer: dict[str, object] = repository_orders.ask(
             "look_for",
             locations.location_of(repository),
-            run.stop if run else None,
+            stop,
             ours=asdict(locations.identity_of(repository)),
             made=repository.made_at is not None,
             wanted={each.folder: each.points for each in wanted},
@@ -143,8 +144,9 @@ def look(run: Run) -> Outcome:
     found = Looked(repository.pk, (repository.location, repository.remote), began, began)
     while time.monotonic() < until and len(found.missing) < MOST_MISSING:
         wanted = wanted_in(repository, run.record.started_at - EVERY, found.after, size)
-        answer = look_for(repository, wanted, run)
-        if answer is None:
+        try:
+            answer = look_for(repository, wanted, run.stop)
+        except Stopped:
             return Released()
         found.away, found.silent = str(answer.get("away", "")), str(answer.get("silent", ""))
         if found.away or found.silent:
@@ -240,16 +242,16 @@ def _line(assignment: Assignment, what: str, text: str) -> decisions.Line:
     return decisions.Line(what, f"{assignment.source}: {text}", planning.KIND, planning.subject_of(assignment.pk))
 
 
-def lacking(row: Repository, *, is_new: bool) -> str:
-    """What a place that a repository is to move to lacks of it, in a sentence; empty: nothing that was found within
-    EDIT_SECONDS. `is_new`: the place does not say whose it is."""
+def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) -> str:
+    """What a place that a repository is to move to lacks, in a sentence; empty if nothing was found to be missing
+    within EDIT_SECONDS. `is_new`: the place does not say whose it is. Raises: Stopped."""
     old = Repository.objects.get(pk=row.pk)
     until, after, looked_at = time.monotonic() + EDIT_SECONDS, 0, 0
     size = OF_RESTIC if row.format == Format.RESTIC else BATCH
     while wanted := wanted_in(row, None, after, size):
         lost = [(each.source, each.newest) for each in wanted if each.newest]
         if not is_new:
-            answer = look_for(row, wanted, seconds=max(1.0, until - time.monotonic())) or {"silent": "it was stopped"}
+            answer = look_for(row, wanted, stop, max(1.0, until - time.monotonic()))
             if why := answer.get("away") or answer.get("silent"):
                 return f"its points cannot be looked for there: {why}"
             missing = {(folder, point) for folder, point in answer["missing"]}  # type: ignore[attr-defined]

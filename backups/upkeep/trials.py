@@ -32,7 +32,7 @@ from jobs.outcomes import Claimed, Outcome, Released, Succeeded
 from sources.availability import repository_breaker
 from sources.models import Format, Repository, Untried
 from storage.places.location import joined
-from storage.points.store import StorageFailed
+from storage.points.store import Stopped, StorageFailed
 
 AS_TRIED = ("location", "remote", "secrets", "encrypted", "key", "untried")
 """The columns that a try depends on."""
@@ -116,37 +116,34 @@ def tried(row: Repository, stop: StopSignal) -> Trial | None:
     found, is_forced = Trial(row.pk, as_it_is(row)), row.untried == Untried.FORCED
     try:
         probed = probe(row, stop=stop)
-        if not probed:
-            return None
         found.problem = probed.get("problem", "")
         if not found.problem:
             found.is_new, found.notices = probed["is_new"], tuple(probed["notices"])
-            found.lacks = looks.lacking(row, is_new=found.is_new)
+            found.lacks = looks.lacking(row, stop, is_new=found.is_new)
             if not is_forced:
                 lacks, found.lacks = found.lacks, ""
                 found.problem = holds(row, probed["holds"]) or (f"{lacks}. {MOVE}. {FORCE}" if lacks else "")
         if not found.problem and row.format == Format.RESTIC and row.made_at is None:
-            found.problem, unlike = make(row)
+            found.problem, unlike = make(row, stop)
             found.notices += (unlike,) if unlike else ()
     except StorageFailed as error:
         found.problem = str(error)
+    except Stopped:
+        return None
     return found
 
 
 def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None = None) -> dict[str, Any]:
-    """The result of trying a place, as `probing.probe` has it; empty if it was stopped. Raises: StorageFailed."""
+    """The result of trying a place, as in `probing.probe`. Raises: StorageFailed; Stopped, where there is a `stop`."""
     location = locations.location_of(row, row.new_key)
     key = row.new_key or locations.key_of(row)
     if key is not None and len(key) < LEAST_KEY:
         return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
     facts: dict[str, Any] = {"ours": asdict(locations.identity_of(row, row.new_key)), "take_over": take_over}
     try:
-        found: dict[str, Any] | None = repository_orders.ask(
-            "probe", location, stop, **facts, reserve=settings.RESERVE_PERCENT
-        )
+        return dict(repository_orders.ask("probe", location, stop, **facts, reserve=settings.RESERVE_PERCENT))
     except repository_orders.Unanswered as error:
         return {"field": "location", "problem": str(error)}
-    return found or {}
 
 
 def holds(row: Repository, found: Sequence[str]) -> str:
@@ -157,9 +154,9 @@ def holds(row: Repository, found: Sequence[str]) -> str:
     return HOLDS.format(names, joined(row.location, "backupsched"))
 
 
-def make(row: Repository) -> tuple[str, str]:
+def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
     """Make a repository of restic, which cuts files into pieces as the first one does, if that answers. Returns why it
-    cannot be made, and what users are to know besides; each may be empty."""
+    cannot be made, and what users are to know besides; each may be empty. Raises: Stopped, where there is a `stop`."""
     first = _first_beside(row)
     like, unlike = None, ""
     try:
@@ -168,7 +165,7 @@ def make(row: Repository) -> tuple[str, str]:
         unlike = str(error)
     ours = asdict(locations.identity_of(row))
     try:
-        found = repository_orders.ask("make_repository", locations.location_of(row), ours=ours, like=like)
+        found = repository_orders.ask("make_repository", locations.location_of(row), stop, ours=ours, like=like)
     except repository_orders.Unanswered as error:
         found = {"failed": str(error)}
     if reason := found.get("failed"):

@@ -50,7 +50,7 @@ SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; lo
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
     """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
-    `is_new`: the place does not say whose it is; `holds`: what lies there then."""
+    `is_new`: the place does not say whose it is; `holds`: what is stored there then. Raises: Stopped."""
     try:
         if not location.keeps_files:
             whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
@@ -72,8 +72,6 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
         return {"field": "format", "problem": str(error)}
     except StorageFailed as error:
         return problem_of(str(error), is_remote=location.directory is None)
-    except Stopped:
-        return {"field": "location", "problem": SILENT_TOO_LONG}
 
 
 def held_by_others(outside: Store) -> list[str]:

@@ -44,13 +44,18 @@ def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -
 
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
-    """What comes of trying a repository (`probing.probe`). Nothing stays. `reserve`: as in `not_writable`; what is
-    lacking is a notice, since room can still be made."""
+    """Try a repository (`probing.probe`). Nothing stays. `reserve`: as in `not_writable`; what is lacking is a notice,
+    since room can still be made. Raises: Stopped, which says nothing about the repository."""
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
     in_time = InTime(Stop(where.directory), PROBE_SECONDS)
-    found = probing.probe(where, Identity(**ours), in_time, take_over=take_over)
+    try:
+        found = probing.probe(where, Identity(**ours), in_time, take_over=take_over)
+    except Stopped:
+        if in_time.is_stopped:
+            raise
+        return {"field": "location", "problem": probing.SILENT_TOO_LONG}
     if where.directory and "problem" not in found:
         existing = next(each for each in (where.directory, *where.directory.parents) if each.exists())
         found["notices"] += [f"{NO_ROOM}: {lack}" for lack in [Space(existing, reserve).lack()] if lack]
@@ -87,7 +92,7 @@ def make_repository(
     location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns `failed`: why
-    that is not possible; or whether it was `made` now, and why it is `unlike` the other one."""
+    that is not possible; or whether it was `made` now, and why it is `unlike` the other one. Raises: Stopped."""
     where, whose = Location.of_json(location), Identity(**ours)
     if where.directory and (reason := not_made(str(where.directory))):
         return {"failed": reason}
@@ -95,6 +100,6 @@ def make_repository(
         store = store_of(where, Stop(where.directory))
         unlike = store.make(whose, Location.of_json(like) if like else None)
         instructions.keep_true(store, whose)
-    except (StorageFailed, Stopped, Busy, ProgramMissing, OSError) as error:
+    except (StorageFailed, Busy, ProgramMissing, OSError) as error:
         return {"failed": str(error)}
     return {"made": unlike is not None, "unlike": unlike or ""}

@@ -34,19 +34,22 @@ def look_for(
     before; `wanted`: folder of an assignment → names of its points.
 
     Returns `missing`: pairs of folder and point; or `away`: why the repository is not there; or `silent`: why neither
-    is known.
+    is known. Raises: Stopped.
     """
     where = Location.of_json(location)
     if where.directory and (reason := missing(str(where.directory))):
         return {"away": reason}
     where = replace(where, environment={**where.environment, **IMPATIENT})
     paths = {layout.manifest_path(folder, name): [folder, name] for folder, names in wanted.items() for name in names}
+    in_time = InTime(Stop(where.directory), seconds)
     try:
-        store = store_of(where, InTime(Stop(where.directory), seconds))
+        store = store_of(where, in_time)
         if why := _not_ours(store, Identity(**ours), made):
             return {"away": why}
         there = store.present(paths)
     except Stopped:
+        if in_time.is_stopped:
+            raise
         return {"silent": f"{where.outside} has not answered within {seconds:g} s"}
     except ResticFailed as error:
         return {"away" if error.trouble in NOT_THERE else "silent": str(error)}

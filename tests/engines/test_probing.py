@@ -1,23 +1,26 @@
 """Whether a repository can be used, tried at real servers, plain and encrypted."""
 
 import contextlib
+import socket
 import subprocess
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engines.at_repositories import probing
+from engines.at_repositories import probing, questions, sightings
+from engines.at_repositories.work import Stop
 from external.processes.programs import find_rclone
 from storage import layout
 from storage.places import identity, remotes
 from storage.places.identity import Identity
-from storage.places.location import RESTIC, Location
-from storage.points.store import Store
+from storage.places.location import RCLONE, RESTIC, Location
+from storage.points.store import Stopped, Store
 from tests.engines.peers import ACCESS_KEY, PASSWORD, USER, new_host_key, s3_bucket, sftp_host, webdav_share
+from tests.programs import needs_restic
 
 KEY = "5f" * 32
 OURS = Identity("11111111-1111-1111-1111-111111111111", "vault")
@@ -64,6 +67,27 @@ def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path
         assert found["notices"] == []
         assert [each for each in tmp_path.glob("served/**/*") if each.is_file()] == []
         assert PASSWORD not in repr(location)
+
+
+@pytest.mark.parametrize("question", ["probe", "look_for", pytest.param("make_repository", marks=needs_restic)])
+def test_a_stop_is_not_an_answer(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM ends the question, and no limit of time: nothing is known of the repository then."""
+    monkeypatch.setattr(questions, "PROBE_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = {"type": "s3", "provider": "Other", "endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        form = RESTIC if question == "make_repository" else RCLONE
+        key, ours = (KEY, replace(OURS, encrypted=True, key_digest=identity.digest_of(KEY)))
+        where = remotes.location_of("bucket", remote | {"access_key_id": "me"}, {}, key, format=form).as_json()
+        asked: dict[str, Callable[[], dict[str, Any]]] = {
+            "probe": lambda: questions.probe(where, asdict(ours), take_over=False),
+            "look_for": lambda: sightings.look_for(where, asdict(ours), True, {"s/daily": ["20260301T090000Z"]}, 0.0),
+            "make_repository": lambda: questions.make_repository(where, asdict(ours)),
+        }
+        if question != "make_repository":  # it has no limit of time
+            assert "has not answered" in str(asked[question]())
+        monkeypatch.setattr(Stop, "_stopped", True)
+        with pytest.raises(Stopped):
+            asked[question]()
 
 
 def test_what_restic_is_to_write_is_tried_by_it_in_a_directory_too(

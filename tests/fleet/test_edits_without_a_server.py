@@ -15,7 +15,7 @@ from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Postponed
+from jobs.outcomes import Postponed, Released
 from jobs.states import Status
 from sealing import stored_secrets
 from sources import planning
@@ -116,6 +116,11 @@ def test_what_was_saved_is_used_once_a_look_has_tried_it(tmp_path: Path) -> None
         assert isinstance(outcome, Postponed)
         assert "still to be tested" in outcome.reason
         failed = failed_before(make_assignment(policy))
+        stopped = look()
+        stopped.stop.set()
+        stopped_look = trials.look(stopped)
+        assert stopped_look == Released(), "a worker that stops knows nothing of the repository"
+        settling.settle([(stopped.record, stopped_look)])
         assert looked().untried == ""
         assert record_of(failed).status == Status.READY
         assert program.get(address).json()["test_result"].startswith(trials.WORKS)
