@@ -28,7 +28,8 @@ from sources.models import Backup, Copy, Format, Repository, Untried
 from storage.points.store import StorageFailed
 from storage.recover.instructions import LOST
 
-PLACES = ("location", "remote", "secrets")
+WHERE = ("location", "remote")
+PLACES = (*WHERE, "secrets")
 PLACED_BY = frozenset({*PLACES, "key"})
 NAMED_BY = frozenset({"name", "location", "remote"})
 """A change of these is tried before a repository is saved."""
@@ -43,6 +44,7 @@ KEEP_THE_KEY = (
 REMOVES = f"`{PROGRAM} {{}} remove {{}}` deletes it with or without their files"
 
 TESTING = "is being tested"
+MOVED = "it was moved, and whether its points are at the new place is still to be seen"
 TRYING = (
     f"it {TESTING}, and nothing goes there before: its page and `tested` in the API show the result. One that "
     "cannot be used is tested again every ten minutes, and after each change"
@@ -136,7 +138,9 @@ class Repositories(Service[Repository]):
             row.by_superuser = self.account is None or self.account.is_superuser
             changed = changed and changed | {"by_superuser"}
         if changed and is_placed:
-            row.away_since, row.away_why = database_clock(), row.lacks  # it is looked at within a minute
+            is_in_doubt = row.untried and row.made_at and not changed.isdisjoint(WHERE)
+            why = row.lacks or (MOVED if is_in_doubt else "")
+            row.away_since, row.away_why = database_clock(), why  # it is looked at within a minute
             row.looked_at, row.looked_to = None, 0
         super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
         if is_placed and row.untried:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from backups import locations
-from backups.upkeep import looks
+from backups.upkeep import looks, trials
 from fleet.files.apply import FleetError, import_fleet
 from fleet.status import reasons_of, summary
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.states import UNFINISHED
@@ -198,6 +199,23 @@ class TestAMove:
         assert (answer.status_code, "is not there" in answer.content.decode()) == (422, True)
         assert program.patch(path, {"location": empty, "force": True}).status_code == 200
         assert doubtful() == 3
+
+    def test_by_the_api_to_a_server_is_in_doubt_until_its_points_are_seen_there(
+        self, sources: list[Assignment], tmp_path: Path
+    ) -> None:
+        stored_secrets.store("cloud", PASSWORD)
+        program, path = Program(), f"repositories/{Repository.objects.get().pk}"
+        with serving("s3", tmp_path) as (remote, _, _):
+            for place, in_doubt in (("nothing", 3), ("office", 0)):
+                moved = {"location": place, "remote": remote, "secrets": SECRETS}
+                assert program.patch(path, moved).status_code == 200
+                assert doubtful() == 3, "at once, although no server was asked"
+                claimed = claim("default", database_clock())
+                settle(claimed, trials.look(Run(claimed)), database_clock())
+                assert doubtful() == in_doubt, Repository.objects.get().tried
+        Repository.objects.update(made_at=None)
+        program.patch(path, {"location": "bucket/other"})
+        assert doubtful() == 0, "nothing was ever backed up there"
 
     def test_by_the_admin(self, sources: list[Assignment], empty: str) -> None:
         row = Repository.objects.get()
