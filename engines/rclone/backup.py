@@ -153,8 +153,8 @@ class _Backup:
     def _bring_again(self) -> bool:
         """Try once more, one by one, what did not come and may. Returns whether there was any."""
         again = Lists(self.opened)
-        for item, size in bringing.sizes_of(self._items, self.came, self.begun.name):
-            is_lacking = size is None and item.state is State.WANTED and not item.entry.stored
+        for item, found in bringing.arrived(self._items, self.came, self.begun.name):
+            is_lacking = found is None and item.state is State.WANTED and not item.entry.stored
             if is_lacking and self.problems.may_pass(item.path):
                 again.add(item.entry.folder, item.path)
         if number := sum(again.counts.values()):
@@ -173,9 +173,9 @@ class _Backup:
 
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
-        making = Making(task, run.stop, self.comparison, self.problems, self._gone())
-        sized = bringing.sizes_of(self._items, self.came, self.begun.name)
-        with sorting.written(map(_packed, making.entries(sized))) as made:
+        making = Making(task, self.store, self.comparison, self.problems, self._gone())
+        arrived = bringing.arrived(self._items, self.came, self.begun.name)
+        with sorting.written(map(_packed, making.entries(arrived))) as made:
             if making.failed > making.files / 2:
                 raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
             runs.check_base(self.store, task.folder, self.begun)
@@ -190,7 +190,7 @@ class _Backup:
             entries = map(_unpacked, sorting.read(made))
             totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
         runs.end(self.store, task.folder, self.begun.name)
-        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.unread, *self.warnings]
+        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.notes, *self.warnings]
         warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
         warnings += [last.problem] if last.problem else []
         return EngineResult(

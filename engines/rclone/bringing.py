@@ -18,6 +18,8 @@ from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
 from storage.points.batches import OF_A_LIST
+from storage.points.entries import Entry
+from storage.points.files import is_time_of, nanoseconds
 from storage.points.sorting import Sorted
 from storage.points.store import PIECE, StorageFailed, Store
 
@@ -92,12 +94,17 @@ class Wanted:
         return [*self.lists.counts, *of_renamed]
 
 
+Arrived = tuple[int, str]
+"""Bytes of a file in the repository, and its time there, to which rclone sets that of the source as it is copied;
+empty: not known."""
+
+
 @dataclass
 class Came:
     """What is in the folders of a run: of the first, sorted; of the others, which hold little, by place."""
 
-    first: Sorted[tuple[str, int]]
-    others: dict[str, int] = field(default_factory=dict)
+    first: Sorted[tuple[str, Arrived]]
+    others: dict[str, Arrived] = field(default_factory=dict)
     pieces: list[str] = field(default_factory=list)
 
 
@@ -150,26 +157,35 @@ def check(judgement: Judgement) -> None:
 
 def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came) -> None:
     """List what lies in the folders of a run. What is left of pieces is deleted, as far as these credentials may."""
-    main = layout.folder_of(run)
+    main, is_here = layout.folder_of(run), store.location.directory is not None
 
     def take(row: Mapping[str, Any]) -> None:
         name, _, path = row["Path"].partition("/")
+        arrived = row["Size"], row["ModTime"] if is_here else ""
         if PIECE.search(path):
             came.pieces.append(row["Path"])
         elif name == main:
-            came.first.add((path, row["Size"]))
+            came.first.add((path, arrived))
         else:
-            came.others[row["Path"]] = row["Size"]
+            came.others[row["Path"]] = arrived
 
     if among := sorted(folders):
-        store.walk(layout.files_path(folder), take, among=among, files_only=True)
+        store.walk(layout.files_path(folder), take, among=among, files_only=True, times=is_here)
     if came.pieces:
         with suppress(StorageFailed):
             store.delete(layout.files_path(folder), came.pieces)
 
 
-def sizes_of(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, int | None]]:
-    """Each item, with the size of the file that was brought for it; None: none was."""
+def is_as_wanted(arrived: Arrived, entry: Entry) -> bool:
+    """Whether a file has come as it was listed. A time that is another one is that of another content, although the
+    source has the first one by now."""
+    size, modified = arrived
+    is_other = bool(entry.modified and modified) and not is_time_of(entry, nanoseconds(modified))
+    return size == entry.size and not is_other
+
+
+def arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:
+    """Each item, with the file that was brought for it; None: none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)
     for item in items:

@@ -10,7 +10,9 @@ a repository could else have any content taken for that of a source.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from typing import Any
 
+from engines.rclone.bringing import Arrived, is_as_wanted
 from engines.rclone.comparing import Item, State
 from storage import layout
 from storage.points import runs
@@ -33,7 +35,7 @@ class Leftovers:
             for run in self.left:
                 found = opened.enter_context(runs.marked(self.store, self.folder, run))
                 if found and self._is_on_disk(run, found[0].boot):
-                    items = self._from(found[1], items, sizes_of(self.store, self.folder, [run]))
+                    items = self._from(found[1], items, brought_by(self.store, self.folder, [run]))
             yield from items
 
     def _is_on_disk(self, run: str, boot: str) -> bool:
@@ -41,7 +43,7 @@ class Leftovers:
             return True
         return run + runs.FLUSHED in self.store.names(f"{self.folder}/{layout.MANIFESTS}")
 
-    def _from(self, planned: Iterator[Entry], items: Iterable[Item], sizes: Mapping[str, int]) -> Iterator[Item]:
+    def _from(self, planned: Iterator[Entry], items: Iterable[Item], found: Mapping[str, Arrived]) -> Iterator[Item]:
         plan = next(planned, None)
         for item in items:
             while plan is not None and plan.path < item.path:
@@ -50,7 +52,8 @@ class Leftovers:
                 item.state is State.WANTED
                 and plan is not None
                 and plan.path == item.path
-                and sizes.get(plan.place) == item.entry.size
+                and plan.place in found
+                and is_as_wanted(found[plan.place], item.entry)
                 and self.is_same(item.entry, plan)
             ):
                 entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
@@ -59,22 +62,23 @@ class Leftovers:
                 yield item
 
 
-def sizes_of(store: Store, folder: str, some: Collection[str]) -> dict[str, int]:
-    """What these runs have brought: place below `files` → bytes."""
+def brought_by(store: Store, folder: str, some: Collection[str]) -> dict[str, Arrived]:
+    """What these runs have brought, by place below `files`."""
     folders = store.names(layout.files_path(folder), folders=True)
     of_runs = [each for each in folders if layout.FOLDER.fullmatch(each) and layout.run_of(each) in some]
-    sizes: dict[str, int] = {}
+    found: dict[str, Arrived] = {}
+    is_here = store.location.directory is not None
 
-    def take(row: Mapping[str, object]) -> None:
-        sizes[str(row["Path"])] = int(str(row["Size"]))
+    def take(row: Mapping[str, Any]) -> None:
+        found[row["Path"]] = row["Size"], row["ModTime"] if is_here else ""
 
     if of_runs:
-        store.walk(layout.files_path(folder), take, among=of_runs, files_only=True)
-    return sizes
+        store.walk(layout.files_path(folder), take, among=of_runs, files_only=True, times=is_here)
+    return found
 
 
 def remove_pieces(store: Store, folder: str, some: Collection[str]) -> None:
     """Of files that these runs were fetching when they were killed."""
     with suppress(StorageFailed):
-        pieces = [each for each in sizes_of(store, folder, some) if PIECE.search(each)]
+        pieces = [each for each in brought_by(store, folder, some) if PIECE.search(each)]
         store.delete(layout.files_path(folder), pieces)

@@ -1,13 +1,14 @@
 """Makes the point of a run of what it took over and what has come."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from engines.base import BackupTask
-from engines.rclone.bringing import Problems
+from engines.rclone.bringing import Arrived, Problems, is_as_wanted
 from engines.rclone.comparing import Comparison, Item, State
 from engines.rclone.local import is_as_listed
 from external.processes.runner import StopSignal
@@ -16,6 +17,7 @@ from storage.points.digests import digests_of_copy
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds
 from storage.points.manifests import Line
+from storage.points.store import Store
 
 TOGETHER = 2_000
 """Entries whose digests are found at a time."""
@@ -23,19 +25,18 @@ NOT_GONE = "it was not listed, and its source does not say that it is gone"
 OF_ANOTHER = "it is one file with {}, which was not copied: {}"
 DOUBTFUL_FOR = 2 * 10**9
 """Nanoseconds before a run in which a file may have changed without a sign: the coarsest clock of a file system."""
+UNLIKE = "not what its source said when it was listed, and brought again by the next run"
 SHOWN = 20
 CAPABILITY = "security.capability"
-
-Sized = tuple[Item, int | None]
 
 
 @dataclass
 class Making:
     """`problems`: why files were not copied; `gone`: the paths that the source says are gone.
-    `failed`: files that were to be brought, and did not come."""
+    `failed`: files that were to be brought, and did not come. `notes`: what else users are to know."""
 
     task: BackupTask
-    stop: StopSignal
+    store: Store
     comparison: Comparison
     problems: Problems
     gone: set[str]
@@ -46,7 +47,7 @@ class Making:
     files: int = 0
     exceptions: int = 0
     failed: int = 0
-    unread: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     _done: dict[str, Entry] = field(default_factory=dict)
 
@@ -54,11 +55,13 @@ class Making:
         self._firsts = set(self.comparison.first.values())
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
-    def entries(self, items: Iterator[Sized]) -> Iterator[Entry | Line]:
+    def entries(self, items: Iterator[tuple[Item, Arrived | None]]) -> Iterator[Entry | Line]:
         """The entries of the point, sorted by path. Raises: Stopped; what reads the manifest before."""
         while piece := list(islice(items, TOGETHER)):
-            made = [None if item.line else self._made(item, size) for item, size in piece]
-            digests = self._digests([each for each in made if each and each.folder and not each.digest])
+            made = [None if item.line else self._made(item, arrived) for item, arrived in piece]
+            came = [each for each in made if each and each.folder and not each.digest]
+            digests = self._digests(came)
+            unlike = self._unlike(came, digests)
             for (item, _), entry in zip(piece, made, strict=True):
                 if item.line is not None:
                     self.files += item.line.kind != "folder"
@@ -70,21 +73,21 @@ class Making:
                     continue
                 if digest := digests.get(entry.path):
                     entry = entry._replace(digest=digest[0], digest_from=digest[1])
+                if entry.path in unlike:
+                    entry = entry._replace(doubtful=True)
                 if item.path in self._firsts:
                     self._done[item.path] = entry
                 self._count(item, entry)
                 yield entry
 
-    def _made(self, item: Item, size: int | None) -> Entry | None:
+    def _made(self, item: Item, arrived: Arrived | None) -> Entry | None:
         """None: the point does not name it, or only by another one."""
         match item.state:
-            case State.WANTED if size is None:
+            case State.WANTED if arrived is None:
                 self.failed += 1
                 return self.comparison.excepted(item.entry, item.old, self.problems.why(item.path))
-            case State.WANTED:
-                return self._brought(item, size or 0)
-            case State.LEFT:
-                return self._brought(item, item.entry.size)
+            case State.WANTED | State.LEFT:
+                return self._brought(item, arrived or (item.entry.size, ""))
             case State.LINKED:
                 return None
             case State.ASKED if item.path in self.gone:
@@ -94,10 +97,10 @@ class Making:
                 return self.comparison.excepted(item.entry, item.old, NOT_GONE)
         return item.entry
 
-    def _brought(self, item: Item, size: int) -> Entry:
+    def _brought(self, item: Item, arrived: Arrived) -> Entry:
         entry, old = item.entry, item.old
-        if size != entry.size:  # it changed as it was copied
-            return entry._replace(size=size, doubtful=True)
+        if not is_as_wanted(arrived, entry):  # it changed as it was copied
+            return entry._replace(size=arrived[0], doubtful=True)
         if _is_mighty(entry) and not is_as_listed(Path(self.task.source.path), entry):
             return entry._replace(doubtful=True)  # another content may run as what this one was allowed to
         if (old is not None and old.doubtful and looks_same(entry, old)) or not self._is_recent(entry):
@@ -147,13 +150,27 @@ class Making:
         task = self.task
         if task.directory:
             by_place = {each.place: each.path for each in entries}
-            found, unread = digests_of_copy(task.directory / layout.FILES, list(by_place), self.stop)
-            self.unread += [f"{by_place[place]}: its copy cannot be read back: {e.strerror}" for place, e in unread]
+            found, unread = digests_of_copy(task.directory / layout.FILES, list(by_place), self.store.stop)
+            self.notes += [f"{by_place[place]}: its copy cannot be read back: {e.strerror}" for place, e in unread]
             return {by_place[place]: (digest, "copy") for place, digest in found.items()}
         if task.source.kind != "local":
             return {}
-        found = digests_of_source(Path(task.source.path), entries, self.stop)
+        found = digests_of_source(Path(task.source.path), entries, self.store.stop)
         return {path: (digest, "source") for path, digest in found.items()}
+
+    def _unlike(self, came: list[Entry], digests: Mapping[str, tuple[str, str]]) -> set[str]:
+        """The paths of files whose content is not that of the digest which their source told when it was listed: it was
+        another one in the meantime. Where the repository can be asked for it: on this host, or a digest of its own."""
+        asked, unlike = defaultdict[str, dict[str, tuple[str, str]]](dict), list[str]()
+        for each in came:
+            kind, _, told = each.told.partition(":")
+            if told and told != digests.get(each.path, ("",))[0]:
+                asked[kind][each.place] = each.path, told
+        for kind, places in asked.items():
+            found = self.store.digests(layout.files_path(self.task.folder), places, kind)
+            unlike += [path for place, (path, told) in places.items() if found.get(place, told) != told]
+        self.notes += [f"{path}: {UNLIKE}" for path in unlike[: max(SHOWN - len(self.notes), 0)]]
+        return set(unlike)
 
 
 def _is_mighty(entry: Entry) -> bool:

@@ -163,6 +163,19 @@ def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
     return on_line
 
 
+def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
+    """Takes lines of rclone's lsjson, and hands on what they list. Raises: StorageFailed for a row that is none."""
+
+    def on_line(line: str) -> None:
+        if line.startswith(ROW):
+            row = row_of(line.rstrip(","))
+            if row is None or not isinstance(row.get("Path"), str):
+                raise StorageFailed(f"rclone lists what is not an entry: {line:.200}")
+            take(row)
+
+    return on_line
+
+
 @contextmanager
 def path_list(paths: Iterable[str]) -> Iterator[str]:
     """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""

@@ -6,17 +6,17 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from external.processes.rows import row_of
 from storage import layout
 from storage.folders.flushing import flush, remove_left_behind
 from storage.places.identity import Identity
 from storage.places.location import Location
-from storage.places.rclone import ANY, ROW, Rclone, Stopped, StorageFailed, path_list
+from storage.places.rclone import ANY, Rclone, Stopped, StorageFailed, path_list, rows_to
 from storage.points import known
 from storage.points.files import rows_below
 from storage.points.known import Known
@@ -30,7 +30,7 @@ PARTIAL_SUFFIX = ".rclone-partial"
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 SMALL, MANIFEST = 2**20, 2**30
 """Bytes of a file of ours in a repository, and of a manifest, which has them of some 30 million files."""
-DIGEST = re.compile(r"([0-9a-f]{64})  ")
+DIGEST = re.compile(r"([0-9a-f]{32,64})  ")
 BETWEEN_LOOKS = 100
 """Files, before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -76,22 +76,37 @@ class Store(Rclone):
         *,
         among: Collection[str] = (),
         files_only: bool = False,
+        times: bool = False,
     ) -> None:
         """All that lies below a folder, as rclone's lsjson has it (Path, Size, ModTime, IsDir, …), in no order, each
         handed over as it comes: a million of them take a gigabyte. `among`: only what lies in these folders below it.
-        `files_only`: without folders and times."""
+        `files_only`: without folders, and without times unless these are wanted (`times`)."""
         if (here := self._here(path)) is not None:
             for folder in among or ("",):
                 for row in rows_below(here / folder, folder, files_only=files_only):
                     self.go_on()
                     take(row)
             return
-        kinds = ("--files-only", "--no-modtime") if files_only else ()
+        kinds = ("--files-only", *(() if times else ("--no-modtime",))) if files_only else ()
         self._list(path, take, "--recursive", *only_in(among), *kinds)
 
     def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Read files in a folder whole. Returns SHA-256 in hex by path, and of others why they cannot be read, by path.
         What is in neither is not there. Raises: StorageFailed also for what may be well and was out of reach."""
+        digests, problems = self._hashed(path, paths, "sha256", "--download")
+        for name, problem in problems.items():
+            if not (self.location.directory or UNREADABLE.search(problem)):
+                raise StorageFailed(f"{name}: {problem}")
+        return digests, problems
+
+    def digests(self, path: str, paths: Collection[str], kind: str) -> dict[str, str]:
+        """Digests of this kind (sha256, sha1, md5) in hex by path: on this host files are read, elsewhere its server is
+        asked for those that it has."""
+        with suppress(StorageFailed):
+            return self._hashed(path, paths, kind, *(("--download",) if self.location.directory else ()))[0]
+        return {}
+
+    def _hashed(self, path: str, paths: Collection[str], *how: str) -> tuple[dict[str, str], dict[str, str]]:
         digests: dict[str, str] = {}
         problems: dict[str, str] = {}
         moved = Moved()
@@ -101,12 +116,9 @@ class Store(Rclone):
                 digests[line[digest.end() :]] = digest[1]
 
         self.with_paths(
-            paths, "hashsum", "sha256", "--download", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+            paths, "hashsum", *how, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
             on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
         )  # fmt: skip
-        for name, problem in problems.items():
-            if not (self.location.directory or UNREADABLE.search(problem)):
-                raise StorageFailed(f"{name}: {problem}")
         return digests, problems
 
     def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
@@ -282,16 +294,3 @@ class Store(Rclone):
 def only_in(folders: Collection[str]) -> tuple[str, ...]:
     """Options of rclone: nothing but what lies in these folders; none: all."""
     return (*(f"--filter=+ /{each}/**" for each in folders), "--filter=- **") if folders else ()
-
-
-def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
-    """Takes lines of rclone's lsjson, and hands on what they list. Raises: StorageFailed for a row that is none."""
-
-    def on_line(line: str) -> None:
-        if line.startswith(ROW):
-            row = row_of(line.rstrip(","))
-            if row is None or not isinstance(row.get("Path"), str):
-                raise StorageFailed(f"rclone lists what is not an entry: {line:.200}")
-            take(row)
-
-    return on_line

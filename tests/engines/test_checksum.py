@@ -6,21 +6,37 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
-from engines.base import SourceSpec, Verdict
-from tests.engines.peers import back_up, held, local_folder, s3_bucket, sftp_host, webdav_share, write_files
+from engines.base import EngineResult, SourceSpec, Verdict
+from engines.rclone import backup, bringing
+from engines.rclone.run import RcloneRun
+from storage.points import manifests
+from storage.points.store import Store
+from tests.engines.peers import (
+    back_up,
+    held,
+    local_folder,
+    run,
+    s3_bucket,
+    sftp_host,
+    task_for,
+    webdav_share,
+    write_files,
+)
+from tests.engines.test_backup_properties import location_of
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 """Than what these tests write, so that no file is in doubt."""
 
 
-def lying(file: Path, text: str) -> None:
+def lying(file: Path, text: str, time: int = 1_700_000_000) -> None:
     """Write another content of the same size and time."""
     file.write_text(text)
-    os.utime(file, (1_700_000_000, 1_700_000_000))
+    os.utime(file, (time, time))
 
 
 @contextlib.contextmanager
@@ -50,3 +66,68 @@ def test_contents_are_compared_where_sizes_and_times_lie(kind: Callable[[Path], 
             if day != 2 or kind is local_folder:  # else the first run with digests brings all
                 assert result.read == read, (day, result)
             assert held(tmp_path / "copy")["other"] == ("other" if day < 2 else text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [*((each, kind) for each in (sftp_host, a_bucket) for kind in ("plain", "encrypted")), (a_bucket, "s3")],
+)
+def test_what_was_another_content_only_while_it_was_copied_is_brought_again(
+    source: Callable[[Path], Any], kind: str, tmp_path: Path
+) -> None:
+    """It was A as it was listed, B as it was copied, and is A, of the same size and time, ever after."""
+    files = write_files(tmp_path / "files", same="same")
+    lying(files / "note", "first")
+    with location_of(kind, tmp_path / "repository") as location, source(files) as opened:
+
+        def backed_up(day: int, **changes: bool) -> EngineResult:
+            at = LATER + timedelta(days=day)
+            return run(task_for(opened, tmp_path, location=location, folder="nas", started_at=at, options=changes))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RcloneRun, "transfer", changing(files / "note", RcloneRun.transfer))
+            first = backed_up(0, checksum=True)
+        again = backed_up(1, checksum=True)
+        assert (first.verdict, again.verdict) == (Verdict.WARNINGS, Verdict.SUCCEEDED), (first, again)
+        assert 5 <= again.read < 60, "one of both"
+        assert first.warnings == (
+            "note: not what its source said when it was listed, and brought again by the next run",
+        )
+        assert backed_up(2, checksum=True).read == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "encrypted"])
+def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy(kind: str, tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", same="same")
+    for each in ("note", "dot."):
+        lying(files / each, "first")
+    with location_of(kind, tmp_path / "repository") as location, sftp_host(files) as opened:
+
+        def backed_up(day: int) -> EngineResult:
+            at = LATER + timedelta(days=day)
+            return run(task_for(opened, tmp_path, location=location, folder="nas", started_at=at))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bringing, "bring", changing(files / "note", bringing.bring, 1_600_000_000))
+            patch.setattr(backup, "bring_renamed", changing(files / "dot.", backup.bring_renamed, 1_600_000_000))
+            backed_up(0)
+        point = backed_up(1).snapshot
+        assert Store(location, Event()).manifest("nas", point, tmp_path / "manifest")
+        brought = {each.path for each in manifests.read(tmp_path / "manifest") if each.folder.startswith(point)}
+        assert (brought, backed_up(2).read) == ({"note", "dot."}, 0)
+
+
+def changing(file: Path, bring: Callable[..., Any], time: int = 1_700_000_000) -> Callable[..., Any]:
+    """Have another content there while files are brought, of the same size."""
+
+    def brought(*given: Any, **named: Any) -> Any:
+        text = file.read_text()
+        lying(file, text[::-1], time)
+        try:
+            return bring(*given, **named)
+        finally:
+            lying(file, text)
+
+    return brought
