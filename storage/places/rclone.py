@@ -124,9 +124,9 @@ class Rclone:
             raise Stopped
 
     def size(self, path: str) -> int:
-        """Bytes of all that lies below a folder."""
+        """Bytes of all that lies below a folder; none where it is missing."""
         lines: list[str] = []
-        self.run("size", "--json", self.location.at(path), on_line=lines.append)
+        self.run("size", "--json", self.location.at(path), missing_ok=True, on_line=lines.append)
         return number(row_of("".join(lines)) or {}, "bytes")
 
     def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:

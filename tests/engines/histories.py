@@ -1,4 +1,5 @@
-"""Histories of a small source: changed, backed up, removed from, copied, and killed before any step of it."""
+"""Histories of a small source: changed, backed up, removed from, copied, checked, restored, and killed before any step
+of it."""
 
 import os
 import shutil
@@ -17,11 +18,12 @@ from engines.base import EngineResult, Verdict
 from engines.rclone import backup, bringing, renaming
 from storage import layout
 from storage.places.location import Location, of_directory
-from storage.points import copying, manifests, removal, runs
+from storage.points import checking, copying, manifests, removal, runs
 from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
+from tests.engines.history_steps import Backup, Check, Copy, Removal, Restore, Step
 from tests.engines.peers import local_folder, run, task_for
 from tests.engines.small_trees import Seen, edit, hard_links, seen
 
@@ -29,50 +31,31 @@ FOLDER = "nas-7/nightly"
 FILES = layout.files_path(FOLDER)
 BEGAN = datetime(2100, 1, 1, tzinfo=UTC)
 """After whatever these tests write, so that no file is doubtful, and what is as it was is taken over."""
-STEPS = ("put", "put_all", "remove", "delete", "names", "walk", "fetch", "flush", "remove_empty_folders", "copy_out")
+STEPS = (
+    "put",
+    "put_all",
+    "remove",
+    "delete",
+    "names",
+    "walk",
+    "fetch",
+    "flush",
+    "remove_empty_folders",
+    "copy_out",
+    "read",
+    "sizes",
+)
 
 
 class Killed(BaseException):
     """Nothing catches it, and so nothing cleans up."""
 
 
-@dataclass(frozen=True)
-class Backup:
-    """`edits`: of the source before it. `kill`: the step before which it is killed. `is_cut`: so is the power.
-    `pieces`: of the files that came before it was killed, which did not come whole. `away`: files that are not there
-    while they are copied. `damage`: a file of the newest point that a check found missing. `overtaken`: the newest
-    point is removed meanwhile."""
-
-    edits: list[tuple[Any, ...]]
-    kill: int | None = None
-    is_cut: bool = False
-    pieces: frozenset[int] = frozenset()
-    away: frozenset[int] = frozenset()
-    damage: int | None = None
-    overtaken: bool = False
-
-
-@dataclass(frozen=True)
-class Removal:
-    points: frozenset[int]
-    kill: int | None = None
-    is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class Copy:
-    kill: int | None = None
-    is_cut: bool = False
-
-
-Step = Backup | Removal | Copy
-
-
 @dataclass
 class History:
-    """`location`: of the repository, whose files are in `repository` below `top`. `expected`: what each point that ever
-    was has to hold, and its hard links, None where an earlier file stands for one of them. `broken`: places that are
-    damaged."""
+    """`location`: of the repository, whose files are `at` a folder of this host, also where they are served;
+    `expected`: what each point that ever was has to hold, and its hard links, None where an earlier file stands for one
+    of them; `broken`: places that are damaged."""
 
     top: Path
     location: Location
@@ -87,7 +70,8 @@ class History:
 
     def __post_init__(self) -> None:
         self.source, self.copies = self.top / "source", self.top / "copies"
-        for each in (self.source, self.copies, self.top / "repository", self.top / "away"):
+        self.at = self.location.directory or self.top / "repository"
+        for each in (self.source, self.copies, self.at, self.top / "away"):
             each.mkdir(exist_ok=True)
         self.store = Store(self.location, Event())
         self.copied = Store(of_directory(self.copies), Event())
@@ -96,24 +80,47 @@ class History:
         """One step; None: it was killed, or there is nothing to say of it."""
         if isinstance(step, Backup):
             return self._back_up(step)
-        points = runs.points(self.store, FOLDER)
         if isinstance(step, Copy):
             if not self.broken:
                 self._killed(step, lambda: copying.copy(self.store, self.copied, FOLDER))
             return None
-        chosen = [each for number, each in enumerate(points[:-1]) if number in step.points]
-        if points:
+        if isinstance(step, Restore):
+            return self._restore(step)
+        store = self.copied if step.of_the_copy else self.store
+        points = runs.points(store, FOLDER)
+        if isinstance(step, Check):
+            self._check(step, store, points)
+        elif points:
+            chosen = [each for number, each in enumerate(points[:-1]) if number in step.points]
             for each in (step, Removal(step.points)):
-                self._killed(each, lambda: removal.remove(self.store, FOLDER, chosen))
-            assert not {*chosen} & {*runs.points(self.store, FOLDER)}
+                self._killed(each, lambda: removal.remove(store, FOLDER, chosen))
+            assert not {*chosen} & {*runs.points(store, FOLDER)}
         return None
+
+    def _check(self, step: Check, store: Store, points: list[str]) -> None:
+        """Raises: AssertionError, where it does not find what is damaged, or finds what is not."""
+        named = {place for each in points for place in self._places(store, each)}
+        for each in (step, Check()):
+            found = self._killed(each, lambda: checking.check(store, FOLDER, part="", after="", total=0, share=1.0))
+        broken = self.broken & named if store is self.store else set()
+        assert {each.place for each in found.damaged} == broken, found.damaged
+
+    def _restore(self, step: Restore) -> None:
+        if points := runs.points(self.store, FOLDER):
+            point = points[step.point % len(points)]
+            wish = Wish(FOLDER, point, self.top / "restored")
+            self._killed(step, lambda: restore(wish, self.store, self.top / "cache"))
+            self._check_point(self.store, point, self.entries(self.store, point))
+
+    def _places(self, store: Store, point: str) -> set[str]:
+        return {each.place for each in self.entries(store, point).values() if each.folder}
 
     def _back_up(self, step: Backup) -> EngineResult | None:
         self.began += 1
         for number, (what, name, more) in enumerate(step.edits):
             edit(self.source, what, name, more, self.began * 7 + number if more != b"one" else 0)
         points = runs.points(self.store, FOLDER) if step.damage is not None else []
-        places = {each.place for name in points[-1:] for each in self.entries(self.store, name).values() if each.folder}
+        places = {place for name in points[-1:] for place in self._places(self.store, name)}
         for place in sorted(places)[step.damage : (step.damage or 0) + 1]:
             self.broken.add(place)
             self.store.remove(f"{FILES}/{place}")
@@ -123,7 +130,7 @@ class History:
         self.hidden = sorted({files[number % len(files)] for number in step.away}) if files else []
         task = task_for(
             local_folder(self.source),
-            self.top / "repository",
+            self.at,
             location=self.store.location,
             folder=FOLDER,
             started_at=BEGAN + timedelta(hours=self.began),
@@ -182,10 +189,9 @@ class History:
         assert linked is None or lost or links == linked
 
     def check_nothing_else_stays(self) -> None:
-        named = set[str]()
-        for point in runs.points(self.store, FOLDER):
-            named |= {each.place for each in self.entries(self.store, point).values() if each.folder}
-        assert set(self.store.sizes(FILES)) == named - self.broken
+        for store in (self.store, self.copied):
+            named = {place for each in runs.points(store, FOLDER) for place in self._places(store, each)}
+            assert set(store.sizes(FILES)) == (named - self.broken if store is self.store else named)
 
     def entries(self, store: Store, point: str) -> dict[str, Entry]:
         file = self.top / "manifest"
@@ -212,7 +218,7 @@ class History:
 
     def _files(self) -> set[Path]:
         """On disks of this host."""
-        tops = (self.copies, self.top / "repository") if self.location.directory else (self.copies,)
+        tops = (self.copies, self.at) if self.location.directory else (self.copies,)
         return {each for top in tops for each in top.rglob("*") if each.is_file()}
 
     def go_on(self) -> None:
@@ -254,7 +260,7 @@ class History:
             for number, name in enumerate(self.hidden):
                 with suppress(FileNotFoundError):
                     os.rename(self.source / name, self.top / f"away/{number}")
-            before = set((top := self.top / "repository").rglob("*"))
+            before = set((top := self.at).rglob("*"))
             done = bring(*given)
             if self.left == 0:
                 came = sorted(each for each in set(top.rglob("*")) - before if each.is_file())

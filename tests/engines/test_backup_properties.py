@@ -1,21 +1,26 @@
 """Whatever becomes of a source, and whatever is killed: every point restores to the tree that its backup saw."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from storage.places import remotes
 from storage.places.location import Location, of_directory
-from tests.engines.histories import Backup, Copy, History, Removal, Step
+from tests.engines.histories import History
+from tests.engines.history_steps import Backup, Check, Copy, Removal, Restore, Step
 from tests.engines.test_probing import serving
 from tests.storage.repositories import encrypted
+from tests.storage.test_ownerless_disk import ownerless_disk
 
-SERVED = ("s3", "sftp", "webdav")
+SERVED = ("s3", "sftp", "webdav-other")
+"""The last one keeps no times."""
+KINDS = ("plain", "encrypted", "folding", *SERVED)
 LONG = "n" * 200
 PATHS = ("a", "A", "a/b", "A/b", "F/x", "f/x", "f/y", "é", "e\u0301", "é/z", "e\u0301/z", LONG, f"s/{LONG}/t", "dot./x")
 CONTENTS = (b"one", b"two", b"six", b"eleven", b"")
@@ -44,9 +49,14 @@ steps = st.one_of(
     backups,
     backups,
     backups,
-    st.builds(Removal, points=st.frozensets(st.integers(0, 3), min_size=1), kill=kills, is_cut=st.booleans()),
+    st.builds(
+        Removal, points=st.frozensets(st.integers(0, 3), min_size=1), kill=kills, is_cut=st.booleans(),
+        of_the_copy=st.booleans(),
+    ),
     st.builds(Copy, kill=kills, is_cut=st.booleans()),
-)
+    st.builds(Check, kill=kills, is_cut=st.booleans(), of_the_copy=st.booleans()),
+    st.builds(Restore, point=st.integers(0, 4), kill=kills),
+)  # fmt: skip
 FIRST = Backup([("file", each, CONTENTS[number % 3]) for number, each in enumerate(PATHS)])
 MORE = [("file", f"more/{number}", b"some") for number in range(4)]
 OTHER = [("file", f"other/{number}", b"other") for number in range(2)]
@@ -64,9 +74,18 @@ EACH_FAULT: list[Step] = [
     Copy(),
     Backup([("file", "f/x", b"newer")], overtaken=True),
     Removal(frozenset({0}), kill=9, is_cut=True),
+    Copy(),
+    Removal(frozenset({0, 1}), kill=7, of_the_copy=True),
+    Check(kill=6),
+    Restore(1, kill=3),
     Backup([("file", "f/x", b"newest")], damage=0),
+    Check(),
 ]
-long = settings(derandomize=True, max_examples=3, suppress_health_check=list(HealthCheck))
+MANY = int(os.environ.get("BACKUPSCHED_HISTORIES", "0"))
+drawn = settings(
+    derandomize=not MANY, max_examples=MANY or 2, suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    print_blob=True,
+)  # fmt: skip
 
 
 @contextmanager
@@ -75,8 +94,9 @@ def location_of(kind: str, folder: Path) -> Iterator[Location]:
     if kind in SERVED:
         with serving(kind, folder) as (settings, secrets, path):
             yield remotes.location_of(path, settings, secrets, None)
-    elif kind == "remote":
-        yield Location(str(folder), str(folder))
+    elif kind == "folding":
+        with ownerless_disk(folder, "--vfs-case-insensitive") as disk:
+            yield of_directory(disk)
     else:
         yield encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)
 
@@ -93,7 +113,8 @@ def play(kind: str, story: list[Step], *, often: bool = False) -> None:
                 elif result is not None and result.snapshot:
                     history.check(only=result.snapshot)
             history.check()
-            history.play(Removal(frozenset({0, 2, 3})))
+            for step in (Copy(), Removal(frozenset({0, 2, 3})), Removal(frozenset({1}), of_the_copy=True)):
+                history.play(step)
             history.check_nothing_else_stays()
             history.check()
 
@@ -104,8 +125,8 @@ def test_a_history_with_each_fault_leaves_every_point_whole(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "encrypted", "remote"])
-@long
+@pytest.mark.parametrize("kind", KINDS)
+@drawn
 @given(story=st.lists(steps, min_size=3, max_size=5))
 def test_every_point_of_every_kind_of_repository_restores(kind: str, story: list[Step]) -> None:
     play(kind, story, often=kind == "plain")

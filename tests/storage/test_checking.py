@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 
 from engines import engine_for
+from engines.at_repositories import keeping
 from engines.base import Verdict
 from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import checking, manifests, removal
-from storage.points.checking import Checked, Damage
+from storage.points.checking import GONE, Checked, Damage
 from storage.points.known import digest_of
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, local_folder, task_for
 from tests.engines.test_probing import KEY, serving
 from tests.storage.played_runs import ASSIGNMENT, Played, files_below
+from tests.storage.repositories import encrypted
 from tests.storage.stepping import stepped
 from tests.storage.test_copying import WithDigests
 
@@ -267,3 +269,11 @@ def test_a_dump_is_all_that_its_point_has(tmp_path: Path) -> None:
         manifests.write(played.manifest(point), replace(header, engine=engine), entries)
         (played.files / entries[0].place).unlink(missing_ok=True)
         assert [each.is_all for each in check(played).damaged] == [is_all]
+
+
+def test_of_an_assignment_whose_folder_is_lost_each_point_is_named(tmp_path: Path) -> None:
+    here, recorded = of_directory(tmp_path), ["20261121T065755Z", "20261122T065755Z"]
+    for location in (here, encrypted(here), Location(str(tmp_path), str(tmp_path))):
+        facts = {"part": "", "after": "", "total": 0, "share": 1.0, "known": [], "recorded": recorded}
+        found = keeping.check_files(location.as_json(), FOLDER, **facts)
+        assert [(each["point"], each["why"]) for each in found["damaged"]] == [(each, GONE) for each in recorded]
