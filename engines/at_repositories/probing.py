@@ -19,7 +19,8 @@ from external.processes.runner import StopSignal
 from storage.places import identity
 from storage.places.identity import Identity, Refused
 from storage.places.location import Location, joined
-from storage.points.store import Stopped, StorageFailed, Store, rows_to
+from storage.places.rclone import rows_to
+from storage.points.store import Stopped, StorageFailed, Store
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import back_up_text, is_empty, repository_of
 from storage.restic.verdicts import Trouble

@@ -23,12 +23,12 @@ from external.processes.rows import row_of
 from storage import layout
 from storage.folders.beneath import Beneath
 from storage.places.location import Location
-from storage.places.rclone import expected
+from storage.places.rclone import expected, rows_to
 from storage.points.batches import batches
 from storage.points.files import Kept, differs, is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import Moved
-from storage.points.store import StorageFailed, Store, rows_to
+from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets
 from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step, TargetFailed, Wish

@@ -29,9 +29,10 @@ from engines.restic.engine import ResticProgress
 from storage import layout
 from storage.places import identity
 from storage.places.identity import Identity, Refused
+from storage.places.rclone import rows_to
 from storage.points import manifests
 from storage.points.manifests import Entry, Header, ManifestDamaged
-from storage.points.store import StorageFailed, Store, rows_to
+from storage.points.store import StorageFailed, Store
 from storage.restic import listing, snapshots
 from storage.restic.program import Restic
 from storage.restic.snapshots import Snapshot
