@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 LONGEST_LINE = 2**26
 """Bytes: the tables of a database, the points of years, a hundred damaged files by their whole names."""
 OTHER_CODE = (
-    "it knows the order {!r} otherwise than this process ({}): the code has changed since that one began; restart it"
+    "it knows the order {!r} otherwise than this process ({}): the code has changed since; restart this process"
 )
 
 
