@@ -8,7 +8,8 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Let all commands, Django's too, read options by their whole names: Django has no setting for that. Register
-        the kind of record by which an edit goes on, and what an edit of a retry policy changes."""
+        the kind of record that continues an edit, and the effects of an edit of a retry policy.
+        """
         from django.core.management import base
 
         from jobs import (

@@ -115,8 +115,9 @@ SELECT id, lease_token, cancel_requested_at IS NOT NULL
 
 @dataclass(frozen=True)
 class Renewed:
-    """What a renewal found: ids whose lease was extended, those that another transaction holds locked and that are
-    still the worker's, and those of both that a person cancelled. All others are lost."""
+    """The results of a renewal: ids whose lease was extended, ids that another transaction holds locked and that are
+    still the worker's, and those of both that a user cancelled. All others are lost.
+    """
 
     owned: frozenset[int]
     unknown: frozenset[int]

@@ -26,8 +26,9 @@ def host_clock() -> datetime:
 
 
 def ahead_of_database() -> float:
-    """Seconds by which this machine's clock is ahead of the database's, negative if it is behind. Only what lies
-    outside the time between question and answer counts: an answer that an outage held up is not a wrong clock."""
+    """Seconds by which this machine's clock is ahead of the database's, negative if it is behind. Only differences
+    outside of the time between question and answer count: an answer delayed by an outage is not a wrong clock.
+    """
     before, at_database, after = host_clock(), database_clock(), host_clock()
     return max(before - at_database, min(after - at_database, timedelta())).total_seconds()
 
@@ -36,7 +37,9 @@ skew = 0.0
 """Seconds by which this machine's clock is ahead of the database's, as of the worker's last heartbeat."""
 
 MAX_SKEW_SECONDS = 5.0
-"""How far a host's clock may be off the database's before log and doctor say so. With NTP it is milliseconds."""
+"""The difference of a host's clock from the database's at which log and doctor report it. With NTP it is
+milliseconds.
+"""
 
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -25,12 +25,12 @@ BATCH = 500
 """Some 50 ms, for which what asks for one of these records waits."""
 
 CLOSE_SECONDS = 0.1
-"""Of a tick; the next one, right after the claims, closes the rest."""
+"""Seconds of a tick; the next one, right after the claims, closes the rest."""
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
 """At a record that was set aside."""
 SET_ASIDE = "set aside: "
-"""What its `last_error` begins with."""
+"""The beginning of its `last_error`."""
 
 PUT_OFF = f"""
 UPDATE jobs_backlogrecord b

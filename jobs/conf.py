@@ -25,7 +25,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 @dataclass(frozen=True)
 class QueueRule:
-    """How one worker process serves a queue.
+    """The way in which one worker process serves a queue.
 
     `concurrency`: records of it run at once. `feeds`: a queue that this one makes records ready for; this one is
     claimed from only while that queue is short of ready records (look-ahead); questions that hang there take none of
@@ -55,33 +55,36 @@ def _number(name: str, default: float, *, above: float | None = None) -> float:
 
 
 def lease_seconds() -> float:
-    """How long a claim lasts without a renewal."""
+    """The life of a claim without a renewal."""
     return _number("LEASE_SECONDS", 60)
 
 
 def deadline_seconds() -> float:
-    """How long after it sent its last renewal a worker stops a run, or does not begin it: two thirds of a lease."""
+    """The time after a worker sent its last renewal at which it stops a run, or does not begin it: two thirds of a
+    lease.
+    """
     return lease_seconds() * 2 / 3
 
 
 def heartbeat_seconds() -> float:
-    """How often a worker renews: four times a lease, so three renewals may fail before the lease does."""
+    """The interval of a worker's renewals: a quarter of a lease, so three renewals may fail before the lease does."""
     return lease_seconds() / 4
 
 
 def guard_seconds() -> float:
-    """How often a worker looks for runs that are past their deadline."""
+    """The interval at which a worker looks for runs that are past their deadline."""
     return min(0.5, lease_seconds() / 24)
 
 
 def ending_seconds() -> float:
-    """How long a program that was stopped may take to end, before it is killed: half of what is left of a lease after
-    its deadline, and no longer than a worker waits for it at a shutdown."""
+    """The time for a stopped program to end before it is killed: half of the rest of a lease after its deadline, and at
+    most as long as a worker waits for it at a shutdown.
+    """
     return min(8.0, (lease_seconds() - deadline_seconds()) / 2)
 
 
 def listens() -> bool:
-    """Whether workers sleep on LISTEN and prepare statements; else they poll, as through a transaction pooler.
+    """True if workers sleep on LISTEN and prepare statements; else they poll, as through a transaction pooler.
 
     Raises: ImproperlyConfigured for anything but "listen" and "poll".
     """
@@ -92,37 +95,37 @@ def listens() -> bool:
 
 
 def keep_finished() -> timedelta:
-    """How long finished records and their attempts are kept."""
+    """The retention of finished records and their attempts."""
     return timedelta(days=_number("KEEP_FINISHED_DAYS", 90, above=0))
 
 
 def considering() -> bool:
-    """Whether the log of decisions also says what each claim considered."""
+    """True if the log of decisions also holds what each claim considered."""
     return bool(_settings().get("CONSIDERING", False))
 
 
 def keep_log() -> timedelta:
-    """How long the log of decisions is kept."""
+    """The retention of the log of decisions."""
     return timedelta(days=_number("KEEP_LOG_DAYS", 14, above=0))
 
 
 def sweep_max_records() -> int:
-    """How many records a sweep of the progressive schedule takes at most."""
+    """The most records that a sweep of the progressive schedule takes."""
     return int(_number("SWEEP_MAX_RECORDS", 10_000))
 
 
 def breaker_after() -> int:
-    """How many failures in a row that are its own open a breaker."""
+    """The number of failures in a row, all its own fault, that open a breaker."""
     return int(_number("BREAKER_AFTER", 3))
 
 
 def breaker_probe_seconds() -> float:
-    """How long after its opening a breaker lets the first trial through."""
+    """The time from the opening of a breaker to its first trial."""
     return _number("BREAKER_PROBE_SECONDS", 60)
 
 
 def breaker_longest_seconds() -> float:
-    """How far apart trials are at most."""
+    """The longest time between trials."""
     return _number("BREAKER_LONGEST_SECONDS", 900)
 
 

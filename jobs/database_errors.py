@@ -1,8 +1,7 @@
-"""What a database error asks of the code that meets it: wait for the database, try the same again, or look at what
-was asked.
+"""The right reaction to a database error: wait for the database, try the same again, or look at the statement.
 
-The codes are those of appendix A of PostgreSQL's manual. They decide, and not the class of the exception: a server
-that became read-only says `InternalError`, and so does one that ended an idle transaction.
+The codes are those of appendix A of PostgreSQL's manual. They decide, and not the class of the exception: a server that
+became read-only raises `InternalError`, and so does one that ended an idle transaction.
 """
 
 import logging
@@ -20,8 +19,9 @@ from jobs.conf import PROGRAM
 
 
 class Trouble(Enum):
-    """What is wrong: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number of
-    times, then halved), or the statement is *ours* to mend (halve, isolate and name what is wrong; never wait)."""
+    """The kind of an error: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number
+    of times, then halved), or the statement is *ours* to mend (halve, isolate and name what is wrong; never wait).
+    """
 
     AWAY = "away"
     BUSY = "busy"
@@ -60,9 +60,9 @@ REFUSAL = re.compile(
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """What `error`, of Django or of psycopg, asks of its caller. Anything that is no database error is *ours*.
+    """The kind of `error`, of Django or of psycopg. Any error that is not the database's is *ours*.
 
-    To be asked where the error is caught, before this thread's connection is closed.
+    Must be called where the error is caught, before this thread's connection is closed.
     """
     code = code_of(error)
     if code.startswith(AWAY_CLASSES) or code in AWAY_CODES:
@@ -75,12 +75,12 @@ def trouble_of(error: BaseException) -> Trouble:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the database is to be waited for, on a new connection."""
+    """True if the database must be waited for, on a new connection."""
     return trouble_of(error) is Trouble.AWAY
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether the same statement may go through when it is tried again."""
+    """True if the same statement may succeed when it is tried again."""
     return trouble_of(error) is Trouble.BUSY
 
 
@@ -98,7 +98,7 @@ def log_unless_away(log: logging.Logger, failed: str, error: Exception) -> None:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a server that answers refuses this connection until a setting is changed."""
+    """True if a server that answers refuses this connection until a setting is changed."""
     return isinstance(error, LOST) and REFUSAL.search(str(error)) is not None
 
 
@@ -108,7 +108,7 @@ def code_of(error: BaseException) -> str:
 
 
 def _of_server(error: BaseException) -> BaseException:
-    """The error of psycopg, which Django wraps once, and `migrate` twice; `error` itself when there is none."""
+    """The error of psycopg, which Django wraps once, and `migrate` twice; `error` itself if there is none."""
     each: BaseException | None = error
     while each is not None and not isinstance(each, psycopg.Error):
         each = each.__context__ if isinstance(each, MigrationSchemaMissing) else each.__cause__
@@ -127,7 +127,7 @@ NO_RIGHT = "42501"
 
 
 def describe(error: Error) -> str:
-    """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
+    """The problem and its remedy, without a password. Empty if the database answered, and it is none of these."""
     if code_of(error) in UNDEFINED:
         return f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."
     if "invalid connection option" in str(error):
@@ -139,7 +139,7 @@ def describe(error: Error) -> str:
 
 
 def describe_away(error: Error) -> str:
-    """That the database does not answer, or takes no writes: names the place, never the password."""
+    """A message that the database does not answer, or takes no writes: names the place, never the password."""
     said = first_line(str(_of_server(error)))
     if code_of(error) == READ_ONLY:
         return (
@@ -164,6 +164,6 @@ def _place() -> str:
 
 
 def what_to_do() -> str:
-    """A project may have words of its own for it."""
+    """The remedy; a project may have its own words for it."""
     usual = "Check the setting DATABASES, and that the server runs."
     return str(settings.DATABASES["default"].get("WHEN_AWAY", usual))

@@ -40,10 +40,10 @@ def doing(
     facts: dict[str, Any] | None = None,
     now: datetime | None = None,
 ) -> None:
-    """Write one line of what was done. `what`: its name, as `answered`; `text`: one sentence for people.
+    """Write one line about an action. `what`: its name, such as `answered`; `text`: one sentence for users.
 
-    `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
-    transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
+    `record`: the claimed record that it was done to; without one, `kind` and `subject` name it. In a transaction the
+    line is written, or not, with everything else. `now` (aware): when; by default the clock's.
     """
     about: dict[str, Any] = {"kind": kind, "subject": subject}
     if record is not None:

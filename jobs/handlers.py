@@ -25,10 +25,10 @@ from jobs.states import AttemptOutcome, WaitingFor
 class Run:
     """A claimed record on its way through a handler.
 
-    `stop` is set when the handler has to end now: the lease is lost, a person cancelled it, it ran for too long, or
-    the worker shuts down. A handler that ends because of it returns `Released`; an async one is cancelled as well.
-    `renewed_at` is from before the last claim or renewal was sent, `began_at` from when the handler was started (None:
-    it was not); both in boot seconds. A handler that knows better than its kind how long it may take sets
+    `stop` is set when the handler must end now: the lease is lost, a user cancelled it, it ran for too long, or the
+    worker shuts down. A handler that ends for that reason returns `Released`; an async one is cancelled as well.
+    `renewed_at` is from before the last claim or renewal was sent, `began_at` from when the handler was started (None
+    if it was not); both in boot seconds. A handler that knows better than its kind how long it may take sets
     `max_seconds`.
     """
 
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def limit(self) -> float | None:
-        """For how many seconds its handler may run; None: for as long as it takes."""
+        """Seconds for which its handler may run; None for as long as it takes."""
         return self.max_seconds or registry.kind(self.record.kind).max_seconds
 
 
@@ -90,8 +90,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class StepDue:
-    """What the question of a tick found of another app's step: whether it `is_due`; when it will be, as far as that is
-    known; and whether it is `under_way`, so that its next part may be due in a moment."""
+    """The answer of another app's step to a tick: whether it `is_due`; when it will be, as far as that is known; and
+    whether it is `under_way`, so that its next part may be due in a moment.
+    """
 
     is_due: bool = False
     next_at: datetime | None = None
@@ -140,7 +141,7 @@ def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:
 
 
 class Registry:
-    """Kinds, their handlers by queue, and what other apps do with the queue at its own moments.
+    """Kinds, their handlers by queue, and the functions of other apps that the queue calls.
 
     `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
     every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim.
@@ -167,13 +168,13 @@ class Registry:
         self.kinds[kind.name] = kind
 
     def warm_up(self, queues: Collection[str]) -> None:
-        """What a worker that serves these queues does before it claims."""
+        """Prepare a worker that serves these queues, before it claims."""
         for kind in self.kinds.values():
             if kind.warm_up and kind.home_queue in queues:
                 kind.warm_up()
 
     def beat(self) -> None:
-        """What is done at a heartbeat."""
+        """Call the functions for a heartbeat."""
         for each in self.at_heartbeat:
             each()
 
@@ -187,7 +188,7 @@ class Registry:
         return register
 
     def find(self, kind: str, queue: str) -> Handler:
-        """The handler of `kind` in `queue`: for an unknown kind, one that puts it off and says so."""
+        """The handler of `kind` in `queue`: for an unknown kind, one that puts the record off with that reason."""
         return self._handlers.get((kind, queue), (_unknown, False))[0]
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
@@ -195,7 +196,7 @@ class Registry:
         return {where: function for where, (function, _) in self._handlers.items()}
 
     def is_async(self, kind: str, queue: str) -> bool:
-        """Whether that handler runs on the event loop."""
+        """True if that handler runs on the event loop."""
         return self._handlers.get((kind, queue), (_unknown, False))[1]
 
     def kind(self, name: str) -> Kind:

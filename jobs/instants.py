@@ -31,8 +31,9 @@ def _over(function: type[Least | Greatest], columns: list[str]) -> Expression | 
 
 
 def mended(table: str, *instants: str, days: Iterable[str] = ()) -> RunSQL:
-    """For a migration: what is in these columns and cannot be read becomes the nearest that can be, so what waits for
-    ever still does, and can be named."""
+    """An operation of a migration: values in these columns that cannot be read become the nearest readable ones, so
+    that records which wait for ever still do, and can be named.
+    """
     bounds = dict.fromkeys(instants, ("timestamptz '0001-01-01 00:00+00'", "timestamptz '9999-12-31 23:59:59+00'"))
     bounds |= dict.fromkeys(days, ("date '0001-01-01'", "date '9999-12-31'"))
     changes = ", ".join(

@@ -1,4 +1,4 @@
-"""Which record a log line is about: fields of each line that a handler writes, for logs in JSON."""
+"""The record that a log line is about: fields of each line that a handler writes, for logs in JSON."""
 
 import logging
 from contextvars import ContextVar
@@ -6,11 +6,11 @@ from contextvars import ContextVar
 from jobs.outcomes import Claimed
 
 handled: ContextVar[Claimed | None] = ContextVar("handled", default=None)
-"""What runs in this thread or task, or ran there last."""
+"""The record that runs in this thread or task, or ran there last."""
 
 
 OF_PAYLOAD = ("title", "source")
-"""The name for people, and the id of the source that a record is about."""
+"""The name for users, and the id of the source that a record is about."""
 
 
 class OfRecord(logging.Filter):

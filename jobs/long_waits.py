@@ -22,7 +22,7 @@ from jobs.states import Status, WaitingFor
 
 BATCH = 1000
 SECONDS = 0.5
-"""Of a minute's round, for each step."""
+"""Seconds of a minute's round, for each step."""
 
 A_MOMENT = timedelta(seconds=5)
 """Between a look at the clock and what others have settled by it since. A wait may be as much too long."""

@@ -1,4 +1,4 @@
-"""Whether the tables are those of this version. A worker refuses to start when they are not; the doctor shows it."""
+"""A comparison of the tables with this version. A worker refuses to start if they differ; the doctor shows it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,16 @@ from jobs.conf import PROGRAM
 
 @dataclass(frozen=True)
 class Differences:
-    """Names of migrations: those that are `missing` in the database, and those of it that are `unknown` here."""
+    """Names of migrations: those that are `missing` in the database, and those of the database that are
+    `unknown` here.
+    """
 
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
 
     @property
     def what(self) -> str:
-        """In a sentence. Empty: there are none."""
+        """The differences in a sentence; empty if there are none."""
         if self.unknown:
             count = several(len(self.unknown), "migration")
             return f"the database has {count} of a newer version: {some_of(self.unknown, between='; ')}"
@@ -30,7 +32,7 @@ class Differences:
 
     @property
     def to_do(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         if self.unknown:
             return "install here the version that migrated it, then start again"
         return f"stop the workers, {PROGRAM} migrate, start them again"

@@ -45,7 +45,7 @@ REASONS = {
     "expected_seconds": "a shorter last duration, or none yet",
     "id": "the prior order",
 }
-"""What it means, for people, that a key decided for the one that came first."""
+"""The meaning, for users, of each key that put the earlier record first."""
 
 
 def claim_key(record: Ranked) -> tuple[int, bool, date, bool, datetime, bool, float, int]:
@@ -64,7 +64,7 @@ def claim_key(record: Ranked) -> tuple[int, bool, date, bool, datetime, bool, fl
 
 
 def in_claim_order(records: Iterable[R]) -> list[R]:
-    """Sort by the claim order. One stable pass a key, the last key first; what no record has is no key.
+    """Sort by the claim order. One stable pass for each key, the last key first; keys that no record has are skipped.
 
     The same as sorting by `claim_key`, at a fraction of its time for the thousands of records of a quick queue.
     """

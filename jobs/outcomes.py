@@ -1,6 +1,6 @@
-"""What a handler is given, and what it may return.
+"""The input of a handler, and the values that it may return.
 
-A handler returns a value; it never writes the record. `jobs.transitions` says what the record becomes after it, and
+A handler returns a value; it never writes the record. `jobs.transitions` computes the record's next state, and
 `jobs.settling.settle` writes that, fenced.
 """
 
@@ -46,13 +46,13 @@ class Claimed(NamedTuple):
 
 
 RECORD_COLUMNS = ", ".join(Claimed._fields[:-2])
-"""Of the table, as the fields of `Claimed`, without those of the lease, which a claim knows."""
+"""Columns of the table, as the fields of `Claimed`, without those of the lease, which a claim knows."""
 
 Facts = dict[str, Any]
 
 
 class Guarded(NamedTuple):
-    """What a circuit breaker guards: a stable key, as `repository:3`, and its name for people."""
+    """The target of a circuit breaker: a stable key, such as `repository:3`, and its name for users."""
 
     key: str
     title: str
@@ -72,12 +72,12 @@ class Succeeded:
 
 @dataclass(frozen=True)
 class Failed:
-    """It did not work. Counts as a failure; the retry policy says when to try again.
+    """The work failed. Counts as a failure; the retry policy says when to try again.
 
-    `fault_of`: what failed, when that was not the record's own subject: its breaker counts it, and once that is open
-    the record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so
-    many seconds; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the fact of
-    that name. `facts`: what else is kept with the attempt.
+    `fault_of`: what failed, if that was not the record's own subject: its breaker counts it, and once that is open the
+    record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so many
+    seconds; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the fact of that
+    name. `facts`: further facts that are kept with the attempt.
     """
 
     error: str
@@ -89,13 +89,13 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """What it is about did not answer. Not a failure: it costs no retry.
+    """Its subject did not answer. Not a failure: it costs no retry.
 
     `recheck_after` in seconds. `first_in_line`: it was lost a moment ago; its re-check comes before everything else and
     it keeps its place. `woken`: likewise, and its re-check waits for no shortage; once it answers it stays first until
-    its next attempt has ended. `lost_again`: it went away during the work, and not for the first time in a
-    row: it is demoted, and no answer ends that. `silent_for`: seconds for which it may have been silent when that was
-    found out; None: since it was claimed.
+    its next attempt has ended. `lost_again`: it went away during the work, and not for the first time in a row: it is
+    demoted, and no answer ends that. `silent_for`: seconds for which it may have been silent when that was found out;
+    None if it was since it was claimed.
     """
 
     reason: str
@@ -108,10 +108,10 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class Handoff:
-    """This queue's part is done; go on in `queue`, under `exclusive_key` (at most one running record per key).
+    """This queue's part is done; continue in `queue`, under `exclusive_key` (at most one running record for each key).
 
-    `found`: in words, for the log. `lost_at`: when it was last lost, of several times in a row: it stays where that put
-    it. None: it stands where it would have stood without any silence.
+    `found`: as text, for the log. `lost_at`: when it was last lost, of several times in a row: it stays where that put
+    it. None: it ranks as if there had been no silence.
     """
 
     queue: str
@@ -122,7 +122,7 @@ class Handoff:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """A person did not want it any more."""
+    """A user no longer wants it."""
 
     reason: str = ""
 

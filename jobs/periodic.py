@@ -1,4 +1,4 @@
-"""What a clock beside the workers runs, and what they do every minute. Short tasks only: no record runs here."""
+"""Tasks of a clock outside of the workers, and of the workers' every minute. Short tasks only: no record runs here."""
 
 import logging
 from collections.abc import Callable
@@ -35,7 +35,7 @@ DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
 """
 
 KEPT_ATTEMPTS = 1000
-"""Of a record that is tried for ever. At one a day that is the history of three years."""
+"""The attempts that are kept of a record that is tried for ever: at one a day, the history of three years."""
 
 
 def tick() -> str:
@@ -50,17 +50,19 @@ def tick() -> str:
 
 
 def at_start() -> int:
-    """What other apps do when a worker starts. Returns how much was changed. Raises: django.db.Error."""
+    """Call the functions of other apps for the start of a worker. Returns how much was changed. Raises:
+    django.db.Error.
+    """
     now = database_clock()
     return sum(task(now) for task in registry.at_start)
 
 
 def run_minutely() -> int:
-    """What is done every minute: overdue sweeps, and what other apps do, as seeing which batches have ended, or what
-    became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs nothing.
-    Returns how much was changed. One that fails is logged and holds up no other.
+    """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
+    that became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs
+    nothing. Returns how much was changed. One that fails is logged and does not stop the others.
 
-    Raises: django.db.Error when the database is away.
+    Raises: django.db.Error if the database is away.
     """
     own = [
         sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, pausing.resume_those_over,
@@ -79,7 +81,7 @@ def _done_or_logged(task: Callable[[], int]) -> int:
 
 
 def process_backlog(max_age_days: int) -> str:
-    """The sweep of one tier of the progressive schedule. Returns what it did, in words.
+    """The sweep of one tier of the progressive schedule. Returns the result as text.
 
     Raises: ValueError for an age that no tier has.
     """
@@ -108,7 +110,7 @@ def prune(now: datetime | None = None) -> int:
 
 
 def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
-    """Delete what each unfinished record has beyond its `kept` latest attempts. Returns how many.
+    """Delete the attempts of each unfinished record beyond its `kept` latest ones. Returns how many.
 
     A settle that is tried again looks for its own attempt in the history (`settling._lost_among`): that is one of the
     latest. Numbers may have gaps, so they are counted, not computed.
@@ -125,8 +127,8 @@ def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
 def claimed_more_often_than(times: int) -> list[int]:
     """The ids of unfinished records, ascending.
 
-    An attempt is counted at each claim, so only what was claimed more often can have more of them. What has ended gains
-    none any more and goes when its retention is over. Served by `one_unfinished_record_per_subject`.
+    An attempt is counted at each claim, so only records that were claimed more often can have more of them. Ended
+    records gain no more attempts and go when their retention is over. Served by `one_unfinished_record_per_subject`.
     """
     often = BacklogRecord.objects.unfinished().filter(attempt__gt=times)
     return list(often.order_by("pk").values_list("pk", flat=True))

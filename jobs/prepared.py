@@ -46,8 +46,9 @@ def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psyc
 
 
 def execute_in_batches(sql: str, values: dict[str, Any], limit: int) -> int:
-    """Run a statement that changes up to `limit` rows, each time in a transaction of its own, until there are no more.
-    Returns how many."""
+    """Run a statement that changes up to `limit` rows, each time in a separate transaction, until there are no more.
+    Returns how many.
+    """
     return until_done(lambda: execute(sql, {**values, "limit": limit}).rowcount, limit)
 
 
@@ -132,7 +133,7 @@ def limit_lock_waits_in_this_thread(seconds: float) -> None:
 
 
 def is_ours(backend_pid: int) -> bool:
-    """Whether that session is one of this worker's own threads, which need no NOTIFY to tell each other."""
+    """True if that session is one of this worker's own threads, which need no NOTIFY between each other."""
     return backend_pid in list(_backends.values())
 
 
@@ -140,7 +141,7 @@ _thread = local()
 """`set_up`: what its connections begin with."""
 
 _backends: dict[int, int] = {}
-"""By thread: the process id of its session's server."""
+"""Thread → the process id of its session's server."""
 
 
 def _set_up_in_this_thread(set_up: "Callable[[psycopg.Connection[Any]], object]") -> None:

@@ -1,8 +1,8 @@
-"""What a priority may be: higher runs first.
+"""Priorities and their range: higher runs first.
 
-A person gives one from -MAX_PRIORITY to MAX_PRIORITY. What is to go before all others has more than that added to its
-own: FIRST_IN_LINE, until its next attempt has ended; or WOKEN, what was just woken, until an attempt after its answer
-has ended. The last needs no shortage to be asked (`jobs/worker/claimer.py`), so the two are told apart.
+A user gives one from -MAX_PRIORITY to MAX_PRIORITY. A record that must go before all others has more than that added:
+FIRST_IN_LINE, until its next attempt has ended; or WOKEN, for one that was just woken, until an attempt after its
+answer has ended. The last needs no shortage to be asked (`jobs/worker/claimer.py`), so the two are told apart.
 """
 
 MAX_PRIORITY = 100_000
@@ -12,7 +12,7 @@ _BETWEEN = FIRST_IN_LINE // 2
 WOKEN_FROM = (FIRST_IN_LINE + WOKEN) // 2
 """The least priority of what was woken."""
 LEAST, GREATEST = -_BETWEEN, FIRST_IN_LINE + _BETWEEN
-"""What the table takes: priorities are added to one another, as an origin's and that of a person's request."""
+"""The range of the table: priorities are added to one another, such as an origin's and that of a user's request."""
 
 USUAL = f"""CASE WHEN b.priority >= {WOKEN_FROM} THEN b.priority - {WOKEN}
             WHEN b.priority > {_BETWEEN} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END"""

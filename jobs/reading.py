@@ -1,9 +1,9 @@
-"""Rows that were claimed, read into values; what cannot be read is set aside and named.
+"""Rows that were claimed, read into values; rows that cannot be read are set aside and named.
 
-The table takes what other programs insert. Instants and days that Python cannot read it refuses (`jobs/instants.py`); a
-payload it takes although Python's JSON does not: a number of five thousand digits, a thousand brackets, a list. Such a
-record has failed before any handler sees it: it stands among the dead letters with the reason, and what was claimed
-beside it runs.
+The table takes rows that other programs insert. It refuses instants and days that Python cannot read
+(`jobs/instants.py`), and takes payloads although Python's JSON does not: a number of five thousand digits, a thousand
+brackets, a list. Such a record has failed before any handler sees it: it is one of the dead letters, with the reason,
+and the records claimed with it run.
 """
 
 import json

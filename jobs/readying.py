@@ -1,4 +1,6 @@
-"""What waits is made ready: when its time has come (`tick`), by a sweep (`retries/`), by a breaker (`breakers/`)."""
+"""Waiting records are made ready: when their time has come (`tick`), by a sweep (`retries/`), by a breaker
+(`breakers/`).
+"""
 
 from typing import Any
 
@@ -8,10 +10,11 @@ from jobs.wakeups import notify
 
 
 def statement(which: str, order: str, *, key: str = "id", run_after: str = "%(now)s::timestamptz") -> str:
-    """For `make_ready`: up to `limit` records of which `which` is true and that wait, the first in `order`.
+    """The statement of `make_ready`: up to `limit` waiting records of which `which` is true, the first in `order`.
 
-    What others hold locked is skipped. The exclusive key of a gate that one waited behind is dropped: it asks again.
-    `key`: "ctid" is quicker, and drops out what another transaction has just moved; for what is met again at once.
+    Records that others hold locked are skipped. The exclusive key of a gate that one waited behind is dropped: it asks
+    again. `key`: "ctid" is quicker, and misses rows that another transaction has just moved; for rows that are met
+    again at once.
     """
     return f"""
 UPDATE jobs_backlogrecord

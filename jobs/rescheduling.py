@@ -1,11 +1,11 @@
 """An edited retry policy, given to the records that wait by it already, from their last failure on.
 
-A policy's edit is read at each settle of a failure, so what fails next waits as it says now. What waits already is
-moved here. A failure whose settle read the policy just before the edit, and is written just after this has looked,
-waits once more as the policy said before.
+Each settle of a failure reads the policy, so the next failures wait by the edit. Records that wait already are moved
+here. A failure whose settle read the policy just before the edit, and is written just after this has looked, waits once
+more by the old policy.
 
-Whatever the policy says, nothing is tried before the server that it failed at said that it may be (`Retry-After`): the
-failure's attempt has that among its facts. A person who retries it does not care.
+Whatever the policy, nothing is tried before the time that the server at which it failed asked for (`Retry-After`): the
+failure's attempt has that among its facts. A retry by a user ignores it.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ SELECT a.record_id, (a.facts ->> '{RETRY_AFTER}')::float8
 
 
 def last_failure_of(record: BacklogRecord) -> Failure | None:
-    """What the next retry of a record follows from; None: it never failed."""
+    """The failure from which the next retry of a record is computed; None if it never failed."""
     if not record.failures or record.last_failure_at is None:
         return None
     return Failure(
@@ -69,11 +69,11 @@ def wait_of(
     rule: Rule | None = None,
     retry_after: float | None = None,
 ) -> tuple[WaitingFor, datetime] | None:
-    """What a record has to wait for because it failed, and until when at the longest; None: nothing any more.
+    """The wait of a record because of its failure, and its latest end; None if it need not wait any more.
 
-    By `rule`, or else by its own retry policy as it is now. What is random is drawn anew. A last failure in the future
-    (a clock that was wrong) counts as one of now. `retry_after`: seconds for which the server that it failed at asked
-    to be left alone; by default what its latest attempt says.
+    By `rule`, or else by its own retry policy as it is now. Random parts are drawn again. A last failure in the future
+    (a clock that was wrong) counts as one of now. `retry_after`: seconds for which the server at which it failed asked
+    to be left alone; by default those of its latest attempt.
     """
     failure = last_failure_of(record)
     if failure is None:
@@ -82,7 +82,7 @@ def wait_of(
         failure = replace(failure, at=now.timestamp())
     asked = honoured(asked_for([record]).get(record.pk, 0.0) if retry_after is None else retry_after)
     if failure.at + asked <= now.timestamp():
-        asked = 0.0  # that time is over, and sweeps may go on
+        asked = 0.0  # that time is over, and sweeps may take it
     waiting_for, until = wait_after(failure, rule or _rule_of(record), rng, retry_after=asked)
     return (waiting_for, until) if until > now else None
 
@@ -97,7 +97,7 @@ def asked_for(records: Sequence[BacklogRecord]) -> dict[int, float]:
 
 
 def _rule_of(record: BacklogRecord) -> Rule:
-    """That of its policy; the default, as at a settle, when it has none, or one that was deleted under it."""
+    """The rule of its policy; the default, as at a settle, if it has none, or one that was deleted under it."""
     try:
         return record.retry_policy.usable_rule() if record.retry_policy else DEFAULT
     except RetryPolicy.DoesNotExist:
@@ -105,11 +105,12 @@ def _rule_of(record: BacklogRecord) -> Rule:
 
 
 def apply(policy: RetryPolicy, *, now: datetime | None = None, rng: Rng = RNG) -> int:
-    """Let what waits by `policy` wait as its row says now; what has waited long enough is promoted by the next tick.
+    """Let records that wait by `policy` wait by its present row; the next tick promotes those that have waited long
+    enough.
 
-    To be called after the edit is committed, else the records stay locked until it is. In batches, each a
-    transaction that locks its records in id order; what is claimed or settled meanwhile is skipped. Returns how many
-    records wait until another instant than before; a long backlog is done by a worker behind that (`rollouts`).
+    Must be called after the edit is committed, else the records stay locked until it is. In batches, each a transaction
+    that locks its records in id order; records claimed or settled in the meantime are skipped. Returns how many records
+    wait until another instant than before; a worker finishes a long backlog in the background (`rollouts`).
     """
     waiting = _waiting_by(policy.pk)
     return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, rng=rng)

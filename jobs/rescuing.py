@@ -1,10 +1,10 @@
-"""Takes over what its worker has lost: step 4 of the lease protocol (`jobs/claiming.py`).
+"""Takeover of records whose worker is lost: step 4 of the lease protocol (`jobs/claiming.py`).
 
-A worker sees which leases stay as they are by its own clock: no step of the database's clock matters to it.
+A worker sees by its own clock which leases remain unchanged: no step of the database's clock matters to it.
 
-A lease that was given while the database's clock was set back looks expired as soon as the clock is right again, and
-no reading of a clock tells another worker that it is fresh. But a living owner renews it four times in the time of a
-lease. So a worker rescues only what it has seen unchanged for longer than an owner goes on without a renewal.
+A lease that was given while the database's clock was set back looks expired as soon as the clock is right again, and no
+reading of a clock shows another worker that it is fresh. But a living owner renews it four times in the time of a
+lease. So a worker rescues only leases that it has seen unchanged for longer than an owner continues without a renewal.
 """
 
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 BATCH = 1000
 
 _set_aside = SetAside()
-"""What a rescue could not settle."""
+"""Records that a rescue could not settle."""
 
 Lease = tuple[int, datetime]
 """A record's id and the instant at which its lease expires, which every claim and every renewal changes."""
@@ -76,7 +76,7 @@ class LeaseWatch:
         self._looked_at = self._read_at = float("-inf")
 
     def look(self) -> None:
-        """To be called at every look of its worker while there are leases. Raises: django.db.Error."""
+        """Must be called at every look of its worker while there are leases. Raises: django.db.Error."""
         now = boot_seconds()
         if now - self._looked_at > conf.lease_seconds() / 2:
             self._first_seen = {}  # the machine slept or the database was away: others could not renew either
@@ -87,7 +87,7 @@ class LeaseWatch:
             self._read_at = now
 
     def unchanged(self) -> list[Lease]:
-        """Those whose owner would have renewed them by the last look, or else have stopped what ran."""
+        """Leases whose owner would have renewed them by the last look, or else have stopped what ran."""
         until = self._looked_at - conf.deadline_seconds() - conf.ending_seconds()
         return [lease for lease, seen_at in self._first_seen.items() if seen_at <= until]
 
@@ -109,9 +109,9 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
 def rescue(*, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
     """Settle expired leases as failures, by the retry policy. Returns how many.
 
-    Nothing is rescued for one lease after a start of the database: an outage would rescue all. `unchanged`: only
-    these leases, if they still are as they were; None: all, as far as the database's clock can be trusted. What cannot
-    be settled is set aside for a minute.
+    Nothing is rescued for one lease after a start of the database: an outage would rescue all. `unchanged`: only these
+    leases, if they are still unchanged; None for all, as far as the database's clock can be trusted. Records that
+    cannot be settled are set aside for a minute.
     """
     instant = now or database_clock()
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)

@@ -1,12 +1,12 @@
-"""What an edit changes in many rows: a batch a transaction, and the rest behind the answer.
+"""Effects of an edit on many rows: one batch in each transaction, and the rest in the background.
 
-`roll_out` does what it gets through in SECONDS, in the edit's own transaction if there is one. What is left, or locked
-by others for LOCK_SECONDS, becomes one record of the kind `edit`, which says up to which id it is done, and any worker
-goes on there. Each batch and that id are one transaction, so a killed worker loses a batch. The record is written last,
-and only if its lease and its payload are what they were: an edit that came meanwhile, which has set it back to its
-beginning, undoes the batch and waits for none of its locks; and a lost lease changes nothing. An edit that comes after
-the last batch, before the record is settled, is found by the settle, which puts a new record on the backlog. A batch
-done twice changes nothing.
+`roll_out` does as much as it can in SECONDS, in the edit's own transaction if there is one. Rows that are left, or
+locked by others for LOCK_SECONDS, become one record of the kind `edit`, which holds the id up to which it is done, and
+any worker continues there. Each batch and that id are one transaction, so a killed worker loses a batch. The record is
+written last, and only if its lease and its payload are unchanged: a newer edit, which has set it back to its beginning,
+undoes the batch and waits for none of its locks; and a lost lease changes nothing. An edit that comes after the last
+batch, before the record is settled, is found by the settle, which puts a new record on the backlog. A batch done twice
+changes nothing.
 """
 
 import json
@@ -30,11 +30,11 @@ from jobs.states import UNFINISHED, Status
 KIND = "edit"
 QUEUE = "default"
 BATCH = 1000
-"""Rows a transaction: what needs one of them waits for some 100 ms."""
+"""Rows in a transaction: those who need one of them wait for some 100 ms."""
 SECONDS = 0.3
-"""Of the answer to an edit, after its first batch. What takes longer goes on in a worker."""
+"""Seconds of the answer to an edit, after its first batch. The rest continues in a worker."""
 LOCK_SECONDS = 2
-"""For which a batch waits for a row. Others wait for those that it holds meanwhile."""
+"""Seconds for which a batch waits for a row. Others wait for the batch's rows in that time."""
 
 # Served by `one_unfinished_record_per_subject`. What failed before may be what the edit has mended.
 BEGIN_ANEW = f"""
@@ -58,8 +58,9 @@ UPDATE jobs_backlogrecord
 
 @dataclass(frozen=True)
 class Batch:
-    """What one step did. `reached`: the last id that it dealt with; None: there was nothing left. `rows`: how many it
-    looked at, `changed`: in how many something differs now."""
+    """The result of one step. `reached`: the last id that it dealt with, None if nothing was left. `rows`: how many it
+    looked at, `changed`: how many of them differ now.
+    """
 
     reached: int | None
     rows: int = 0
@@ -68,7 +69,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an edit has come that goes on in the background: so many rows done, of some so many."""
+    """The progress of an edit that continues in the background: so many rows done, of some so many."""
 
     done: int
     of: int
@@ -87,9 +88,9 @@ def register(name: str, step: Callable[..., Batch]) -> None:
 
 
 def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **given: Any) -> int:
-    """Let what follows from the edited row `row_id` follow. Returns how many rows were changed before it returned.
+    """Apply the effects of the edit of row `row_id`. Returns how many rows were changed before it returned.
 
-    `title`: the edited row, for people; `of`: counts what follows it; `given`: more for the steps that are done here.
+    `title`: the edited row, for users; `of`: counts the affected rows; `given`: more for the steps that are done here.
     """
     subject, until = f"{name}:{row_id}", time.monotonic() + SECONDS
     if execute(BEGIN_ANEW, {"subject": subject}).rowcount:
@@ -119,7 +120,7 @@ def _step(name: str, row_id: int, after: int, **given: Any) -> Batch:
 
 
 def progress(name: str, row_ids: Iterable[int]) -> dict[int, Progress]:
-    """Row id → how far its last edit has come, of those whose edit goes on in the background."""
+    """Row id → the progress of its last edit, for those whose edit continues in the background."""
     ids = {f"{name}:{row_id}": row_id for row_id in row_ids}
     found = BacklogRecord.objects.unfinished().filter(kind=KIND, subject__in=ids)
     return {
@@ -158,7 +159,7 @@ def _do_one_batch(record: Claimed) -> bool:
 
 
 def begin_anew(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """In the settle: was the row edited again after the last batch?"""
+    """Start again, in the settle, if the row was edited after the last batch."""
     edited = BacklogRecord.objects.filter(pk=record.id, payload__has_key="reached").values_list("payload", flat=True)
     if isinstance(outcome, Succeeded) and (payload := edited.first()):
         backlog.enqueue(KIND, [(record.subject, payload)], now=now)

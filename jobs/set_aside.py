@@ -1,7 +1,7 @@
-"""What a step cannot deal with is set aside and named; it never stops the step for the others.
+"""Rows that a step cannot deal with are set aside and named; they never stop the step for the others.
 
-What is wrong with a row that was written past the forms does not change from tick to tick. It is named once in a
-process, left alone for a minute at a time, and the doctor shows it for as long as it lasts.
+A fault of a row that was written past the forms does not change from tick to tick. It is named once in a process, left
+alone for a minute at a time, and the doctor shows it for as long as it lasts.
 """
 
 import logging
@@ -45,7 +45,7 @@ class SetAside:
         self._until.update(dict.fromkeys(ids, now + LOOK_AGAIN_AFTER))
 
     def at(self, now: datetime) -> list[int]:
-        """Those that are set aside at `now`."""
+        """The ids that are set aside at `now`."""
         return [each for each, until in self._until.items() if until > now]
 
 
@@ -54,8 +54,8 @@ def isolate(
 ) -> dict[Item, str]:
     """Do the same for all of `items` in a transaction, or else for each half, down to those alone for which it raises.
 
-    Returns these, each with what was wrong; `name` says for the log what could not be done. Raises: what is no fault of
-    an item, the error of a database that is away or busy.
+    Returns these, each with its error; `name` names the action for the log. Raises: an error that no item caused, that
+    of a database that is away or busy.
     """
     try:
         with transaction.atomic():

@@ -22,7 +22,7 @@ from jobs.transitions import changes_of, columns_of
 log = logging.getLogger(__name__)
 
 IN_PARTS_SECONDS = 1.0
-"""Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
+"""Seconds for which others may wait: the next results of a worker's settler, or the claims of one that rescues."""
 
 Results = Sequence[tuple[Claimed, Outcome]]
 
@@ -105,8 +105,9 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True)
 class Settled:
-    """What a settle did: record ids whose attempt is in the history now, those whose lease was lost, and those that
-    have to be settled again, since others hold what it needs."""
+    """The result of a settle: record ids whose attempt is in the history now, those whose lease was lost, and those
+    that must be settled again, since others hold what it needs.
+    """
 
     written: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
@@ -122,13 +123,14 @@ class Settled:
 
 
 def settle(results: Results, *, now: datetime | None = None, skip_locked: bool = False) -> Settled:
-    """Write what became of claimed records, with their attempts, each only if its lease is still held.
+    """Write the outcomes of claimed records, with their attempts, each only if its lease is still held.
 
     Plain successes are written in one statement; the others in one transaction, in which the `after_settle` hooks of
     their kinds run: whatever a hook or the database raises leaves all of those as they were. Settling the same results
     again does no harm. Of several results of one attempt (a handler that ended while it was being released over its
-    head) the first one counts. What a person cancelled while it ran ends as cancelled, unless it succeeded.
-    `skip_locked`: leave out what other transactions hold locked, and wait for no lock beside for longer than a moment.
+    head) the first one counts. A record that a user cancelled while it ran ends as cancelled, unless it succeeded.
+    `skip_locked`: leave out records that other transactions hold locked, and wait for no other lock longer than a
+    moment.
     """
     results = _first_of_each_attempt(results)
     plain = [] if skip_locked else [result for result in results if _is_plain(*result)]
@@ -172,7 +174,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
 
 
 def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
-    """Of these results, those whose record was not `obtained` although it is there, or whose key others hold locked."""
+    """The results whose record was not `obtained` although it exists, or whose key others hold locked."""
     execute(HURRY, {})
     skipped = [record.id for record, _ in results if record.id not in obtained]
     held = set(BacklogRecord.objects.filter(pk__in=skipped).values_list("pk", flat=True))
@@ -213,7 +215,7 @@ def settle_in_parts(
 
 
 def _is_plain(record: Claimed, outcome: Outcome) -> bool:
-    """Whether nothing but its record and its attempt has to be written: the hot path of a queue."""
+    """True if only its record and its attempt must be written: the hot path of a queue."""
     if type(outcome) is not Succeeded or record.exclusive_key is not None or outcome.proves is not None:
         return False
     kind = registry.kind(record.kind)
@@ -221,7 +223,7 @@ def _is_plain(record: Claimed, outcome: Outcome) -> bool:
 
 
 def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | None) -> Settled:
-    """What `settle` does for plain successes, in one statement."""
+    """The work of `settle` for plain successes, in one statement."""
     results.sort(key=lambda result: result[0].id)
     records = [record for record, _ in results]
     facts = [facts_as_json(outcome.facts) for _, outcome in results if isinstance(outcome, Succeeded)]
@@ -264,7 +266,8 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
 
 def _lost_among(unwritten: list[Claimed]) -> frozenset[int]:
     """The ids of those whose lease was lost: their results are dropped. The others' very attempt is in the history, so
-    an earlier try of this settle went through. What a rescue wrote there is no such try."""
+    an earlier try of this settle went through. An attempt written by a rescue is not such a try.
+    """
     if not unwritten:
         return frozenset()
     history = Attempt.objects.filter(record_id__in=[record.id for record in unwritten])

@@ -8,7 +8,7 @@ from django.db import models
 
 
 class Status(models.IntegerChoices):
-    """Where a backlog record is in its life."""
+    """The stages in the life of a backlog record."""
 
     WAITING = 0, "waiting"
     """Not to be looked at before `run_after`; `waiting_for` says why. A tick moves it to READY."""
@@ -19,9 +19,9 @@ class Status(models.IntegerChoices):
     SUCCEEDED = 3, "succeeded"
     """Done. Final."""
     FAILED = 4, "failed"
-    """Gave up after its last allowed failure. Final, until a person retries it."""
+    """Gave up after its last allowed failure. Final, until a user retries it."""
     CANCELLED = 5, "cancelled"
-    """A person did not want it any more. Final, until a person retries it."""
+    """A user no longer wanted it. Final, until a user retries it."""
 
 
 UNFINISHED = (Status.WAITING, Status.READY, Status.RUNNING)
@@ -29,7 +29,7 @@ FINISHED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
 class WaitingFor(models.IntegerChoices):
-    """Why a waiting record waits."""
+    """The reason why a waiting record waits."""
 
     START = 1, "start"
     """Its launch time within a staggered batch."""
@@ -40,7 +40,7 @@ class WaitingFor(models.IntegerChoices):
     RECHECK = 4, "recheck"
     """The next contact with what did not answer."""
     SNOOZE = 5, "snooze"
-    """The instant before which a person did not want it."""
+    """The instant before which a user did not want it."""
     THROTTLE = 6, "throttle"
     """Another record of the same exclusive key, which is ready or runs."""
     BREAKER = 7, "breaker"
@@ -50,14 +50,14 @@ class WaitingFor(models.IntegerChoices):
 
 
 class AttemptOutcome(models.IntegerChoices):
-    """How one attempt at a record ended."""
+    """The end of one attempt at a record."""
 
     SUCCEEDED = 1, "succeeded"
     FAILED = 2, "failed"
     UNAVAILABLE = 3, "unavailable"
-    """What it is about did not answer. Not a failure: it costs no retry."""
+    """Its subject did not answer. Not a failure: it costs no retry."""
     HANDOFF = 4, "handoff"
-    """This queue's part is done; the record goes on in another queue."""
+    """This queue's part is done; the record continues in another queue."""
     CANCELLED = 5, "cancelled"
     RELEASED = 6, "released"
     """Given back unspent, at a clean shutdown. Not a failure."""

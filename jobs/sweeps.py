@@ -64,7 +64,7 @@ ALONE = "SELECT pg_try_advisory_xact_lock(hashtext('sweep'), %(max_age_days)s::i
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep did: records made ready, and whether it left others because it reached its greatest number.
+    """The result of a sweep: records made ready, and whether it left others because it reached its greatest number.
 
     `done_before`: its tier had been swept in this slot already, or was being swept just then, so it did nothing.
     `skipped`: others held some of its records; it is done again in a minute.
@@ -104,10 +104,11 @@ def process_backlog(max_age_days: int, *, max_records: int | None = None, now: d
 def sweep_by_hand(
     max_age_days: int, *, max_records: int | None = None, dry_run: bool = False, now: datetime | None = None
 ) -> Swept:
-    """Make ready what waits for a sweep and is at most `max_age_days` old (any number), the newest first, at once.
+    """Make ready the records that wait for a sweep and are at most `max_age_days` old (any number), the newest first,
+    at once.
 
-    It takes also what has just failed, and is no tier's sweep: that comes all the same. `dry_run`: only counts.
-    Raises: ValueError for an age or a number below 1, or beyond the last tier or LARGEST.
+    It takes also records that have just failed, and is not a tier's sweep: that comes all the same. `dry_run`: only
+    counts. Raises: ValueError for an age or a number below 1, or beyond the last tier or LARGEST.
     """
     limit = _limit(max_records)
     if not 1 <= max_age_days * tiers.DAY <= tiers.OLDEST:
@@ -144,8 +145,9 @@ def slot(tier: tiers.Tier, now: datetime) -> datetime:
 
 
 def is_due(tier: tiers.Tier, swept_at: datetime | None, now: datetime) -> bool:
-    """Whether the tier has not been swept in the slot of `now`. A sweep in a slot to come (a clock that was wrong)
-    counts for that one only."""
+    """True if the tier has not been swept in the slot of `now`. A sweep in a future slot (a clock that was wrong)
+    counts for that one only.
+    """
     return swept_at is None or slot(tier, swept_at) != slot(tier, now)
 
 
@@ -179,7 +181,7 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
         f"{swept.ready:,}, and left older ones, which wait longer than their age says: raise "
         "JOBS['SWEEP_MAX_RECORDS'], or cancel what will never succeed"
     )
-    # once a day while it goes on: the row has it, and 288 warnings a day are not read
+    # once a day while it lasts: the row has it, and 288 warnings a day are not read
     if row is None or not row.left_some or row.swept_at.date() != now.date():
         log.warning("%s", text)
         decisions.doing("sweep left some", text, now=now)

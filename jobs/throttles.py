@@ -141,7 +141,7 @@ _rated: set[str] = set()
 """Queues beside whose last throttled claim there was a throttle with a rate: a hint that saves a statement."""
 
 _named: dict[str, frozenset[int]] = {}
-"""By queue: the throttles that its ready records named at its last throttled claim. A hint, right or wrong."""
+"""Queue → the throttles that its ready records named at its last throttled claim. A hint, right or wrong."""
 
 
 def named_by_ready(queue: str) -> frozenset[int]:
@@ -176,9 +176,9 @@ def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def seconds_to_token(queue: str, now: datetime | None = None) -> float | None:
-    """How long until a ready record of `queue` that lacks nothing but a token finds one.
+    """Seconds until a ready record of `queue` that lacks nothing but a token finds one.
 
-    None: no record does, as far as is known; without a statement when the last claim met no throttle with a rate.
+    None if no record does, as far as is known; without a statement if the last claim met no throttle with a rate.
     """
     if queue not in _rated:
         return None

@@ -1,10 +1,10 @@
-"""The tick: everything that time alone moves. Idempotent, and safe on any number of hosts at once.
+"""The tick: all changes that time alone brings. Idempotent, and safe on any number of hosts at once.
 
-    the step of another app → promote what is due → let trials of breakers through → close windows
+    the step of another app → promote due records → let trials of breakers through → close windows
     → rescue expired leases
 
-Each step is a batched statement on its own partial index that skips what others hold locked. Every worker ticks once
-a second by itself; a clock beside the workers ticks every minute, for the case that no worker is alive to do it.
+Each step is a batched statement on its own partial index that skips rows that others hold locked. Every worker ticks
+once a second by itself; a clock outside of the workers ticks every minute, in case no worker is alive to do it.
 """
 
 import logging
@@ -27,11 +27,13 @@ log = logging.getLogger(__name__)
 BATCH = 1000
 
 EMIT_SECONDS = 0.5
-"""Of a worker's tick: a huge batch is continued at its next one, after the claims."""
+"""Seconds of a worker's tick: a huge batch is continued at its next one, after the claims."""
 EMIT_SECONDS_OF_A_TICK_ALONE = 20.0
-"""Where no worker is there to claim."""
+"""Seconds of a tick where no worker is there to claim."""
 MOVE_SECONDS = 0.1
-"""Of a worker's tick, for each other step: promoting a million records that are due at once takes ten seconds."""
+"""Seconds of a worker's tick, for each other step: promoting a million records that are due at once
+takes ten seconds.
+"""
 
 # Served by `backlog_waiting_until`.
 PROMOTE = readying.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
@@ -72,9 +74,10 @@ SELECT clock.now,
 
 @dataclass(frozen=True)
 class Due:
-    """What a look found at `now`: the first instant at which a waiting record may run, a ready one's window closes, a
-    lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
-    records, and are neither paused nor held; and what the registered `step` found."""
+    """The result of a look at `now`: the first instant at which a waiting record may run, a ready one's window closes,
+    a lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
+    records, and are neither paused nor held; and the answer of the registered `step`.
+    """
 
     now: datetime
     run_after: datetime | None
@@ -88,9 +91,9 @@ class Due:
         return instant is not None and instant <= self.now
 
     def seconds_until_next(self) -> float:
-        """How long until the first waiting record may run or the step is due; infinity when neither lies ahead.
+        """Seconds until the first waiting record may run or the step is due; infinity if neither is in the future.
 
-        0 when the step is under way: its first record may be due in a moment.
+        0 if the step is under way: its first record may be due in a moment.
         """
         if self.step.under_way:
             return 0.0
@@ -99,7 +102,7 @@ class Due:
 
 
 class Ticked(NamedTuple):
-    """What one tick moved: records emitted, promoted, put off to the next opening or dropped at it, and rescued."""
+    """The changes of one tick: records emitted, promoted, put off to the next opening or dropped at it, and rescued."""
 
     emitted: int
     promoted: int
@@ -147,8 +150,9 @@ def act_on(
 
 
 def _done(what: str, step: Callable[[], int], if_due: object) -> int:
-    """Do a step if it is due; when it raises, the other steps must go on. Raises: django.db.Error when the database is
-    away."""
+    """Do a step if it is due; if it raises, the other steps continue. Raises: django.db.Error if the
+    database is away.
+    """
     try:
         return step() if if_due else 0
     except Exception as error:

@@ -1,7 +1,8 @@
-"""What an outcome does to its record.
+"""The effect of an outcome on its record.
 
-`transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`), without clock or database;
-`changes_of` reads what it has to know of many records, and `jobs.settling.settle` writes what they become, fenced.
+`transition` computes the next state of a record from the value that its handler returned (`jobs/outcomes.py`), without
+clock or database; `changes_of` reads the facts that it needs of many records, and `jobs.settling.settle` writes the
+states, fenced.
 """
 
 import json
@@ -35,14 +36,14 @@ LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
 """A record that waits for a breaker is let through by that. Failing that, it is looked at again all the same."""
 
 LONGEST_RETRY_AFTER = timedelta(days=1)
-"""How long a server may ask to be left alone."""
+"""The longest time for which a server may ask to be left alone."""
 
 RETRY_AFTER = "retry_after"
 """The fact of an attempt that says for how many seconds it asked not to be tried again."""
 
 
 class Transition(NamedTuple):
-    """What a settled record becomes: the columns that the settle writes, and its attempt's outcome."""
+    """The next state of a settled record: the columns that the settle writes, and its attempt's outcome."""
 
     status: Status
     queue: str
@@ -66,7 +67,7 @@ Changes = list[tuple[Claimed, Transition]]
 
 
 def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, datetime], now: datetime) -> Changes:
-    """What each record becomes at `now` (aware UTC), by its kind, its origin and its retry policy.
+    """The next state of each record at `now` (aware UTC), by its kind, its origin and its retry policy.
 
     `inserted`: record id → when it was put on the backlog. Two statements, however many the records.
     """
@@ -113,11 +114,11 @@ def transition(
     inserted_at: datetime | None = None,
     rng: retries.Rng = retries.RNG,
 ) -> Transition:
-    """What `record` becomes after `outcome` at `now` (aware UTC).
+    """The next state of `record` after `outcome` at `now` (aware UTC).
 
-    `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
-    IANA zone in which its days are counted. `usual_priority` is its origin's: a failure ends what a person added
-    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `rng`.
+    `home_queue` is where records of its kind wait: after any wait, it starts there again. `zone` is the IANA zone in
+    which its days are counted. `usual_priority` is its origin's: a failure ends what a user added to it. `inserted_at`:
+    when it was put on the backlog; random parts of its wait come from `rng`.
     """
     today = now.astimezone(zone_of(zone)).date()
     kept = Transition(
@@ -211,20 +212,22 @@ def _after_failure(
 
 
 def _with_what_it_asked_for(facts: str | None, outcome: Failed) -> str | None:
-    """Even if its own facts could not be kept: an edit of the retry policy reads that again."""
+    """The facts with the requested delay, even if its own facts could not be kept: an edit of the retry policy reads
+    that again.
+    """
     asked = honoured(outcome.retry_after)
     return json.dumps({**json.loads(facts or "{}"), RETRY_AFTER: round(asked, 3)}) if asked else facts
 
 
 def honoured(retry_after: float) -> float:
-    """For how many of these seconds a server is left alone: none for what is no duration, a day at most."""
+    """Seconds of these for which a server is left alone: none if it is not a duration, a day at most."""
     return min(retry_after, LONGEST_RETRY_AFTER.total_seconds()) if retry_after > 0 else 0.0
 
 
 def wait_after(
     failure: retries.Failure, rule: retries.Rule, rng: retries.Rng = retries.RNG, *, retry_after: float = 0.0
 ) -> tuple[WaitingFor, datetime]:
-    """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest.
+    """The reason of a record's wait after a failure that was not its last, and its latest end (aware UTC).
 
     `retry_after`: seconds from the failure on for which it asked to be left alone. No wait by the rule is shorter, and
     no sweep comes before.

@@ -22,7 +22,7 @@ MOST_IN_A_PAYLOAD = 300
 
 heard_here: Callable[[str], None] | None = None
 room_here: Callable[[Collection[int]], object] | None = None
-"""Of the worker in this process, if there is one: called without the way over the database, and without limit."""
+"""The worker in this process, if there is one: called directly instead of through the database, and without limit."""
 
 _lock = Lock()
 _last_sent: dict[str | int, float] = {}
@@ -40,7 +40,7 @@ def notify(queue: str) -> None:
 
 
 def notify_at_once(queue: str) -> None:
-    """The same without the limit: for what a person waits for."""
+    """The same without the limit: for work that a user waits for."""
     _send(CHANNEL, queue)
     if (heard := heard_here) is not None:
         transaction.on_commit(lambda: heard(queue))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 OFFSETS_OF = timedelta(days=3 * 366)
-"""How far back the offsets of a zone are looked up; before that the earliest found holds."""
+"""The past for which the offsets of a zone are looked up; before that the earliest found holds."""
 _STEP = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
@@ -30,8 +30,9 @@ def in_zone(instant: datetime, zone: tzinfo) -> datetime:
 
 
 def utc_offsets(name: str, until: datetime) -> tuple[tuple[datetime | None, int], ...]:
-    """The zone's offsets from UTC in the years before `until`, in order: since when (UTC; None: from the beginning),
-    and seconds east. For statements that count local days of many instants."""
+    """The zone's offsets from UTC in the years before `until`, in order: since when (UTC; None for the first), and
+    seconds east. For statements that count local days of many instants.
+    """
     return _offsets(name, until.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + _STEP)
 
 

@@ -1,6 +1,6 @@
-"""What an operator, or another program, does to the backlog: put records there, cancel, retry, pause, hold.
+"""Operations of an operator, or of another program, on the backlog: put records there, cancel, retry, pause, hold.
 
-Each verb is one transaction and safe beside running workers.
+Each verb is one transaction and safe while workers run.
 """
 
 from jobs.backlog.cancelling import CancelResult, cancel

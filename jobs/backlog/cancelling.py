@@ -28,9 +28,9 @@ class CancelResult:
 def cancel(ids: Iterable[int], *, now: datetime | None = None) -> CancelResult:
     """Take these records off the backlog, in one transaction (see `in_batches` for more than some thousand).
 
-    Waiting and ready records are cancelled at once, and who waits behind their exclusive key looks again. A running
-    one is asked to stop and ends as cancelled, unless it succeeds first. A finished one is left as it is. None of them
-    is emitted again by its trigger. `now` (aware) replaces the database's clock in tests.
+    Waiting and ready records are cancelled at once, and records that wait behind their exclusive key look again. A
+    running one is asked to stop and ends as cancelled, unless it succeeds first. A finished one is left as it is. Its
+    trigger emits none of them again. `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
     rows = lock(wanted)

@@ -45,7 +45,9 @@ SELECT %(kind)s::text, %(queue)s::text, r.subject, r.payload,
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to put on the backlog. `run_after` and `closes_at` are aware instants; priority None: the call's."""
+    """A record to put on the backlog. `run_after` and `closes_at` are aware instants; a priority of None means the
+    call's.
+    """
 
     subject: str
     payload: dict[str, Any] = field(default_factory=dict)
@@ -70,11 +72,12 @@ def enqueue(
     """Put records on the backlog, all in one transaction. Returns how many are new.
 
     `items`: NewRecords, or pairs of subject and payload. A subject of which an unfinished record of this kind exists is
-    left out. What has a `run_after` in the future waits for it; the rest is ready. `queue`: by default where its kind
-    starts. `lane`: of the throttles that the records name (`jobs.throttles.lane_of`).
+    left out. Records with a `run_after` in the future wait for it; the rest are ready. `queue`: by default the one
+    where its kind starts. `lane`: of the throttles that the records name (`jobs.throttles.lane_of`).
 
-    Raises: ValueError naming the subject for what cannot be stored; then nothing is. django.db.OperationalError when
-    two callers put the same subjects there at the same moment in different orders; then nothing is either.
+    Raises: ValueError naming the subject for what cannot be stored; then no record is stored.
+    django.db.OperationalError if two callers put the same subjects there at the same moment in different orders; then
+    no record is stored either.
     """
     home = queue if queue is not None else registry.kind(kind).home_queue
     _check_call(kind, home, priority)
@@ -120,7 +123,7 @@ def _column(records: Sequence[NewRecord], name: str) -> list[Any]:
 
 
 def _named(records: list[NewRecord], error: Exception) -> ValueError:
-    """What was refused, with the subject: JSON that Python can write may hold a NUL or half a character."""
+    """An error that names the refused subject: JSON that Python can write may hold a NUL or half a character."""
     for record in records:
         try:
             values = {"subject": json.dumps(record.subject), "payload": json.dumps(record.payload, allow_nan=False)}

@@ -19,11 +19,11 @@ MAX_REASON = 200
 
 @transaction.atomic
 def pause_queue(name: str, reason: str = "", *, until: datetime | None = None, now: datetime | None = None) -> bool:
-    """Let nothing be claimed from queue `name` until it is resumed, by itself at `until`; what runs goes on.
+    """Let no record be claimed from queue `name` until it is resumed, by itself at `until`; running records continue.
 
     Pausing again keeps the first instant, and replaces reason and end if new ones are given. Returns whether that
-    changed anything. Raises: ValueError for an unknown queue, a reason of more than 200 characters, or an `until` that
-    is over.
+    changed anything. Raises: ValueError for an unknown queue, a reason of more than 200 characters, or an `until` in
+    the past.
     """
     check_known(name)
     instant = now or database_clock()
@@ -56,18 +56,18 @@ def resume_those_over(now: datetime | None = None) -> int:
 
 
 def held() -> Hold | None:
-    """The hold that is in force, with `reason`, `since` (aware) and `by`; None: work goes on."""
+    """The hold that is in force, with `reason`, `since` (aware) and `by`; None if there is none."""
     return Hold.objects.first()
 
 
 @transaction.atomic
 def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime | None = None) -> bool:
-    """Let nothing be claimed from any queue until `release`, by itself at `until`, and stop what runs. `by`: who does
-    it, for people.
+    """Let no record be claimed from any queue until `release`, by itself at `until`, and stop running ones. `by`: who
+    holds, for users.
 
-    Holding again keeps the first instant and person, replaces the reason, and the end if a new one is given. Returns
+    Holding again keeps the first instant and name, replaces the reason, and the end if a new one is given. Returns
     whether that changed anything. Raises: ValueError for a reason that is empty or of more than 200 characters, or an
-    `until` that is over.
+    `until` in the past.
     """
     if not (reason := checked_reason(reason)):
         raise ValueError("say why, for those who look next: a reason is missing")
@@ -87,7 +87,7 @@ def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime |
 
 @transaction.atomic
 def release(*, by: str, now: datetime | None = None) -> bool:
-    """Let work go on, and wake all workers. Queues that are paused stay so. Returns whether there was a hold."""
+    """End the hold, and wake all workers. Queues that are paused stay so. Returns whether there was a hold."""
     found = Hold.objects.select_for_update().first()
     if found:
         PastHold.objects.create(since=found.since, until=now or database_clock())
@@ -116,7 +116,9 @@ def check_known(name: str) -> None:
 
 
 def checked_end(until: datetime | None, now: datetime) -> datetime | None:
-    """When a pause ends by itself; None: a person ends it. Raises: ValueError for an instant that is over."""
+    """The instant at which a pause ends by itself; None if a user ends it. Raises: ValueError for an instant in the
+    past.
+    """
     if until is not None and until <= now:
         raise ValueError(f"a pause ends in the future: {until:%Y-%m-%d %H:%M} UTC is over")
     return until

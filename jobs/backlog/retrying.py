@@ -25,7 +25,7 @@ from jobs.states import Status
 from jobs.wakeups import notify
 
 MAX_CONTESTS = 20
-"""Each means that a record of one of these subjects was put on the backlog meanwhile."""
+"""Each means that a record of one of these subjects was put on the backlog in the meantime."""
 
 # A person wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """
@@ -53,11 +53,11 @@ UPDATE jobs_backlogrecord b
 
 @dataclass(frozen=True)
 class RetryResult:
-    """Record ids by what a retry found, ascending.
+    """Record ids by the result of a retry, ascending.
 
     `ready`: can be claimed now, those included that could before. `running` and `succeeded`: left as they are.
-    `superseded`: record id → the id of the unfinished record of the same kind and subject, which goes on instead.
-    `missing`: not there.
+    `superseded`: record id → the id of the unfinished record of the same kind and subject, which continues instead.
+    `missing`: there is no such record.
     """
 
     ready: list[int]
@@ -71,12 +71,12 @@ class RetryResult:
 def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """Make these records ready at once, in one transaction (see `in_batches` for more than some thousand).
 
-    A waiting record stops waiting, whatever for, and keeps its failures; of those that waited for one open breaker the
-    first is its trial, and the others wait again if that fails. A failed or cancelled one starts a fresh
-    series in the home queue of its kind, where it would have stood; its attempts are counted on. Of several of one
-    subject the latest is opened. A window of a kind with openings stays as it is: the next tick puts off what is out
-    of it; any other that has closed is taken away. The batch of what is opened is under way again, also for overlap.
-    `now` (aware) replaces the database's clock in tests.
+    A waiting record stops waiting, for whatever reason, and keeps its failures; of those that waited for one open
+    breaker the first is its trial, and the others wait again if that fails. A failed or cancelled one starts a fresh
+    series in the home queue of its kind, where it would have been; its attempts are counted on. Of several of one
+    subject the latest is opened. A window of a kind with openings stays as it is: the next tick puts off records
+    outside of it; any other window that has closed is removed. The batch of the opened records is under way again, also
+    for overlap. `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
     for hold in registry.before_retry:
@@ -127,7 +127,7 @@ def _superseding(rows: list[BacklogRecord]) -> dict[int, int]:
 
 
 def _try_to_open(rows: list[BacklogRecord], now: datetime) -> bool:
-    """Returns False, with nothing changed, when a record of one of the subjects was put there meanwhile."""
+    """Returns False, with nothing changed, if a record of one of the subjects was put there in the meantime."""
     if not rows:
         return True
     try:

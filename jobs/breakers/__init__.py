@@ -39,17 +39,18 @@ from jobs.states import Status, WaitingFor
 BATCH = 1000
 
 LOOK_SECONDS = 0.1
-"""Of a tick."""
+"""Seconds of a tick."""
 
 LOOK_AFTER = timedelta(seconds=5)
-"""How soon it is looked again what became of a trial, and at what others held locked."""
+"""The delay before looking again at the result of a trial, and at rows that others held locked."""
 
 TRIAL_PATIENCE = timedelta(minutes=5)
-"""What fails for all fails soon. A trial that has run for so long is a good sign, and one that has stood in its
-queue for so long tells nothing: one more is let through."""
+"""Failures of all fail soon. A trial that has run for so long is a good sign, and one that has been in its queue for so
+long shows nothing: one more is let through.
+"""
 
 LONGEST_NAME = 200
-"""Of a key or a title, in characters; the name of a host may be longer."""
+"""Characters of a key or a title; the name of a host may be longer."""
 
 # All served by `backlog_held`. Everything but a wait for a breaker is left as it is, the window included: a tick closes
 # that right after.
@@ -66,13 +67,14 @@ Results = Sequence[tuple[Claimed, Outcome]]
 
 
 def open_breaker(key: Combinable) -> Subquery:
-    """For an annotation, so that a handler needs no query of its own: the id of the open breaker whose key is what the
-    expression `key` yields; None when there is none."""
+    """An annotation, so that a handler needs no separate query: the id of the open breaker whose key is the value of
+    the expression `key`; None if there is none.
+    """
     return Subquery(Breaker.objects.filter(key=key, opened_at__isnull=False).values("pk"))
 
 
 def refusal(guarded: Guarded, record: Claimed) -> Held | None:
-    """What a handler returns instead of working, when the breaker of what it needs is open; None: go on."""
+    """The outcome of a handler in place of work, if the breaker of what it needs is open; None if it may work."""
     breaker = Breaker.objects.filter(key=key_of(guarded), opened_at__isnull=False).first()
     if breaker is None or breaker.trial_id == record.id:
         return None
@@ -87,7 +89,7 @@ def state_of(breaker: Breaker) -> str:
 
 
 def describe(breaker: Breaker) -> str:
-    """An open breaker in words, on one line."""
+    """An open breaker as text, on one line."""
     return (
         f"the breaker of {breaker} is open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
         f"{breaker.failures} failures in a row, the last one: {first_line(breaker.last_error)}"
@@ -101,12 +103,12 @@ def tried_at(record: BacklogRecord) -> datetime:
 
 
 def held_by(breaker: Breaker) -> int:
-    """How many records wait for it."""
+    """The number of records that wait for it."""
     return BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker=breaker).count()
 
 
 def probe_after(trials: int) -> timedelta:
-    """How long an open breaker waits after so many failed trials."""
+    """The wait of an open breaker after so many failed trials."""
     rule = Rule("fibonacci", {"unit": conf.breaker_probe_seconds()}, conf.breaker_longest_seconds())
     return timedelta(seconds=delay(rule, trials + 1))
 
@@ -130,11 +132,11 @@ def lock(results: Results, leases: Set[tuple[int, UUID]]) -> list[Breaker]:
 def judge(
     results: Results, leases: Set[tuple[int, UUID]], locked: list[Breaker], now: datetime
 ) -> list[tuple[Claimed, Outcome]]:
-    """Count for the `locked` breakers what these results say, and hold what an open one holds.
+    """Count these results for the `locked` breakers, and hold the records of those that are open.
 
-    `leases`: (record id, lease token) of what runs. A result whose lease was lost says nothing: it may be hours old, or
-    was counted by an earlier try of this settle. Returns the results: of a failure that an open breaker answers for,
-    and of a refusal, what is true now.
+    `leases`: (record id, lease token) of what runs. A result whose lease was lost does not count: it may be hours old,
+    or was counted by an earlier try of this settle. Returns the results: a failure that an open breaker answers for,
+    and a refusal, as the present state has them.
     """
     judged = [
         _judged(record, outcome, locked, now) if (record.id, record.lease_token) in leases else (record, outcome)
@@ -196,7 +198,9 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
 
 
 def _count_success(breaker: Breaker, record: Claimed, now: datetime) -> None:
-    """What began before the opening may have ended before it, too: no proof, but a reason to try at once."""
+    """Count a success. A record that began before the opening may have ended before it, too: no proof, but a reason to
+    try at once.
+    """
     if breaker.opened_at is not None and record.started_at < breaker.opened_at:
         breaker.probe_at = now
     else:
@@ -236,7 +240,7 @@ def _let_one_through(breaker: Breaker, now: datetime) -> int:
     since = now - TRIAL_PATIENCE
     soon = Q(status=Status.READY, run_after__gt=since) | Q(status=Status.RUNNING, started_at__gt=since)
     if BacklogRecord.objects.filter(soon, pk=breaker.trial_id or 0).exists():
-        return 0  # it will tell something; one that ended otherwise, as unavailable, told nothing
+        return 0  # it will show something; one that ended otherwise, such as unavailable, showed nothing
     chosen = let_through(FIRST_UNTRIED, breaker, 1, now) or let_through(TRIED_LONGEST_AGO, breaker, 1, now)
     breaker.trial_id = chosen[0] if chosen else None
     if chosen:

@@ -1,4 +1,4 @@
-"""What people do about breakers (`jobs/breakers/`): close, probe, rename and delete what they guard."""
+"""Operations of users on breakers (`jobs/breakers/`): close, probe, and rename or delete what they guard."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -42,9 +42,9 @@ def _locked(breaker_ids: Sequence[int]) -> list[Breaker]:
 
 
 def try_first(records: Sequence[BacklogRecord]) -> None:
-    """Make the first of these, which a person wants tried, the trial of the open breaker that it waits for.
+    """Make the first of these, which a user wants tried, the trial of the open breaker that it waits for.
 
-    Any other record would be refused by its handler and wait again. A trial that is under way stays it.
+    Any other record would be refused by its handler and wait again. A trial that is under way remains the trial.
     """
     for breaker in _locked([record.breaker_id for record in records if record.breaker_id is not None]):
         under_way = BacklogRecord.objects.filter(pk=breaker.trial_id or 0, status__in=[Status.READY, Status.RUNNING])
@@ -54,13 +54,15 @@ def try_first(records: Sequence[BacklogRecord]) -> None:
 
 
 def rename(guarded: Guarded) -> None:
-    """What is guarded has another name."""
+    """Give the breaker the new name of what it guards."""
     Breaker.objects.filter(key=breakers.key_of(guarded)).update(title=breakers.title_of(guarded))
 
 
 @transaction.atomic
 def forget(guarded: Guarded, *, now: datetime | None = None) -> None:
-    """What is guarded is there no more: its breaker goes, and what waits for that looks by itself what to do."""
+    """Delete the breaker of something that no longer exists; the records that wait for it decide by themselves what to
+    do.
+    """
     instant = now or database_clock()
     for breaker in Breaker.objects.filter(key=breakers.key_of(guarded)).select_for_update():
         while breakers.let_through(breakers.WHATEVER_WAITS, breaker, breakers.BATCH, instant):

@@ -1,4 +1,4 @@
-"""How commands read what is typed: options by their whole names, and a refusal that says what to type instead.
+"""Options of commands, by their whole names, and refusals that say what to type instead.
 
 argparse takes any beginning of an option for it, so that `pause NAME --for 7d` was read as `--force-color`.
 """
@@ -13,7 +13,9 @@ from django.core.management.base import CommandParser
 
 
 class ExactParser(CommandParser):
-    """Of a command, and of each of its verbs. What it does not know it refuses itself: its help lists what it does."""
+    """The parser of a command, and of each of its verbs. It refuses unknown options itself: its help lists the known
+    ones.
+    """
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**{"allow_abbrev": False} | how)
@@ -29,7 +31,7 @@ class ExactParser(CommandParser):
 
 
 def in_words(message: str, options: Iterable[str]) -> str:
-    """What argparse says, as people say it. `options`: those that there are."""
+    """A message of argparse in plain words. `options`: those that there are."""
     for pattern, words in SAID:
         if said := re.fullmatch(pattern, message, re.DOTALL):
             return words(said, options) if callable(words) else said.expand(words)
@@ -70,4 +72,4 @@ SAID: tuple[tuple[str, str | Callable[[re.Match[str], Iterable[str]], str]], ...
     (r"argument ([^ :]+): (.*)", r"\1: \2"),
     (r"one of the arguments (.*) is required", r"one of these is needed: \1"),
 )
-"""What argparse says (a regular expression) → our words."""
+"""Messages of argparse (regular expressions) → our words."""

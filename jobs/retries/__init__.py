@@ -1,4 +1,4 @@
-"""How long a record waits after a failure, and when it gives up. Pure functions: no clock, no database.
+"""The wait of a record after a failure, and the end of its retries. Pure functions: no clock, no database.
 
 The formulas are in `waits`, that of *phased* in `phases`, that of *progressive* in `tiers`; `sweeps` makes its sweeps.
 """
@@ -28,7 +28,7 @@ JITTERS = ("none", "full", "equal")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A formula, for machines and for people, and the parameters it takes with their defaults, in seconds.
+    """A formula, for machines and for users, and the parameters it takes with their defaults, in seconds.
 
     `choices`: parameters that are words. `waits_for_sweeps`: it gives no delay; sweeps take its records.
     """
@@ -101,10 +101,10 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A retry policy as a value: `max_delay` in seconds, unless given as good as none; `max_failures` None = never
+    """A retry policy as a value: `max_delay` in seconds, by default practically unlimited; `max_failures` None = never
     give up.
 
-    `give_up_after`: seconds since the first failure after which a failure is the last one; None: never.
+    `give_up_after`: seconds since the first failure after which a failure is the last one; None for never.
     """
 
     algorithm: str = "fibonacci"
@@ -115,11 +115,11 @@ class Rule:
 
     @property
     def waits_for_sweeps(self) -> bool:
-        """Whether its records wait for sweeps, and not for an instant of their own."""
+        """True if its records wait for sweeps, and not for their own instants."""
         return ALGORITHMS[self.algorithm].waits_for_sweeps
 
     def gives_up(self, failure: Failure) -> bool:
-        """Whether a record is not tried again after this failure."""
+        """True if a record is not tried again after this failure."""
         if self.max_failures is not None and failure.number >= self.max_failures:
             return True
         if self.give_up_after is not None and failure.failing_for >= self.give_up_after:
@@ -128,16 +128,16 @@ class Rule:
 
 
 DEFAULT = Rule(max_delay=86_400.0)
-"""What a record without a retry policy waits by: Fibonacci, 60 s a unit, a day at most."""
+"""The rule of a record without a retry policy: Fibonacci, 60 s a unit, a day at most."""
 
 DECIDING = tuple(each.name for each in fields(Rule))
 """The fields of a retry policy that decide when its records are tried again: all but its name."""
 
 
 def delay(rule: Rule, failure: Failure | int, rng: Rng = RNG) -> float:
-    """Seconds to wait after a failure, at most `rule.max_delay`; a number stands for a failure that was on time.
+    """Seconds to wait after a failure, at most `rule.max_delay`; a number is a failure that was on time.
 
-    *progressive* knows no cap, and no wait when no sweep covers the record any more: infinity.
+    *progressive* has no cap, and returns infinity if no sweep covers the record any more.
 
     Raises: ValueError for fewer than one failure, KeyError for an unknown algorithm.
     """
@@ -165,7 +165,7 @@ def validate(rule: Rule) -> None:
 
 
 def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -> dict[str, list[str]]:
-    """What is wrong with an algorithm's name, its parameters and what goes with it, whatever was typed: by field."""
+    """Problems with an algorithm's name, its parameters and related fields, whatever was typed: by field."""
     found: dict[str, list[str]] = {}
     known = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
     if known is None:
@@ -198,7 +198,7 @@ def _is_number(value: Any, lowest: float, highest: float) -> bool:
 
 
 def _describe(value: Any) -> str:
-    """What was typed, shortened. A number of thousands of digits has no text at all."""
+    """The typed value, shortened. A number of thousands of digits has no text at all."""
     try:
         return f"{value!r:.50}"
     except ValueError:

@@ -92,7 +92,7 @@ class Line:
     def wait(self, k: int, u: float, elapsed: float | None) -> float:
         """Seconds from the k-th failure, `elapsed` seconds after the first one, to the next retry; at most the cap.
 
-        None: it was on time, at place k − 1.
+        `elapsed` None: it was on time, at place k − 1.
         """
         on_time = self.gap(k, u)
         if elapsed is None:

@@ -1,6 +1,6 @@
-"""*progressive*: sweeps of all that is younger than N days, the rarer the greater N is. No record counts anything.
+"""*progressive*: sweeps of all records younger than N days, the rarer the greater N is. Records count nothing.
 
-The table is that of the progressive schedule (docs/glossary.md). Sweeps stand on a grid: a tier's sweep belongs to the
+The table is that of the progressive schedule (docs/glossary.md). Sweeps are on a grid: a tier's sweep belongs to the
 instants that are multiples of its interval since the epoch, so a day's begin at midnight UTC.
 """
 
@@ -20,7 +20,7 @@ class Tier(NamedTuple):
 
     @property
     def max_age(self) -> int:
-        """In seconds."""
+        """The age in seconds."""
         return self.max_age_days * DAY
 
 
@@ -44,13 +44,15 @@ def slot_of(at: float, every: int) -> float:
 
 
 def next_sweep(at: float, inserted_at: float) -> float | None:
-    """When the first sweep after `at` comes that covers a record from `inserted_at`; None: no sweep does any more."""
+    """The instant of the first sweep after `at` that covers a record from `inserted_at`; None if no sweep does any
+    more.
+    """
     coming = (slot_of(at, tier.every) + tier.every for tier in TIERS)
     covering = [sweep for tier, sweep in zip(TIERS, coming, strict=True) if sweep - inserted_at <= tier.max_age]
     return min(covering, default=None)
 
 
 def progressive(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """Seconds until the next sweep that covers the record's age; infinity: there is none."""
+    """Seconds until the next sweep that covers the record's age; infinity if there is none."""
     sweep = next_sweep(failure.at, failure.of_a_record_from)
     return math.inf if sweep is None else sweep - failure.at

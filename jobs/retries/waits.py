@@ -20,7 +20,7 @@ MANY = 10**6
 
 
 class Rng(Protocol):
-    """Where chance comes from: `random.Random` is one; tests and figures hand in a seeded one."""
+    """A source of chance: `random.Random` is one; tests and figures pass a seeded one."""
 
     def uniform(self, a: float, b: float, /) -> float: ...
 
@@ -30,10 +30,10 @@ RNG: Rng = random.SystemRandom()
 
 @dataclass(frozen=True)
 class Failure:
-    """What the next retry follows from. All instants in seconds since the epoch.
+    """The facts from which the next retry is computed. All instants in seconds since the epoch.
 
-    `number`: k, this failure included. `at`: when it happened. `first_at`: the first of the series; None: unknown, so
-    the record counts as being on time. `inserted_at`: when the record was put on the backlog; None: at the first
+    `number`: k, this failure included. `at`: when it happened. `first_at`: the first of the series; None if unknown, so
+    the record counts as being on time. `inserted_at`: when the record was put on the backlog; None for the first
     failure. `record_id` gives *phased* its phase.
     """
 
@@ -45,7 +45,7 @@ class Failure:
 
     @property
     def failing_for(self) -> float:
-        """Seconds since the first failure; 0 when that is unknown, or lies in the future (a clock that was wrong)."""
+        """Seconds since the first failure; 0 if that is unknown, or in the future (a clock that was wrong)."""
         return 0.0 if self.first_at is None else max(0.0, self.at - self.first_at)
 
     @property

@@ -1,11 +1,11 @@
-"""What a worker claims: for each queue that is worth it what keeps its places busy, and how far a queue that feeds
-another may run ahead of it.
+"""Claims of a worker: for each queue that is worth it as many records as keep its places busy, and the distance by
+which a queue that feeds another may run ahead of it.
 
-Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Of
-those that are asked some are silent, and most that answer do so at once; so as many again are asked every moment, until
-enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon. What
-was woken is asked on time without a shortage: it would be asleep again when the next one comes. A unit was foreseen for
-it when its packet was sent.
+Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Some of
+those that are asked are silent, and most that answer do so at once; so as many again are asked every moment, until
+enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon. A woken
+source is asked on time without a shortage: it would be asleep again when the next one comes. A unit was foreseen for it
+when its packet was sent.
 """
 
 from datetime import datetime
@@ -26,10 +26,10 @@ from jobs.worker.hints import Hints
 from jobs.worker.units import Units
 
 NOTED_EVERY_SECONDS = 60.0
-"""That all sockets are open."""
+"""Seconds between notes that all sockets are open."""
 
 PATIENCE_SECONDS = 0.1
-"""What has not answered by then is taken for silent, and the next one is asked beside it."""
+"""Seconds after which a source without an answer counts as silent, and the next one is asked as well."""
 
 ASKED_PER_PLACE = 2
 """Records asked about at once for each that the units are short of."""
@@ -88,10 +88,10 @@ class Shortage(NamedTuple):
 
 
 def shortage(queue: str, feeder: str = "", now: datetime | None = None) -> Shortage:
-    """How many ready records `queue` is short of: its free units plus half of all, less what is ready.
+    """The number of ready records that `queue` is short of: its free units plus half of all, less the ready ones.
 
     The units are those of all workers alive: with a heartbeat within the last lease. Zero or less: it has enough, so
-    what feeds it need not be claimed.
+    the queue that feeds it need not be claimed.
     """
     values = {"queue": queue, "feeder": feeder, "feeding": conf.feeding_queues(), "now": now}
     with connection.cursor() as cursor:
@@ -100,7 +100,8 @@ def shortage(queue: str, feeder: str = "", now: datetime | None = None) -> Short
 
 
 def to_ask(short: Shortage, asked_lately: int) -> int:
-    """How many more records of the feeding queue this worker claims now, `asked_lately` of its own being under way.
+    """The number of further records of the feeding queue that this worker claims now, `asked_lately` of its own being
+    under way.
 
     Several workers that serve it share the work.
     """
@@ -157,8 +158,9 @@ class Claimer:
         return len(claimed)
 
     def _worth_asking(self, queue: str, fed: str) -> tuple[int, int]:
-        """How many records of `queue` to claim for the sake of the queue that it feeds; and how many ready ones were
-        woken, which wait for no shortage and no throttle."""
+        """The number of records of `queue` to claim for the queue that it feeds; and the number of ready ones that were
+        woken, which wait for no shortage and no throttle.
+        """
         short = shortage(fed, queue)
         if short.missing <= 0:
             self._hints.add(queue)  # asked again when something ends
@@ -169,8 +171,9 @@ class Claimer:
         return limit, short.woken
 
     def seconds_to_token(self, queue: str) -> float | None:
-        """How long until a ready record of `queue` finds a token; None: none lacks one. The database is asked at most
-        once in `SHORTEST_WAIT_SECONDS`."""
+        """Seconds until a ready record of `queue` finds a token; None if none lacks one. The database is asked at most
+        once in `SHORTEST_WAIT_SECONDS`.
+        """
         now = boot_seconds()
         if now - self._token_found_at.get(queue, float("-inf")) < SHORTEST_WAIT_SECONDS:
             return SHORTEST_WAIT_SECONDS
@@ -181,7 +184,7 @@ class Claimer:
         return max(SHORTEST_WAIT_SECONDS, seconds)
 
     def _note_no_socket(self) -> None:
-        """For the doctor."""
+        """Note it for the doctor."""
         if (now := boot_seconds()) >= self._no_socket_noted_at + NOTED_EVERY_SECONDS:
             self._no_socket_noted_at = now
             Worker.objects.filter(pk=self._worker_id).update(out_of_sockets_at=Now())

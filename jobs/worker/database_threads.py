@@ -1,4 +1,4 @@
-"""Where async handlers ask the database: a few threads for each queue, each with a connection that it keeps.
+"""Database calls of async handlers: a few threads for each queue, each with a connection that it keeps.
 
 `sync_to_async` has one thread for the whole process: one statement there that waited for a lock held up the questions
 of all queues. Here such a wait takes one thread of its queue, for some seconds.
@@ -16,16 +16,18 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from jobs.prepared import limit_lock_waits_in_this_thread
 
 THREADS = 2
-"""Of a queue, each with a connection: what they do takes milliseconds."""
+"""Threads of a queue, each with a connection: their work takes milliseconds."""
 LOCK_SECONDS = 2.0
-"""How long a statement may wait for a lock; then it fails with 55P03, which is *busy* (`jobs/database_errors.py`)."""
+"""Seconds for which a statement may wait for a lock; then it fails with 55P03, which is *busy*
+(`jobs/database_errors.py`).
+"""
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
 class _Threads(ThreadPoolExecutor):
-    """Those of one queue."""
+    """The threads of one queue."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(THREADS, f"database-{queue}", initializer=self._begin)

@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 NOTICED_AFTER_SECONDS = 5.0
 """Longer than a machine under load lets one of its threads wait; a twelfth of a short lease."""
 LAST_RESORT_SECONDS = 60.0
-"""How long a worker that was asked to end may take: longer than its own shutdown, without the grace."""
+"""The longest that a worker that was asked to end may take: longer than its own shutdown, without the grace."""
 EXIT_CODE = 1
 NAMED = 10
 FRAMES = 12
 
 
 class EventLoop:
-    """In a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -51,11 +51,11 @@ class EventLoop:
         self._owes_an_answer = False
 
     def current_task(self) -> "asyncio.Task[Any] | None":
-        """What it executes now, seen from another thread."""
+        """The task that it executes now, seen from another thread."""
         return asyncio.current_task(self.loop)
 
     def stack(self) -> str:
-        """Where its thread is now."""
+        """The present stack of its thread."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "".join(traceback.format_stack(frame, limit=FRAMES)) if frame else ""
 

@@ -29,13 +29,14 @@ NOT_BEGUN = Released("stopped before it began")
 
 
 def may_begin(run: Run, now: float, deadline: float) -> bool:
-    """Whether a run that was taken at `now` (boot seconds) may begin: not if it was stopped while it waited, nor if it
-    was last renewed longer than `deadline` seconds ago, since a machine that slept may have lost it."""
+    """True if a run that was taken at `now` (boot seconds) may begin: not if it was stopped while it waited, nor if it
+    was last renewed longer than `deadline` seconds ago, since a machine that slept may have lost it.
+    """
     return now - run.renewed_at <= deadline and not run.is_stopped
 
 
 def ended(run: Run, outcome: Any) -> Outcome:
-    """What counts as the outcome of a handler that returned `outcome`."""
+    """The outcome of a handler that returned `outcome`."""
     if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first question is ten times quicker
         return Failed(f"the handler returned {outcome!r:.200}, which is no outcome")
     if run.ran_out and isinstance(outcome, Released):
@@ -44,7 +45,7 @@ def ended(run: Run, outcome: Any) -> Outcome:
 
 
 def _failure(run: Run, error: BaseException) -> Failed:
-    """What a handler that raised has done."""
+    """The outcome of a handler that raised."""
     record = run.record
     log.error("handler of %s %s raised", record.kind, record.subject, exc_info=error)
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -52,7 +53,7 @@ def _failure(run: Run, error: BaseException) -> Failed:
 
 
 def _handler_of(run: Run) -> Handler:
-    """To be called where the handler is: log lines from there name its record."""
+    """The handler of a run. Must be called where the handler runs: log lines from there name its record."""
     handled.set(run.record)
     return registry.find(run.record.kind, run.record.queue)
 
@@ -77,21 +78,21 @@ class Places:
             self._inbox.put(run)
 
     def take_back(self) -> list[Run]:
-        """Those that no place has taken yet, out of their hands again."""
+        """The runs that no place has taken yet, taken back."""
         taken: list[Run] = list(iter(self._next, None))
         self._put -= len(taken)
         return taken
 
     def in_hand(self) -> int:
-        """How many were put in and have not ended."""
+        """The number of runs that were put in and have not ended."""
         return self._put - self._count
 
     def waiting(self) -> int:
-        """How many no place has taken yet."""
+        """The number of runs that no place has taken yet."""
         return self._inbox.qsize()
 
     def busy(self) -> list[Run]:
-        """Those whose handler runs now."""
+        """The runs whose handler runs now."""
         return list(self._busy)
 
     def spent(self) -> tuple[float, int]:

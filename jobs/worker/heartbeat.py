@@ -1,5 +1,7 @@
-"""Renews all leases of a worker, on a connection of its own, so a busy main loop cannot lose them; and the guard, which
-touches no database: it stops what could not be renewed in time, before another worker may start it, and what hangs."""
+"""Renewal of all leases of a worker, on a separate connection, so a busy main loop cannot lose them; and the guard,
+which touches no database: it stops runs that could not be renewed in time, before another worker may start them, and
+those that hang.
+"""
 
 import logging
 import threading
@@ -24,8 +26,9 @@ TRY_AGAIN_AFTER_SECONDS = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled or holds, it stops.
-    What it could not renew it tries again each second."""
+    """Beats four times a lease until `end()`. It stops runs that it no longer owns, or that a user cancelled or holds.
+    It tries again each second what it could not renew.
+    """
 
     def __init__(self, worker_id: int, units: Units) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -65,7 +68,7 @@ class Heartbeat(threading.Thread):
         return min(until_beat, TRY_AGAIN_AFTER_SECONDS) if self._unknown else until_beat
 
     def beat(self) -> None:
-        """Renew once; what ran for too long is renewed no more. Raises: django.db.Error when there is no answer."""
+        """Renew once; runs that took too long are renewed no more. Raises: django.db.Error if there is no answer."""
         runs = self._units.runs()
         self._renew(runs)
         if runs and Hold.objects.exists():  # an idle worker asks no more than it must

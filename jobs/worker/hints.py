@@ -7,7 +7,9 @@ from jobs.clock import boot_seconds
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
-"""After a wake-up its sender is silent for a while: what it put on the backlog meanwhile is looked for afterwards."""
+"""After a wake-up its sender is silent for a while: records that it put on the backlog then are looked
+for afterwards.
+"""
 
 
 class Bell:
@@ -83,7 +85,7 @@ class Hints:
         self._again_at[queue] = min(at, self._again_at.get(queue, at))
 
     def take(self, queue: str) -> bool:
-        """Whether `queue` is worth a claim now. What is heard from here on counts for the next time."""
+        """True if `queue` is worth a claim now. Later hints count for the next time."""
         self._is_any_due([queue])
         if queue not in self._worth:
             return False
@@ -91,7 +93,7 @@ class Hints:
         return True
 
     def seconds_until_next(self) -> float:
-        """How long until a queue becomes worth a claim by itself; infinity when none does.
+        """Seconds until a queue becomes worth a claim by itself; infinity if none does.
 
         0 once: a queue whose time has come and that has no room for a claim must not keep the worker awake.
         """
@@ -101,7 +103,7 @@ class Hints:
         return max(0.0, min((at - now for at in list(self._again_at.values())), default=float("inf")))
 
     def _is_any_due(self, queues: list[str]) -> bool:
-        """Whether the time of one of them has come; they are worth a claim then."""
+        """True if the time of one of them has come; they are worth a claim then."""
         now = boot_seconds()
         due = [queue for queue in queues if self._again_at.get(queue, float("inf")) <= now]
         for queue in due:

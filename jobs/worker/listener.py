@@ -1,4 +1,4 @@
-"""Sleeps on LISTEN, on a direct connection of its own. The worker's poll stands behind it."""
+"""Sleep on LISTEN, on a separate direct connection. The worker's poll finds what it misses."""
 
 import logging
 import threading
@@ -26,7 +26,7 @@ PING_EVERY_SECONDS = 30
 
 class Listener(threading.Thread):
     """Gives `hints` what it hears of ready records of `queues` and of room in throttles, and stops the runs of `units`
-    that a person cancels or holds.
+    that a user cancels or holds.
 
     After each (re)LISTEN it hears of all queues and looks for cancelled runs: it may have missed some.
     """

@@ -1,4 +1,4 @@
-"""What the worker's threads do about a database that is away: each waits for it, and the log has each reason once."""
+"""Reactions of the worker's threads to a database that is away: each waits for it, and the log has each reason once."""
 
 import logging
 import threading

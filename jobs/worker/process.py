@@ -55,11 +55,11 @@ often as usual (700, 10, 10), by a worker with all of Django loaded, it takes a 
 SHORTEST_SLEEP_SECONDS = 0.02
 """Between two looks, while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
-"""How long stopped handlers may take to end before their records are released over their heads."""
+"""Seconds for stopped handlers to end before their records are released over their heads."""
 SILENCES = 100
 """Written in one transaction: each takes some statements of its kind's."""
 SETTLING_SECONDS = 10.0
-"""How long the last results may take to be written at a shutdown."""
+"""Seconds for the last results to be written at a shutdown."""
 
 
 class WorkerProcess:
@@ -232,12 +232,14 @@ class WorkerProcess:
         connections.close_all()
         log.info("worker %s has stopped", self.row)
         if unresponsive or is_stuck or self.gave_up:
-            # their threads would go on, and their engines with them, beside the next attempt
+            # their threads would continue, and their engines with them, in parallel to the next attempt
             logging.shutdown()
             os._exit(EXIT_CODE if self.gave_up else 0)
 
     def _stoppable(self) -> list[Run]:
-        """What may end within a moment, now that it was stopped: nothing in an event loop that does not turn."""
+        """The runs that may end within a moment, now that they were stopped: none in an event loop that
+        does not turn.
+        """
         stuck = self.units.busy_in_loop() if self.loop_watch.is_stuck else []
         return [run for run in self.units.runs() if run not in stuck]
 

@@ -1,8 +1,8 @@
-"""Writes results, in a thread and on a connection of its own: while one batch is settled the next is being claimed.
+"""Writes results, in a thread and on a separate connection: while one batch is settled the next is being claimed.
 
-When the database goes away, results are kept and written when it is back, as long as their leases last; what was lost
-by then is dropped by the fence. What other transactions hold locked is kept and tried again, and holds up no other
-result; what cannot be written at all is isolated and named.
+When the database goes away, results are kept and written when it is back, as long as their leases last; those lost by
+then are dropped by the fence. Results whose rows other transactions hold locked are kept and tried again, and hold up
+no others; those that cannot be written at all are isolated and named.
 """
 
 import logging

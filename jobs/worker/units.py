@@ -26,7 +26,7 @@ MAX_UNSETTLED = 4000
 """Results that wait to be settled. With more of them nothing is claimed: the database is away, or slower than we."""
 
 STARVED_SECONDS = 0.5
-"""What was claimed and could not begin for this long is given back: something long has taken the places."""
+"""Seconds after which a claimed run that could not begin is given back: something long has taken the places."""
 
 AHEAD_SECONDS = 0.05
 """Claimed records wait for a place for about this long at most."""
@@ -41,7 +41,7 @@ NEW_WEIGHT = 0.5
 
 
 class Pace:
-    """What one queue's handlers take, learnt from what they took."""
+    """The durations of one queue's handlers, learnt from earlier ones."""
 
     def __init__(self) -> None:
         self.mean_seconds: float | None = None
@@ -58,7 +58,9 @@ class Pace:
         self._seen = (seconds, count)
 
     def ahead(self, places: int) -> int:
-        """How many records to hold beyond one per place, for `places` that are not stuck in something long."""
+        """The number of records to hold beyond one for each place, for `places` that are not stuck in
+        something long.
+        """
         if self.mean_seconds is None or places <= 0:
             return 0
         return min(MAX_AHEAD, int(places * AHEAD_SECONDS / max(self.mean_seconds, 1e-9)))
@@ -90,9 +92,9 @@ class QueueUnits:
         self._both_kinds = all(places.spent()[1] or some for places, some in zip(self.places, apart, strict=True))
 
     def room(self) -> int:
-        """How many more records to claim now: what keeps the places busy, in batches worth a statement.
+        """The number of further records to claim now: as many as keep the places busy, in batches worth a statement.
 
-        When it answers 0, `made_room` tells when to ask again.
+        After an answer of 0, `made_room` says when to ask again.
         """
         self._wants_more = True
         if self._asks:
@@ -118,7 +120,9 @@ class QueueUnits:
         return max(0, min(room, MAX_CLAIM))
 
     def made_room(self) -> bool:
-        """Whether the handler that has just ended leaves room, after a question that found none. Once a question."""
+        """True if the handler that has just ended leaves room, after a question that found none. Once for each
+        question.
+        """
         if self._wants_more and self.waiting() <= self._enough:
             self._wants_more = False
             return True
@@ -147,10 +151,10 @@ class QueueUnits:
 
 
 class Units:
-    """All of it for one worker.
+    """All places and runs of one worker.
 
-    `done(record, outcome)` is called once a run, from the thread in which it ended; then `room_made()`, if `room`
-    was asked for when there was none. `after_thread` is called after each sync handler, in its thread.
+    `done(record, outcome)` is called once a run, from the thread in which it ended; then `room_made()`, if `room` was
+    asked for when there was none. `after_thread` is called after each sync handler, in its thread.
     """
 
     def __init__(
@@ -184,7 +188,7 @@ class Units:
         self._queues[records[0].queue].put(runs)
 
     def room(self, queue: str) -> int:
-        """How many more records of `queue` to claim now."""
+        """The number of further records of `queue` to claim now."""
         return self._queues[queue].room() if self.unsettled() < MAX_UNSETTLED else 0
 
     def runs(self) -> list[Run]:
@@ -193,28 +197,30 @@ class Units:
             return list(self._runs.values())
 
     def unsettled(self) -> int:
-        """How many have ended and are not settled yet."""
+        """The number of runs that have ended and are not settled yet."""
         return len(self._runs) - sum(queue.in_hand() for queue in self._queues.values())
 
     def waiting(self) -> int:
-        """How many were claimed and have not begun."""
+        """The number of runs that were claimed and have not begun."""
         return sum(queue.waiting() for queue in self._queues.values())
 
     def busy(self) -> list[Run]:
-        """Those whose handler runs now."""
+        """The runs whose handler runs now."""
         return [run for queue in self._queues.values() for run in queue.busy()]
 
     def busy_in_loop(self) -> list[Run]:
-        """Those whose handler runs in the event loop."""
+        """The runs whose handler runs in the event loop."""
         return [run for queue in self._queues.values() for run in queue.tasks.busy()]
 
     def holding_up_the_loop(self) -> list[Run]:
-        """Of a loop that does not turn: whose handler keeps it, or all that it runs when that cannot be seen."""
+        """The runs of a loop that does not turn: the one whose handler keeps it, or all that it runs if that cannot be
+        seen.
+        """
         runs, at_work = self.busy_in_loop(), self.loop.current_task()
         return [run for run in runs if run.task is at_work] or runs
 
     def begun_lately(self, queue: str, seconds: float) -> int:
-        """How many of `queue` were claimed and have run for less than `seconds`, or not begun."""
+        """The number of runs of `queue` that were claimed and have run for less than `seconds`, or not begun."""
         units, since = self._queues[queue], boot_seconds() - seconds
         return units.waiting() + sum(run.began_at is None or run.began_at > since for run in units.busy())
 
@@ -251,7 +257,8 @@ class Units:
 
     def stop_for_a_hold(self) -> None:
         """Stop what runs, and what was claimed and has not begun; but no async handler that has sent what cannot be
-        taken back, as a callback."""
+        taken back, such as a callback.
+        """
         held = [run for run in self.runs() if not run.is_stopped]
         held = [run for run in held if run.began_at is None or self._feeds(run) or not _is_async(run)]
         if held:

@@ -55,8 +55,9 @@ class Command(BaseCommand):
 
 
 def is_migrated() -> bool:
-    """Returns True. Raises: CommandError when the tables are not those of this version, older or newer, or when the
-    database refuses this worker for good. django.db.Error."""
+    """Returns True. Raises: CommandError if the tables are not those of this version, older or newer, or if the
+    database refuses this worker for good. django.db.Error.
+    """
     try:
         found = differences()
     except Error as error:
