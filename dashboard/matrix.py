@@ -6,7 +6,7 @@ nothing was due has no link.
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import groupby
 from typing import Any
 
@@ -28,7 +28,8 @@ from dashboard.pages import page
 from declarations.surfaces.web.permissions import may_look
 from external.durations import span
 from fleet.status import with_status
-from fleet.status.of_all import OLDEST_SUCCESS_FIRST, in_status, worst_first
+from fleet.status.of_all import in_status
+from fleet.status.ordering import FEW, OLDEST_SUCCESS_FIRST, worst_first
 from jobs.models import Attempt, Decision, Level
 from jobs.states import AttemptOutcome
 from jobs.zones import in_zone, zone_of
@@ -79,12 +80,17 @@ class WorstFirst:
     def __init__(self, sources: QuerySet[Source], now: datetime) -> None:
         self._sources, self._now = sources, now
 
-    def __len__(self) -> int:
+    @cached_property
+    def _number(self) -> int:
         return self._sources.count()
 
+    def __len__(self) -> int:
+        return self._number
+
     def __getitem__(self, page: slice) -> list[int]:
-        most = page.stop - page.start
-        return list(worst_first(self._sources, self._now, first=page.start, most=most, ordered=OLDEST_SUCCESS_FIRST))
+        few, most = self._number <= FEW, page.stop - page.start
+        found = worst_first(self._sources, self._now, first=page.start, most=most, order=OLDEST_SUCCESS_FIRST, few=few)
+        return list(found)
 
 
 def rows_of(ids: Sequence[int], policy: Policy | None, now: datetime) -> tuple[list[date], list[dict[str, Any]]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import close_old_connections, connection, transaction
-from django.db.models import JSONField
+from django.db.models import Func, JSONField
 
 from declarations.problems import lines_of, validated
 from declarations.service import Service, used_by
@@ -74,10 +74,19 @@ def users_of(names: Collection[str], *, that_stay: bool = False) -> dict[str, di
     return found
 
 
+class Held(Func):
+    """The values of an object, as an array."""
+
+    template = "jsonb_path_query_array(%(expressions)s, '$.*')"
+    output_field = JSONField()
+
+
 def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
     """Reference and name of each row that has one of those."""
-    rows = each.model._default_manager.order_by(each.named_by)
-    if not isinstance(each.model._meta.get_field(each.field), JSONField):
+    rows = each.model._default_manager.order_by(each.named_by) if wanted else each.model._default_manager.none()
+    if isinstance(each.model._meta.get_field(each.field), JSONField):
+        rows = rows.exclude(**{each.field: {}}).alias(held=Held(each.field)).filter(held__has_any_keys=[*wanted])
+    else:
         rows = rows.filter(**{f"{each.field}__in": wanted})
     for value, user in rows.values_list(each.field, each.named_by):
         held = list(value.values()) if isinstance(value, dict) else [value]

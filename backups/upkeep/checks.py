@@ -54,7 +54,10 @@ def plan(now: datetime | None = None) -> int:
     instant = now or database_clock()
     first = Q(check_round=None) & LessThanOrEqual(records.first_from(EVERY.total_seconds()), instant)
     again = Q(check_round__planned_at__lt=instant - EVERY) | Q(check_round__planned_at__gt=instant + records.AHEAD)
-    assignments = records.due((first | again) & Q(policy__check_within__isnull=False), "check_round__planned_at")
+    checked = Q(policy__check_within__isnull=False)
+    assignments = records.due(first & checked, "pk")  # in the order of a key: the first ones are enough
+    if room := records.AT_ONCE - len(assignments):
+        assignments += records.due(again & checked, "check_round__planned_at", room)
     _go_on_with_the_round(assignments)
     return _enqueue(assignments, instant, since=instant - EVERY, priority=records.PRIORITY)
 

@@ -71,10 +71,15 @@ def first_from(seconds: float | str) -> Combinable:
 
 
 def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment]:
-    """Those assignments with a backup, as many as are begun at once, the longest ago first by the column `since`."""
+    """Those assignments with a backup, as many as are begun at once, the longest ago first by the column `since`. What
+    belongs to them is read of these alone: they may be all, on the day after an upgrade."""
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-    ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(F(since).asc(nulls_first=True), "pk")
-    return list(ordered.select_related("source", "policy__schedule", "policy__repository")[:at_most])
+    by = () if since == "pk" else (F(since).asc(nulls_first=True),)
+    ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(*by, "pk")
+    ids = list(ordered.values_list("pk", flat=True)[:at_most])
+    related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    rows = related.in_bulk(ids) if ids else {}
+    return [rows[pk] for pk in ids if pk in rows]
 
 
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:

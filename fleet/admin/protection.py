@@ -1,6 +1,6 @@
 """What pages of sources and assignments share: filters by status and policy, what a drill proved, what helps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import wraps
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.utils.safestring import mark_safe
 
 from declarations.surfaces.admin.base import moment
 from declarations.surfaces.admin.tables import table
+from fleet.status import may_be
 from fleet.status.alike import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
@@ -105,17 +106,20 @@ class StatusFilter(admin.SimpleListFilter):
         return [(IN_NEED, IN_NEED), *((status.value, status.value) for status in Status)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == IN_NEED:
-            return queryset.filter(status__in=NEEDS_A_PERSON)
-        return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
+        wanted = self.wanted()
+        return queryset.filter(may_be(wanted, timezone.now()), status__in=wanted) if wanted else queryset
+
+    def wanted(self) -> Collection[Status]:
+        """Empty: any."""
+        value = self.value()
+        return NEEDS_A_PERSON if value == IN_NEED else {status for status in Status if status == value}
 
 
 class StatusOfSourceFilter(StatusFilter):
     """Sources by status, found for all of them at once."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        wanted = NEEDS_A_PERSON if value == IN_NEED else {status for status in Status if status == value}
+        wanted = self.wanted()
         return queryset.filter(in_status(wanted, timezone.now())) if wanted else queryset
 
 

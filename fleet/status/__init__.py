@@ -2,7 +2,8 @@
 commands, the API, alerts and metrics.
 
 conditions.py  what holds of an assignment in each status
-of_all.py      all sources at once: counted, filtered, the worst first
+of_all.py      all sources at once: counted, filtered
+ordering.py    pages of sources, the worst first
 alike.py       those that fail by the same error
 
 A source's status is the worst of its assignments under policies that are enabled. What is wrong stays in sight: a
@@ -19,7 +20,7 @@ from typing import Any
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
 
 from fleet import assignment_findings, reasons
-from fleet.status import of_all
+from fleet.status import of_all, ordering
 from fleet.status.conditions import conditions, enabled
 from jobs import states
 from jobs.conf import PROGRAM
@@ -55,7 +56,8 @@ def worst_first(
     if only:
         ids = sources.filter(of_all.in_status([only], now)).order_by("name").values_list("pk", flat=True)[:most]
         return rows_of(dict.fromkeys(ids, only), sources)
-    return rows_of(of_all.worst_first(sources, now, most=most), sources)
+    few = not sources.order_by()[ordering.FEW : ordering.FEW + 1].exists()
+    return rows_of(ordering.worst_first(sources, now, most=most, few=few), sources)
 
 
 def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
@@ -92,6 +94,15 @@ def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySe
         }
         | {status: reduce(or_, found[status]) for status in PRECEDENCE[:-1]},
     )
+
+
+def may_be(statuses: Collection[Status], now: datetime) -> Q:
+    """What holds of each assignment that is in one of these, and may hold of others: by it few are looked at."""
+    found = conditions(now)
+    if not set(statuses) <= set(found):
+        return Q()
+    either: Q = reduce(or_, (each for status in statuses for each in found[status]))
+    return either
 
 
 def _annotated(rows: QuerySet[Any], found: dict[Status, Any]) -> QuerySet[Any]:

@@ -1,7 +1,8 @@
 """The status of all sources at once: how many are in each, which are in one, and the worst of them.
 
-Most sources are protected, and nothing of them is looked up: one pass over the assignments and one over their
-unfinished records find those of which anything else holds. Asked source by source, as `fleet.status.with_status` does
+Most sources are protected, and nothing of them is looked up: partial indexes hold those that are in trouble by
+themselves and those that are set aside, and one pass over what is due and one over the unfinished records find all
+else. Asked source by source, as `fleet.status.with_status` does
 for the rows of a page, each of nine conditions is a pass of its own, over all of them. What holds is said twice by
 that, here and in `fleet/status/conditions.py`; a test compares them.
 """
@@ -11,92 +12,129 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED
-from fleet.status.conditions import enabled
 from jobs import states
 from jobs.states import WaitingFor
 from sources.domain.status import BY_RANK, PRECEDENCE, Status
-from sources.models import Assignment
 from sources.planning.names import BACKUPS, KIND
 
+SUBJECT = "assignment:"
 PLACES = {status: place for place, status in enumerate(PRECEDENCE)}
 RANKS = [status.rank for status in PRECEDENCE]
 
-DISABLED = """
+ENABLED = """
 SELECT p.id
   FROM sources_policy p
   JOIN schedules_schedule c ON c.origin_id = p.schedule_id
- WHERE NOT c.enabled
+ WHERE c.enabled
 """
 
-# Of an assignment by itself, the first place in PRECEDENCE, of which DUE is the last.
-BY_ITSELF = f"""
-SELECT source_id, policy_id,
-       CASE WHEN failures > 0 THEN {PLACES[Status.FAILING]}
-            WHEN last_backup_at IS NULL THEN {PLACES[Status.NEVER]}
-            WHEN overdue_since IS NOT NULL THEN {PLACES[Status.OVERDUE]}
-            WHEN {HELD_BACK} OR {NOT_PROVED} THEN {PLACES[Status.DOUBTFUL]}
-            ELSE {PLACES[Status.DUE]} END AS place
+# Of an assignment by itself, the first place in PRECEDENCE: by `assignment_in_trouble`, which has few of them.
+IN_TROUBLE = f"""
+SELECT a.source_id, a.policy_id,
+       CASE WHEN a.failures > 0 THEN {PLACES[Status.FAILING]}
+            WHEN a.last_backup_at IS NULL THEN {PLACES[Status.NEVER]}
+            WHEN a.overdue_since IS NOT NULL THEN {PLACES[Status.OVERDUE]}
+            ELSE {PLACES[Status.DOUBTFUL]} END AS place
   FROM sources_assignment a
- WHERE failures > 0 OR last_backup_at IS NULL OR overdue_since IS NOT NULL OR {HELD_BACK} OR {NOT_PROVED}
-    OR next_backup_at <= %(now)s
+ WHERE (a.failures > 0 OR a.last_backup_at IS NULL OR a.overdue_since IS NOT NULL OR {HELD_BACK} OR {NOT_PROVED})
+       {{some}}
  UNION ALL
 SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
   FROM sources_checkround c
   JOIN sources_assignment a ON a.id = c.assignment_id
- WHERE {DAMAGED}
+ WHERE {DAMAGED} {{some}}
  UNION ALL
 SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
   FROM sources_repository r
   JOIN sources_policy p ON p.repository_id = r.id
   JOIN sources_assignment a ON a.policy_id = p.id
- WHERE r.away_why <> ''
+ WHERE r.away_why <> '' {{some}}
+"""
+DUE = f"""
+SELECT a.source_id, a.policy_id, {PLACES[Status.DUE]} AS place
+  FROM sources_assignment a
+ WHERE a.next_backup_at <= %(now)s {{some}}
 """
 
-# Of its record on the backlog: by `one_unfinished_record_per_subject`.
+# Of its record on the backlog: by `one_unfinished_record_per_subject`. LATERAL, so that assignments are looked up by
+# their keys: the planner would rather make a table of all of them.
 BY_RECORD = f"""
 SELECT a.source_id, a.policy_id, r.place
-  FROM (SELECT subject,
+  FROM (SELECT CASE WHEN starts_with(subject, '{SUBJECT}')
+                     AND ltrim(substr(subject, {len(SUBJECT) + 1}), '0123456789') = ''
+                    THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END AS assignment,
                CASE WHEN status = {states.Status.READY} THEN {PLACES[Status.DUE]}
                     WHEN status = {states.Status.RUNNING} THEN {PLACES[Status.RUNNING]}
                     WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[Status.ABSENT]}
                     ELSE {PLACES[Status.WAITING]} END AS place
           FROM jobs_backlogrecord
          WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
-           AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}')) AS r
-  JOIN sources_assignment a ON 'assignment:' || a.id = r.subject
+           AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{subjects}}) AS r
+ CROSS JOIN LATERAL (SELECT source_id, policy_id FROM sources_assignment WHERE id = r.assignment OFFSET 0) AS a
+"""
+IDS = "ANY((SELECT ids FROM few)::bigint[])"
+"""Of some sources, which a statement names `few` in its WITH: as one array, by which indexes are asked."""
+SOME = f"AND a.source_id = {IDS}"
+THEIR_SUBJECTS = f"""
+AND subject = ANY(ARRAY(SELECT '{SUBJECT}' || a.id FROM sources_assignment a WHERE a.source_id = {IDS}))
 """
 
-WORST = """
-SELECT source_id, min(place) AS place
-  FROM ({}) AS each
- WHERE policy_id NOT IN ({})
- GROUP BY source_id
-"""
-
-# Of each source under an enabled policy of which more holds than that it is protected; and those in need, for whom no
-# record has to be looked at.
-FOUND = WORST.format(f"{BY_ITSELF} UNION ALL {BY_RECORD}", DISABLED)
-IN_NEED = WORST.format(BY_ITSELF, DISABLED)
-
-# The ranks of PRECEDENCE that are found so, of sources that are neither paused nor retired; then what is in no policy.
-RANKED = f"""
-SELECT s.id, s.name, (ARRAY{RANKS})[found.place + 1] AS rank
-  FROM ({FOUND}) AS found
-  JOIN sources_source s ON s.id = found.source_id
- WHERE s.paused_at IS NULL AND s.retired_at IS NULL
- UNION ALL
-SELECT s.id, s.name, {Status.UNPROTECTED.rank}
+# Each source that has no assignment, then each of which no assignment is under an enabled policy.
+UNPROTECTED = f"""
+SELECT s.id
   FROM sources_source s
- WHERE s.paused_at IS NULL AND s.retired_at IS NULL
-   AND NOT EXISTS (SELECT FROM sources_assignment a WHERE a.source_id = s.id AND a.policy_id NOT IN ({DISABLED}))
+ WHERE NOT EXISTS (SELECT FROM sources_assignment a WHERE a.source_id = s.id)
+ UNION ALL
+SELECT DISTINCT d.source_id
+  FROM sources_assignment d
+  JOIN sources_policy p ON p.id = d.policy_id
+  JOIN schedules_schedule c ON c.origin_id = p.schedule_id
+ WHERE NOT c.enabled
+   AND NOT EXISTS (SELECT FROM sources_assignment a JOIN ({ENABLED}) AS enabled ON enabled.id = a.policy_id
+                    WHERE a.source_id = d.source_id)
 """
+
+
+def _worst(*of_assignments: str, some: bool = False) -> str:
+    """Of each source under an enabled policy the worst place; of `some` sources alone, where that is so."""
+    each = " UNION ALL ".join(of_assignments)
+    each = each.replace("{some}", SOME if some else "").replace("{subjects}", THEIR_SUBJECTS if some else "")
+    return f"""
+SELECT each.source_id, min(each.place) AS place
+  FROM ({each}) AS each
+  JOIN ({ENABLED}) AS enabled ON enabled.id = each.policy_id
+ GROUP BY each.source_id
+"""
+
+
+# Of each source of which more holds than that it is protected; and those in need, for whom no record is looked at.
+FOUND = _worst(IN_TROUBLE, DUE, BY_RECORD)
+FOUND_OF_SOME = _worst(IN_TROUBLE, DUE, BY_RECORD, some=True)
+IN_NEED = _worst(IN_TROUBLE)
+
+SET_ASIDE = "SELECT id FROM sources_source WHERE paused_at IS NOT NULL OR retired_at IS NOT NULL"
+"""By `source_set_aside`."""
+
+
+def ranked(found: str, *, some: bool = False) -> str:
+    """The ranks of what is found so, and of what is in no policy; of sources that are neither paused nor retired, and
+    of `some` alone, where that is so."""
+    return f"""
+SELECT each.id, each.rank
+  FROM (SELECT found.source_id AS id, (ARRAY{RANKS})[found.place + 1] AS rank FROM ({found}) AS found
+         UNION ALL
+        SELECT id, {Status.UNPROTECTED.rank} FROM ({UNPROTECTED}) AS none {f"WHERE id = {IDS}" if some else ""}
+       ) AS each
+ WHERE NOT EXISTS (SELECT FROM ({SET_ASIDE}) AS aside WHERE aside.id = each.id)
+"""
+
 
 LOOK = f"""
-  WITH ranked AS MATERIALIZED ({RANKED})
+  WITH ranked AS MATERIALIZED ({ranked(FOUND)})
 SELECT NULL::bigint AS id, rank, count(*)
   FROM ranked
  GROUP BY rank
@@ -107,41 +145,17 @@ SELECT NULL::bigint, {Status.PAUSED.rank}, count(*)
   FROM sources_source
  WHERE paused_at IS NOT NULL AND retired_at IS NULL
  UNION ALL
-SELECT NULL::bigint, {Status.PROTECTED.rank}, count(*) - (SELECT count(*) FROM ranked)
+SELECT NULL::bigint, {Status.PROTECTED.rank},
+       count(*) - (SELECT count(*) FROM ranked) - (SELECT count(*) FROM ({SET_ASIDE}) AS aside)
   FROM sources_source
- WHERE paused_at IS NULL AND retired_at IS NULL
  UNION ALL
-(SELECT id, rank, 0
+(SELECT s.id, ranked.rank, 0
    FROM ranked
-  WHERE rank = ANY(%(wanted)s)
-  ORDER BY rank, name
+   JOIN sources_source s ON s.id = ranked.id
+  WHERE ranked.rank = ANY(%(wanted)s)
+  ORDER BY ranked.rank, s.name
   LIMIT %(most)s)
 """
-
-RANK = f"""CASE WHEN s.retired_at IS NOT NULL THEN {Status.RETIRED.rank}
-            WHEN s.paused_at IS NOT NULL THEN {Status.PAUSED.rank}
-            ELSE COALESCE(ranked.rank, {Status.PROTECTED.rank}) END"""
-
-WORST_FIRST = f"""
-SELECT s.id, {RANK}
-  FROM sources_source s
-  LEFT JOIN ({RANKED}) AS ranked ON ranked.id = s.id
- WHERE s.id IN ({{chosen}})
- ORDER BY 2, s.name
- LIMIT %s OFFSET %s
-"""
-
-OLDEST_SUCCESS_FIRST = f"""
-SELECT s.id, {RANK}
-  FROM sources_source s
-  LEFT JOIN ({RANKED}) AS ranked ON ranked.id = s.id
-  LEFT JOIN (SELECT source_id, max(last_backup_at) AS at FROM sources_assignment GROUP BY source_id) AS last
-    ON last.source_id = s.id
- WHERE s.id IN ({{chosen}})
- ORDER BY 2, last.at NULLS FIRST, s.name
- LIMIT %s OFFSET %s
-"""
-"""Among equals."""
 
 ACTIVE = Q(paused_at=None, retired_at=None)
 
@@ -163,16 +177,15 @@ def look(
 
 def in_status(statuses: Collection[Status], now: datetime) -> Q:
     """What holds of the sources that are in one of these."""
-    # not NOT IN: of a set that the planner takes for larger than `work_mem` each row would walk through all of it
-    under = Exists(Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled()))
     q = Q()
     if found := sorted(PLACES[status] for status in statuses if status in PLACES and status != Status.PROTECTED):
         sql = IN_NEED if found[-1] <= PLACES[Status.DOUBTFUL] else FOUND
-        q |= ACTIVE & Q(pk__in=_ids(sql, now, "WHERE place = ANY(%s)", found, once=True))
+        q |= ACTIVE & Q(pk__in=_ids(sql, now, "WHERE place = ANY(%s)", found))
     if Status.PROTECTED in statuses:
-        q |= ACTIVE & Q(under) & ~Q(pk__in=_ids(FOUND, now))
+        sql, values = by_place(f"SELECT id FROM ({ranked(FOUND)}) AS found", now)
+        q |= ACTIVE & ~Q(pk__in=RawSQL(sql, values))  # noqa: S611 - ours
     if Status.UNPROTECTED in statuses:
-        q |= ACTIVE & ~Q(under)
+        q |= ACTIVE & Q(pk__in=RawSQL(f"SELECT unnest(ARRAY({UNPROTECTED}))", ()))  # noqa: S611 - ours
     if Status.PAUSED in statuses:
         q |= Q(paused_at__isnull=False, retired_at=None)
     if Status.RETIRED in statuses:
@@ -180,20 +193,14 @@ def in_status(statuses: Collection[Status], now: datetime) -> Q:
     return q or Q(pk__in=[])
 
 
-def worst_first(
-    sources: QuerySet[Any], now: datetime, *, first: int = 0, most: int | None = None, ordered: str = WORST_FIRST
-) -> dict[int, Status]:
-    """The ids of `most` of these sources (None: all) from the number `first` on, counted from 0, and their status: the
-    worst first, and then by name or as `ordered` says."""
-    chosen, values = sources.order_by().values("pk").query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(ordered.replace("%(now)s", "%s").format(chosen=chosen), (now, *values, most, first))
-        return {pk: BY_RANK[rank] for pk, rank in cursor.fetchall()}
+def _ids(found: str, now: datetime, where: str, *values: Any) -> RawSQL:
+    """As an array, by which sources are looked up. As a set, a page in the order of names was a loop over sources, each
+    of which walked through the set."""
+    sql, given = by_place(found, now)
+    sql = f"SELECT unnest(ARRAY(SELECT source_id FROM ({sql}) AS found {where}))"
+    return RawSQL(sql, (*given, *values))  # noqa: S611 - all of it is ours
 
 
-def _ids(found: str, now: datetime, where: str = "", *values: Any, once: bool = False) -> RawSQL:
-    """`once`: as an array, by which sources are looked up. As a set, a page in the order of names was a loop over
-    sources, each of which walked through the set."""
-    sql = f"SELECT source_id FROM ({found.replace('%(now)s', '%s')}) AS found {where}"
-    sql = f"SELECT unnest(ARRAY({sql}))" if once else sql
-    return RawSQL(sql, (now, *values))  # noqa: S611 - all of it is ours
+def by_place(sql: str, now: datetime) -> tuple[str, tuple[Any, ...]]:
+    """Such a statement for Django, which gives values by their place: `now`, as often as it stands there."""
+    return sql.replace("%(now)s", "%s"), (now,) * sql.count("%(now)s")

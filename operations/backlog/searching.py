@@ -15,9 +15,8 @@ from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED, Status
 from operations.backlog import CALLED
+from operations.backlog.selection import LATEST
 
-LATEST = 100_000
-"""Records by their ids, of which each is looked at: some tenths of a second."""
 OF_BACKUPS = "backup"
 FIELDS = ("subject", "payload__title", "last_error")
 

@@ -7,6 +7,14 @@ from sources.domain.losses import Loss
 from sources.models.policy import Policy
 from sources.models.source import Source
 
+IN_TROUBLE = (
+    Q(failures__gt=0)
+    | Q(last_backup_at=None)
+    | Q(overdue_since__isnull=False)
+    | Q(held_back_since__isnull=False)
+    | ~Q(drill_error="")
+)
+
 
 class AssignmentQuerySet(models.QuerySet["Assignment"]):
     """Sets of assignments."""
@@ -107,6 +115,8 @@ class Assignment(models.Model):
             models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
             # each minute: for what is there too little room? All else is not in it
             models.Index("policy", name="assignment_lacks_room", condition=Q(room_lacked__isnull=False)),
+            # pages: whose needs a person by itself? Of all that are protected none is in it
+            models.Index("source", "policy", name="assignment_in_trouble", condition=IN_TROUBLE),
         ]
 
     def __str__(self) -> str:

@@ -11,6 +11,9 @@ STALE_AFTER = timedelta(hours=1)
 """An older report of its agent is no longer believed: agents announce themselves every few minutes."""
 
 
+SET_ASIDE = Q(paused_at__isnull=False) | Q(retired_at__isnull=False)
+
+
 class SourceKind(models.TextChoices):
     """What a source is, and so how it is reached and which engine copies it."""
 
@@ -139,6 +142,10 @@ class Source(models.Model):
         indexes = [
             # who was woken a moment ago?
             models.Index("last_woken_at", name="source_woken", condition=Q(last_woken_at__isnull=False)),
+            # what is in no count of statuses but its own
+            models.Index(
+                "id", name="source_set_aside", condition=Q(paused_at__isnull=False) | Q(retired_at__isnull=False)
+            ),
         ]
         constraints = [
             readable(

@@ -13,7 +13,7 @@ from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from declarations.surfaces.admin import base
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.backlog import searching
+from operations.backlog import searching, selection
 from operations.backlog.selection import filtered
 from schedules.models import Trigger
 from sources.models import Backup, Restore
@@ -87,6 +87,42 @@ def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_late
     assert listed(admin_client, RECORDS, q=subject) == [backup.pk]
     assert listed(admin_client, RECORDS, q="laptop", status="waiting") == [waiting.pk]
     assert listed(admin_client, RECORDS, q=other.subject) == []
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_has_not_ended_is_looked_up_by_its_ids_unless_it_is_much(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    """Or the planner walks through all that has ended."""
+    if many:
+        monkeypatch.setattr(selection, "MOST_LOOKED_UP", 1)
+    waiting = [make_record(Status.WAITING).pk for _ in range(2)]
+    make_record(Status.SUCCEEDED)
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, RECORDS, status="waiting") == waiting[::-1]
+    assert any("unnest" in each["sql"] for each in asked) is not many
+
+
+def test_an_error_is_looked_for_where_one_is_shown_and_among_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails = {"last_error": "reset by peer", "failures": 1, "last_failure_at": NOW, "first_failure_at": NOW}
+    found = [make_record(status, **fails).pk for status in (Status.WAITING, Status.FAILED, Status.CANCELLED)]
+    ended = make_record(Status.SUCCEEDED, **fails).pk
+    make_record(Status.WAITING)
+    with_it = filtered(BacklogRecord.objects.order_by("pk"), {"error": "RESET"})
+    assert [each.pk for each in with_it] == [*found, ended]
+    monkeypatch.setattr(selection, "LATEST", 1)
+    make_record(Status.SUCCEEDED)
+    assert [each.pk for each in filtered(BacklogRecord.objects.order_by("pk"), {"error": "RESET"})] == found
+
+
+def test_a_filter_of_assignments_asks_for_the_status_of_those_that_may_have_it(admin_client: Client) -> None:
+    """And of no others: each is nine conditions."""
+    bad = make_assignment(failures=2, last_backup_at=NOW)
+    make_assignment(last_backup_at=NOW)
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, "/admin/sources/assignment/", status="failing") == [bad.pk]
+    [counted] = [each["sql"] for each in asked if "COUNT" in each["sql"] and "CASE" in each["sql"]]
+    assert 'WHERE ("sources_assignment"."failures" > 0 AND' in counted
 
 
 def test_what_was_not_delivered_is_found_without_what_was() -> None:

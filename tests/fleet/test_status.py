@@ -9,7 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from fleet.status import of_all, reasons_of, summary, with_assignment_status, with_status
+from fleet.status import may_be, of_all, reasons_of, summary, with_assignment_status, with_status
+from fleet.status.ordering import OLDEST_SUCCESS_FIRST, worst_first
 from jobs import conf
 from jobs.backlog import hold
 from jobs.breakers import describe
@@ -121,6 +122,37 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
     _, worst = of_all.look(NOW, NEEDS_A_PERSON, 25)
     by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_A_PERSON).order_by("status_rank", "name")
     assert list(worst.items()) == [(each.pk, each.status) for each in by_rank[:25]]
+    in_order = [
+        (each.pk, each.status) for each in with_status(Source.objects.all(), NOW).order_by("status_rank", "name")
+    ]
+    for few in (False, True):
+        pages = [worst_first(Source.objects.all(), NOW, first=first, most=7, few=few) for first in range(0, 60, 7)]
+        assert [row for page in pages for row in page.items()] == in_order
+    for status in Status:
+        rows = with_assignment_status(Assignment.objects.order_by("pk"), NOW).filter(status=status)
+        assert list(rows.filter(may_be({status}, NOW))) == list(rows), status
+    success = dict(Source.objects.with_protection().values_list("pk", "last_backup_at"))
+    for few in (False, True):
+        found = worst_first(Source.objects.all(), NOW, order=OLDEST_SUCCESS_FIRST, few=few)
+        assert dict(found) == dict(in_order)
+        assert [*found] == sorted(found, key=lambda pk: (found[pk].rank, success[pk] is not None, success[pk]))
+
+
+def test_a_page_that_those_in_need_fill_looks_at_no_record_and_at_no_other_source() -> None:
+    for number in range(3):
+        made({"failures": 1}, RUNNING, name=f"source {number}")
+    made(PROTECTED)
+    with CaptureQueriesContext(connection) as asked:
+        assert len(worst_first(Source.objects.all(), NOW, most=3)) == 3
+    [sql] = [each["sql"] for each in asked]
+    assert "jobs_backlogrecord" not in sql
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {sql}")
+        assert "assignment_in_trouble" in str(cursor.fetchall())
+    with CaptureQueriesContext(connection) as asked:
+        assert len(worst_first(Source.objects.all(), NOW, most=4)) == 4
+    assert ["jobs_backlogrecord" in each["sql"] for each in asked] == [False, True]
 
 
 def test_what_a_person_chose_comes_before_what_is_wrong_and_the_worst_assignment_stands_for_all() -> None:

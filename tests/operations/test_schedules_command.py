@@ -37,6 +37,16 @@ class TestLooking:
             assert text in message, text
         assert [each["name"] for each in shown("list")][:2] == ["nightly", "off"]
 
+    def test_a_long_list_ends_and_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("a", "b", "c"):
+            make_events(name=name)
+        assert "there are more" not in run()
+        assert "there are more: ask with --limit" in run("list", "--limit", "2")
+        monkeypatch.setattr("operations.management.commands.schedules.SHOWN", 2)
+        assert "there are more: ask with --limit" in run()
+        assert len(shown("list")) == 3
+        assert len(shown("list", "--limit", "1")) == 1
+
     def test_show_has_all_of_one_and_its_next_triggers(self) -> None:
         make_events(zone="Europe/Berlin")
         message = run("show", "nightly")

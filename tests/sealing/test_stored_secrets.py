@@ -11,7 +11,8 @@ import pydantic
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from api.fields import partial
 from audit.models import AuditEntry
@@ -29,7 +30,7 @@ from sealing.declarations import NewStoredSecret
 from sealing.encryption import is_sealed_by_present_key, seal, unseal
 from sealing.lookup import SecretNotFound, read_secret, store_secret
 from sealing.models import StoredSecret
-from sealing.stored_secrets import StoredSecrets, store
+from sealing.stored_secrets import StoredSecrets, store, users_of
 from sources.models import Repository, Source
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.backups.test_reach import LAPTOP
@@ -337,3 +338,19 @@ def test_a_secret_is_not_deleted_while_a_source_is_being_pointed_at_it() -> None
         eventually(a_lock_is_waited_for)
     with pytest.raises(InUse, match="nas is used by the source laptop"):
         deleting.result(PATIENCE)
+
+
+@pytest.mark.django_db
+def test_who_uses_a_secret_is_found_by_the_database_among_those_that_have_some() -> None:
+    """And not by reading the secrets of all sources."""
+    Source.objects.bulk_create(
+        Source(name=f"source {number}", kind="local", path="/", secrets=secrets)
+        for number, secrets in enumerate(({}, {"KEY": "stored:nas"}, {"KEY": "env:BACKUP_SECRET_A", "B": "stored:nas"}))
+    )
+    with CaptureQueriesContext(connection) as asked:
+        assert users_of([]) == {}
+        assert not asked.captured_queries
+        assert users_of(["nas", "other"]) == {"nas": {"source": ["source 1", "source 2"]}, "other": {}}
+    assert [
+        each["sql"] for each in asked if '"sources_source"."secrets"' in each["sql"] and "?|" not in each["sql"]
+    ] == []

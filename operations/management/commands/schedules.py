@@ -1,6 +1,9 @@
+import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.db.models import Q
@@ -33,6 +36,8 @@ WHO = "a person at the command line"
 OF_SECONDS = ("window_for", "catch_up_for")
 """Of the facts of a schedule: its durations."""
 
+SHOWN = 100
+"""Rows of the list, unless another number is asked for."""
 LIST = columns("name", "cron", "zone", "events>", "window", "stagger", "goes to", "throttle", "next trigger (UTC)")
 NEXT = columns("next triggers", "UTC", "window closes")
 PAST = columns("trigger (UTC)", "state", "events>", *(f"{name}>" for name in STATES), "window closes (UTC)", "")
@@ -71,10 +76,18 @@ class Command(DeclaredCommand):
         )
         self.add_each(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 
+    def list_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--limit", type=number("number", 100_000), metavar="N", help=f"({SHOWN}; --json: all)")
+
     def _list(self, options: dict[str, Any]) -> None:
-        found = list(self.rows())
+        limit = options.get("limit") or (sys.maxsize - 1 if self.json else SHOWN)
+        found = list(islice(self.rows(), limit + 1))
         empty = f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one."
-        self.answer(list(map(schedule_facts, found)), lambda: table(LIST, map(_row, found)) if found else empty)
+        shown = found[:limit]
+        facts = list(map(schedule_facts, shown)) if self.json else ()
+        self.answer(facts, lambda: table(LIST, map(_row, shown)) if shown else empty)
+        if len(found) > limit and not self.json:
+            self.stdout.write("there are more: ask with --limit")
 
     def _show(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
