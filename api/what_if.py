@@ -58,7 +58,7 @@ class OutlookAnswer(Stored, of=Outlook, names="units sources possible protected 
     valley: ValleyAnswer
 
 
-class MovedAnswer(Schema):
+class ChangedSourceAnswer(Schema):
     """A source with the periods that it misses."""
 
     name: str
@@ -72,8 +72,8 @@ class WhatIfAnswer(Schema):
     days: int
     now: OutlookAnswer
     then: OutlookAnswer
-    worse: list[MovedAnswer]
-    better: list[MovedAnswer]
+    worse: list[ChangedSourceAnswer]
+    better: list[ChangedSourceAnswer]
     lacks: list[str]
 
 

@@ -21,6 +21,7 @@ from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status as RecordStatus
 from operations.backlog.attention import attention, findings
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
+from sources import planning
 from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, Status
 from sources.models import Assignment, Source
 
@@ -49,12 +50,12 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
     found = status.summary(now, LOOKED_AT)
     worst, others = _once(status.rows_of(found.worst, Source.objects.all()))
     reasons = status.reasons_of(worst, now) if worst else {}
-    may_act = request.user.has_perm("sources.change_source")
+    may_act, copied = request.user.has_perm("sources.change_source"), _copied_now(worst)
     needs = [
         {
             "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[Status(each.status)],
             "reason": reasons.get(each.pk, ""), "alike": others.get(each.pk),
-            "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED else "",
+            "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED and each.pk not in copied else "",
             "mends": list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
         }
         for each in worst
@@ -68,6 +69,13 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
         "proved": proved.first(),
         "unproved": Assignment.objects.exclude(drill_error="").count(),
     }
+
+
+def _copied_now(sources: Sequence[Any]) -> set[int]:
+    """The ids of those of which a backup is being made: there is none to ask for."""
+    keys = {each.exclusive_key: each.pk for each in sources}
+    running = BacklogRecord.objects.running().filter(kind=planning.KIND, queue=planning.BACKUPS, exclusive_key__in=keys)
+    return {keys[key] for key in running.values_list("exclusive_key", flat=True)} if keys else set()
 
 
 def _groups(found: status.Summary) -> Iterator[tuple[str, int, list[tuple[Status, str, str, int]]]]:

@@ -83,7 +83,8 @@ PAGES = {
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
-    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
+    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED,
+    "jobs.Throttle": DELETED | dict.fromkeys(("pause_until", "resume"), "edits"),
     "sources.Assignment": DELETED | dict.fromkeys(("accept", "copy_now", "drill_now", "check_now"), "operates"),
     "sources.Policy": DELETED | dict.fromkeys(("pause_until", "resume"), "edits"), "sources.Repository": DELETED,
     "delivery.StoredSecret": {"delete_selected": "superuser"},
@@ -142,6 +143,7 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     **{f"POST policies/{{policy_id}}/{verb}": "operate edits" for verb in ("pause", "resume")},
+    **{f"POST throttles/{{throttle_id}}/{verb}": "operate edits" for verb in ("pause", "resume")},
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
     **{
         f"POST assignments/{{assignment_id}}/{verb}": "operate operates"

@@ -66,6 +66,15 @@ def test_names_who_needs_a_person_and_a_button_backs_it_up(admin_client, policy)
     assert record_of(in_need).priority == BACK_UP_NOW_PRIORITY
 
 
+def test_a_first_copy_that_runs_is_named_and_no_button_asks_for_it(admin_client, policy):
+    in_need = make_assignment(policy)
+    of_it = {"kind": KIND, "subject": subject_of(in_need.pk), "started_at": NOW}
+    make_record(Status.RUNNING, queue=BACKUPS, exclusive_key=in_need.source.exclusive_key, **of_it)
+    page = text_of(admin_client)
+    assert "Its first backup is being made since" in page
+    assert "back_up_now:" not in page
+
+
 def test_the_chips_add_up_to_the_numbers_of_the_sentence(admin_client, policy):
     """What runs or is due counts as protected in the sentence, and had a chip beside that of the protected."""
     sources = [well(policy) for _ in range(3)]
