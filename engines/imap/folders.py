@@ -8,14 +8,14 @@ file system, or equal to another one where case does not count, ends in a digest
 import hashlib
 import re
 import unicodedata
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from imap_tools.imap_utf7 import utf7_decode
-
 LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?P<delimiter>NIL|"(?:\\.|[^"\\])")(?: (?P<name>.*))?', re.DOTALL)
+SHIFTED = re.compile("&([^-]*)(-?)")
 WITHOUT_MESSAGES = frozenset({b"\\noselect", b"\\nonexistent"})
 HARMLESS = frozenset(" !#&'()+,-.=@[]^_{}~$;")
 OF_A_MAILDIR = frozenset({"cur", "new", "tmp"})
@@ -61,9 +61,15 @@ def parse(listed: Collection[Any]) -> list[Folder]:
 def decoded(raw: bytes) -> str:
     """A level of a name: modified UTF-7 (RFC 3501, 5.1.3), or UTF-8 as some servers have it, or its bytes."""
     try:
-        return raw.decode() if any(byte > 127 for byte in raw) else utf7_decode(raw)
+        return raw.decode() if any(byte > 127 for byte in raw) else SHIFTED.sub(_unshifted, raw.decode("ascii"))
     except ValueError:
         return raw.decode("latin-1")
+
+
+def _unshifted(found: re.Match[str]) -> str:
+    if found[0] == "&-":
+        return "&"
+    return b64decode(found[1].replace(",", "/") + "===").decode("utf-16-be")
 
 
 def directories(folders: Collection[Folder]) -> dict[bytes, str]:

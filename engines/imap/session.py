@@ -1,4 +1,4 @@
-"""A session with an IMAP server that is not trusted: imap-tools and imaplib, with bounds and one table of verdicts.
+"""A session with an IMAP server that is not trusted: Python's imaplib, with bounds and one table of verdicts.
 
 Nothing is changed on the server: folders are examined (EXAMINE), and messages peeked at (BODY.PEEK).
 """
@@ -10,9 +10,6 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-
-from imap_tools import BaseMailBox
-from imap_tools.errors import UnexpectedCommandStatusError
 
 from engines.addresses import address_of
 from engines.base import RunEnded, SourceSpec, Verdict
@@ -80,33 +77,14 @@ class _Tls(_Bounded, imaplib.IMAP4_SSL):
         return context.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
 
 
-class _MailBox(BaseMailBox):
-    client: _Bounded
-
-    def __init__(self, source: SourceSpec, seconds: float) -> None:
-        self._source, self._seconds = source, seconds
-        super().__init__()
-
-    def _get_mailbox_client(self) -> _Bounded:
-        options = self._source.options
-        host, port = self._source.address, self._source.port or imap_port(options)
-        if imap_is_tls(options):
-            return _Tls(host, port, ssl_context=_context(self._source), timeout=self._seconds)
-        client = _Bounded(host, port, timeout=self._seconds)
-        if options["tls"] == STARTTLS:
-            client.starttls(_context(self._source))
-        return client
-
-
 class Session:
     """A session that is logged in. Each call may raise RunEnded, and Refused.
 
     `on_bytes` gets how many bytes came, as they come.
     """
 
-    def __init__(self, box: _MailBox, on_bytes: Callable[[int], None]) -> None:
-        self._box = box
-        self._client = box.client
+    def __init__(self, client: _Bounded, on_bytes: Callable[[int], None]) -> None:
+        self._client = client
         self._client.on_bytes = on_bytes
 
     def folders(self) -> list[Any]:
@@ -115,8 +93,7 @@ class Session:
 
     def examine(self, raw: bytes) -> tuple[int, int]:
         """Enter a folder to read it. Returns its UIDVALIDITY, and how many messages it has."""
-        quoted = b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
-        name: Any = quoted  # imaplib takes bytes
+        name: Any = quoted(raw)  # imaplib takes bytes
         [number, *_] = self._ask(lambda: self._client.select(name, readonly=True))
         _, [validity, *_] = self._client.response("UIDVALIDITY")
         if not all(isinstance(each, bytes) and DIGITS.fullmatch(each) for each in (validity, number)):
@@ -153,15 +130,19 @@ def session_with(source: SourceSpec, connect: float, idle: float, on_bytes: Call
     """Connect and log in. `connect`, `idle`: seconds, for a connection and for each answer. Raises: RunEnded."""
     with _judged():
         with _in_ascii():
-            box = _MailBox(source, connect)
+            client = _connected(source, connect)
         try:
             with _in_ascii():
-                _log_in(box, source)
-            box.client.sock.settimeout(idle)
-            yield Session(box, on_bytes)
+                _log_in(client, source)
+            client.sock.settimeout(idle)
+            yield Session(client, on_bytes)
         finally:
             with suppress(OSError):
-                box.client.shutdown()  # a LOGOUT could wait for an answer
+                client.shutdown()  # a LOGOUT could wait for an answer
+
+
+def quoted(name: bytes) -> bytes:
+    return b'"' + name.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 def clean(lines: list[Any]) -> str:
@@ -179,19 +160,33 @@ def _context(source: SourceSpec) -> ssl.SSLContext:
         raise RunEnded(Verdict.SOURCE_FAILED, text) from None
 
 
-def _log_in(box: _MailBox, source: SourceSpec) -> None:
+def _connected(source: SourceSpec, seconds: float) -> _Bounded:
+    options = source.options
+    host, port = source.address, source.port or imap_port(options)
+    if imap_is_tls(options):
+        return _Tls(host, port, ssl_context=_context(source), timeout=seconds)
+    client = _Bounded(host, port, timeout=seconds)
+    if options["tls"] == STARTTLS:
+        client.starttls(_context(source))
+    return client
+
+
+def _log_in(client: _Bounded, source: SourceSpec) -> None:
     user, secret = str(source.options["user"]), source.secret or ""
     if re.search(r"[\r\n\0]", secret):
         raise RunEnded(Verdict.SOURCE_FAILED, "its secret holds a line break, which no password may")
     by_token = source.options.get("auth") == XOAUTH2
-    log_in = box.xoauth2 if by_token else box.login if (user + secret).isascii() else box.login_utf8
     try:
-        log_in(user, secret, initial_folder=None)
-    except (imaplib.IMAP4.error, UnexpectedCommandStatusError) as error:
-        if isinstance(error, imaplib.IMAP4.abort):
-            raise
-        lines = error.command_result[1] if isinstance(error, UnexpectedCommandStatusError) else [str(error).encode()]
-        text = clean(lines)
+        if by_token:
+            client.authenticate("XOAUTH2", lambda _: f"user={user}\1auth=Bearer {secret}\1\1".encode())
+        elif (user + secret).isascii():
+            client.login(quoted(user.encode()).decode(), secret)
+        else:  # LOGIN has no word for other letters (RFC 2595, 6)
+            client.authenticate("PLAIN", lambda _: f"\0{user}\0{secret}".encode())
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error as error:
+        text = clean([each if isinstance(each, bytes) else str(each).encode() for each in error.args])
         if NOT_FOR_NOW.search(text):
             raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}") from None
         refused = OAUTH_REFUSED if by_token else REFUSED

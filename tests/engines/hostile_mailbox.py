@@ -42,6 +42,9 @@ class Hostile:
                 tag, _, command = line.rstrip(b"\r\n").partition(b" ")
                 self.commands.append(text := command.decode("latin-1"))
                 faulty = self.fault(text)
+                if faulty is None and text.startswith("AUTHENTICATE"):
+                    connection.sendall(b"+ \r\n")
+                    self.commands.append(next(lines).rstrip().decode())
                 answer = self.answer(text) + TAG + b" OK done\r\n" if faulty is None else faulty
                 connection.sendall(re.sub(rb"^TAG\b", tag, answer, flags=re.MULTILINE))
                 if faulty is not None and TAG not in faulty:

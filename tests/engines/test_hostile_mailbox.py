@@ -4,7 +4,9 @@ the next run has all."""
 import os
 import re
 import threading
+from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,23 @@ FAULTS = (
     ("UID.*SIZE", b"* 1 FETCH (UID 2 RFC822.SIZE 9999999999)\r\nTAG OK x\r\n", Verdict.WARNINGS, "9,999,999,999"),
     (r"UID FETCH \S*2.*BODY", b"TAG NO broken\r\n", Verdict.WARNINGS, "INBOX, UID 2: the message was not"),
 )
+
+
+@pytest.mark.parametrize(
+    ("user", "secret", "auth", "sent"),
+    [
+        ('a "b" \\c', 'p"w\\', "login", ['LOGIN "a \\"b\\" \\\\c" "p\\"w\\\\"']),
+        ("ann", "pä", "login", ["AUTHENTICATE PLAIN", b64encode(b"\0ann\0p\xc3\xa4").decode()]),
+        ("ann", "t", "xoauth2", ["AUTHENTICATE XOAUTH2", b64encode(b"user=ann\1auth=Bearer t\1\1").decode()]),
+    ],
+)
+def test_a_login_says_each_letter_of_user_and_secret(user: str, secret: str, auth: str, sent: list[str]) -> None:
+    with hostile_mailbox(messages={}) as server:
+        source = replace(server.source(user=user, auth=auth), secret=secret)
+        with session_with(source, PATIENCE, PATIENCE, lambda size: None):
+            pass
+        commands = [each for each in server.commands if each != "CAPABILITY"]
+        assert commands[: len(sent)] == sent
 
 
 def test_each_fault_gets_its_verdict_and_the_run_after_all_has_all(tmp_path: Path) -> None:
