@@ -17,16 +17,23 @@ from engines.restores.pg import scripts
 from engines.restores.pg.contents import IDENTIFIER
 from engines.restores.pg.failures import Failure
 from engines.restores.pg.loader import Loader
+from engines.restores.pg.outside import Outside
 from engines.restores.pg.roles import name_of
 
 KINDS = (
-    "AGGREGATE|COLLATION|CONVERSION|DOMAIN|FOREIGN TABLE|FUNCTION|LARGE OBJECT|MATERIALIZED VIEW|OPERATOR|"
-    "OPERATOR CLASS|OPERATOR FAMILY|PROCEDURE|PUBLICATION|SCHEMA|SEQUENCE|SERVER|STATISTICS|TABLE|"
+    "COLLATION|CONVERSION|DOMAIN|FOREIGN TABLE|MATERIALIZED VIEW|PUBLICATION|SCHEMA|SEQUENCE|SERVER|STATISTICS|TABLE|"
     "TEXT SEARCH CONFIGURATION|TEXT SEARCH DICTIONARY|TYPE|VIEW"
 )
-OWNER = re.compile(rf"ALTER ({KINDS}) ([^;]+|[^;]*\"[^\n]*) OWNER TO ({IDENTIFIER});\n".encode())
-EXTENSION = re.compile(rf"CREATE EXTENSION IF NOT EXISTS ({IDENTIFIER}) WITH SCHEMA ({IDENTIFIER});\n".encode())
-SPACE = re.compile(rf"SET default_tablespace = ({IDENTIFIER});\n".encode())
+"""Named by a name alone. Whatever else stands in such a statement does more: `ALTER TABLE … USING f(x), OWNER TO …`
+would run `f` with the rights of whoever restores."""
+CALLED = "AGGREGATE|FUNCTION|LARGE OBJECT|OPERATOR|OPERATOR CLASS|OPERATOR FAMILY|PROCEDURE"
+"""Named with arguments, and changed in one respect by a statement."""
+OWNER = re.compile(
+    rf"ALTER (?:(?:{KINDS}) {IDENTIFIER}(?:\.{IDENTIFIER})?|(?:{CALLED}) (?:[^;\"\n]|\"(?:[^\"\n]|\"\")*+\")+?)"
+    rf" OWNER TO ({IDENTIFIER});\n"
+)
+EXTENSION = re.compile(rf"CREATE EXTENSION IF NOT EXISTS ({IDENTIFIER}) WITH SCHEMA ({IDENTIFIER});\n")
+SPACE = re.compile(rf"SET default_tablespace = ({IDENTIFIER});\n")
 SAID_AGAIN = re.compile(
     r"(?:ALTER DEFAULT PRIVILEGES FOR ROLE |COMMENT ON (?:EXTENSION|SCHEMA) |(?:CREATE|ALTER) PUBLICATION |"
     r"(?:GRANT|REVOKE) [A-Z, ]+ ON SCHEMA public (?:TO|FROM) )"
@@ -69,11 +76,11 @@ def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
     from psycopg import Error, sql
 
     schemas, spaces = set[str](), set[str]()
-    for line in script:
+    for _, line in _statements(script):
         if space := SPACE.fullmatch(line):
-            spaces.add(name_of(space[1].decode(errors="replace")))
+            spaces.add(name_of(space[1]))
         if found := EXTENSION.fullmatch(line):
-            extension, schema = (name_of(each.decode(errors="replace")) for each in found.groups())
+            extension, schema = map(name_of, found.groups())
             make = [sql.SQL("CREATE SCHEMA {} AUTHORIZATION {}").format(sql.Identifier(schema), sql.Identifier(role))]
             is_there = inside.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
             names = sql.Identifier(extension), sql.Identifier(schema)
@@ -138,8 +145,17 @@ def _owners(script: IO[bytes]) -> Iterator[tuple[str, bytes, str]]:
     """The object, the statement and the role of each."""
     script.seek(0)
     what = ""
-    for line in script:
-        if found := scripts.HEADER.fullmatch(line):
+    for written, line in _statements(script):
+        if found := scripts.HEADER.fullmatch(written):
             what = scripts.shown(found)
         elif owner := OWNER.fullmatch(line):
-            yield what, line, name_of(owner[3].decode(errors="replace"))
+            yield what, written, name_of(owner[1])
+
+
+def _statements(script: IO[bytes]) -> Iterator[tuple[bytes, str]]:
+    """The lines that are no part of a body or text, as they are and as text."""
+    outside = Outside()
+    for line in script:
+        text = line.decode(errors="replace")
+        if outside.begins(text):
+            yield line, text

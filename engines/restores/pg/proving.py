@@ -19,6 +19,7 @@ from engines.restores import loading
 from engines.restores.pg.contents import IDENTIFIER, Contents, read
 from engines.restores.pg.failures import Failure
 from engines.restores.pg.loader import Loader
+from engines.restores.pg.roles import own_lines
 from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
 from external.processes.runner import Ended
@@ -53,7 +54,8 @@ UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
-    names = [found[1] for line in loading.lines_of(files, GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
+    lines = own_lines(loading.lines_of(files, GLOBALS))
+    names = [found[1] for line in lines if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with loading.opened(files, DATABASE) as dump:
         contents = read(server.loader(), dump)
     with server.running_for(contents.version):

@@ -14,6 +14,7 @@ from typing import Any
 
 from engines.restores.pg.contents import IDENTIFIER
 from engines.restores.pg.failures import words_of
+from engines.restores.pg.outside import Outside
 
 LITERAL = r"(?:'(?:[^'\\]|'')*'| ?E'(?:[^'\\]|''|\\\\)*')"
 RIGHT = r"(?:NO)?(?:SUPERUSER|INHERIT|CREATEROLE|CREATEDB|LOGIN|REPLICATION|BYPASSRLS)"
@@ -47,7 +48,7 @@ class _Statement:
 def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False) -> Made:
     """What `make_missing` would make and leave at a server that has these roles."""
     made = Made()
-    statements = [each for line in lines for each in _read(line.strip(), there, made, with_rights)]
+    statements = [each for line in own_lines(lines) for each in _read(line.strip(), there, made, with_rights)]
     made.names = [each.role for each in statements if each.says == "CREATE ROLE"]
     return made
 
@@ -59,7 +60,7 @@ def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False
 
     there = {name for (name,) in server.execute("SELECT rolname FROM pg_roles")}
     made = Made()
-    for each in [each for line in lines for each in _read(line.strip(), there, made, with_rights)]:
+    for each in [each for line in own_lines(lines) for each in _read(line.strip(), there, made, with_rights)]:
         try:
             with server.transaction():
                 server.execute(each.sql)
@@ -71,6 +72,12 @@ def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False
             if each.says == "CREATE ROLE":
                 made.names.append(each.role)
     return made
+
+
+def own_lines(lines: Iterable[str]) -> Iterable[str]:
+    """Those that begin a statement: a role may set itself a setting of several lines, such as `GRANT boss TO me;`."""
+    outside = Outside()
+    return (line for line in lines if outside.begins(line))
 
 
 def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable[_Statement]:

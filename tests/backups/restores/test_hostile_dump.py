@@ -36,6 +36,15 @@ INSERT INTO checked VALUES (1);;
 CREATE TABLE orders AS SELECT n FROM generate_series(1, 10) n;;
 CREATE INDEX by_act ON orders (act(n));;
 CREATE MATERIALIZED VIEW acted AS SELECT act(n) FROM orders;;
+CREATE TABLE plain AS SELECT 1 AS n;;
+CREATE FUNCTION says() RETURNS text LANGUAGE sql AS $$SELECT '
+ALTER TABLE public.plain ALTER COLUMN n TYPE int USING public.do_it(n), OWNER TO app;
+ALTER TABLE public.checked OWNER TO app;
+CREATE EXTENSION IF NOT EXISTS hstore WITH SCHEMA public;
+'$$;;
+COMMENT ON TABLE checked IS '
+ALTER TABLE public.checked OWNER TO app;
+';;
 CREATE FUNCTION later() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'ALTER ROLE bystander SUPERUSER';;
 CREATE TABLE app_orders AS SELECT 1 AS n;;
 ALTER TABLE app_orders OWNER TO app;;
@@ -89,12 +98,16 @@ def test_what_a_dump_runs_reaches_nothing_while_it_is_loaded_and_after_it(
     [role] = ours(old)
     assert f"objects belong to {role}, as which nobody can log in" in "".join(report.not_set)
     owned = "SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE relkind IN ('r', 'm') AND oid > 16383"
-    assert {*old.ask(owned, "mine")} == {("orders", role), ("acted", role), ("checked", role), ("app_orders", "app")}
+    assert {*old.ask(owned, "mine")} == {
+        *((name, role) for name in ("orders", "acted", "checked", "plain")),
+        ("app_orders", "app"),
+    }
     [(can_login, bypasses)] = old.ask(f"SELECT rolcanlogin, rolbypassrls FROM pg_roles WHERE rolname = '{role}'")
     assert (can_login, bypasses) == (False, False)
     [(owner, rights)] = old.ask("SELECT datdba::regrole::text, datacl::text FROM pg_database WHERE datname = 'mine'")
     assert (owner, {*rights.strip("{}").split(",")}) == ("admin", {"=Tc/admin", "admin=CTc/admin"})
     assert old.ask("SHOW search_path", "mine") == [('"$user", public',)], "no setting of its own"
+    assert old.ask("SELECT extname FROM pg_extension WHERE extname <> 'plpgsql'", "mine") == []
     old.run("ANALYZE orders", "mine")
     old.run("VACUUM (ANALYZE)", "mine")
     assert bystander(old) == (False, False), "as autovacuum does"

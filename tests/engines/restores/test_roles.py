@@ -37,6 +37,14 @@ GRANT pg_execute_server_program TO {second};
 GRANT {first} TO {second}; ALTER ROLE {first} SUPERUSER;
 COMMENT ON ROLE {first} IS 'line''; ALTER ROLE {first} SUPERUSER; --';
 DROP ROLE {second};
+ALTER ROLE {first} SET app.words TO E'\\'' $$
+CREATE ROLE mallory;
+ALTER ROLE mallory WITH LOGIN PASSWORD ''m'';
+GRANT {first} TO mallory;
+COMMENT ON ROLE mallory IS ''';
+COMMENT ON ROLE {second} IS '
+CREATE ROLE mallory;
+';
 """
     try:
         made = roles.make_missing(server, lines.splitlines())
@@ -52,7 +60,7 @@ DROP ROLE {second};
         programs = "SELECT pg_has_role(%s, 'pg_execute_server_program', 'USAGE')"
         assert server.execute(programs, (two,)).fetchone() == (False,)
         assert sum("was left out: `ALTER ROLE" in each for each in made.left) == 2
-        assert sum("pg_dumpall writes no such line" in each for each in made.left) == 4
+        assert sum("pg_dumpall writes no such line" in each for each in made.left) == 5
         assert sum("no member of pg_execute_server_program yet" in each for each in made.left) == 1
         assert roles.make_missing(server, lines.splitlines()).names == []
     finally:
