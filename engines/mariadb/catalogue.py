@@ -200,11 +200,18 @@ class Catalogue:
 
 
 def _pattern(like: str) -> re.Pattern[str]:
-    """That of a grant, whose database is a pattern of LIKE."""
-    parts = re.findall(r"\\.|.", like, re.DOTALL)
-    return re.compile(
-        "".join({"%": ".*", "_": "."}.get(each) or re.escape(each.removeprefix("\\")) for each in parts), re.DOTALL
-    )
+    """That of a grant, whose database is a pattern of LIKE. What stands between two of its `%` is taken where it first
+    comes, and for good: else a server's pattern of many could be tried for years."""
+    found = [""]
+    for each in re.findall(r"\\.|.", like, re.DOTALL):
+        if each == "%":
+            found.append("")
+        else:
+            found[-1] += "." if each == "_" else re.escape(each.removeprefix("\\"))
+    first, *between = found
+    *between, last = between or [None]
+    inner = "".join(f"(?>.*?{each})" for each in between)
+    return re.compile(f"{first}{inner}" if last is None else f"{first}{inner}.*{last}", re.DOTALL)
 
 
 def _shown(name: bytes) -> str:

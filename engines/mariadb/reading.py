@@ -13,7 +13,7 @@ from typing import IO
 PIECE = 2**20
 NAME = rb"`((?:[^`]|``)+)`"
 CREATE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?" + NAME + rb" \($")
-COLUMNS = rb"\((?:(?:`(?:[^`]|``)+`|\w+)(?:, )?)*\) "
+COLUMNS = rb"\((?:(?:`(?:[^`]|``)+`|\w++)(?:, |(?=\))))*+\) "
 INSERT = re.compile(rb"INSERT INTO " + NAME + rb" (?:" + COLUMNS + rb")?VALUES\s*")
 STRING = re.compile(rb"'(?:[^'\\]|\\.)*+'", re.DOTALL)
 REST_OF_STRING = re.compile(rb"(?:[^'\\]|\\.)*+'", re.DOTALL)

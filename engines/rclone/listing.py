@@ -2,7 +2,6 @@
 listing of rclone's. What could not be listed is named.
 """
 
-import json
 import re
 import tempfile
 from collections.abc import Callable, Collection
@@ -17,6 +16,7 @@ from engines.rclone.local import Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import Judgement
+from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
@@ -131,16 +131,22 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
 
     def take(line: str) -> None:
         if line.startswith(ROW):
-            row = json.loads(line.rstrip(",\n"))
-            path, is_folder = row["Path"], row["IsDir"]
+            row = row_of(line.rstrip(",\n"))
+            if row is None and len(line) <= LONGEST_PATH:
+                raise RunEnded(Verdict.SOURCE_FAILED, f"rclone lists what is not an entry: {line:.200}")
+            if row is None:  # a line is cut at its bound
+                listing.except_for(line.removeprefix(f'{ROW}:"'), TOO_DEEP)
+                return
+            path, is_folder = text(row, "Path"), row.get("IsDir") is True
             if "\ufffd" in path:
                 listing.except_for(path, NOT_UTF_8)
             elif is_bucket(source) and DOTS.search(path):
                 listing.except_for(path, NO_FOLDER_HOLDS.format(path.replace(DOT, ".")))
             else:
-                kind, size = ("folder", 0) if is_folder else ("file", max(row["Size"], 0))
-                digests = [f"{name}:{each}" for name, each in (row.get("Hashes") or {}).items() if each]
-                listing.add(listed_of(Entry(path, kind, size, row.get("ModTime", ""), told="".join(digests[:1]))))
+                kind, size = ("folder", 0) if is_folder else ("file", number(row, "Size"))
+                hashes = row.get("Hashes")
+                digests = [f"{name}:{each}" for name, each in hashes.items() if each] if type(hashes) is dict else []
+                listing.add(listed_of(Entry(path, kind, size, text(row, "ModTime"), told="".join(digests[:1]))))
 
     listing.untold = UNTOLD.get(source.kind, "")
     digests = ("--hash", f"--hash-type={digest}") if digest else ()
@@ -165,8 +171,8 @@ def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collecti
         else:
             single.append(path)
     gone = set[str]()
-    for number, (top, below) in enumerate(folders.items()):
-        if number < MOST_FOLDERS and _is_gone(source, top, ask):
+    for at, (top, below) in enumerate(folders.items()):
+        if at < MOST_FOLDERS and _is_gone(source, top, ask):
             gone.update(below)
     if single:
         there = set[str]()
@@ -188,8 +194,8 @@ def _is_gone(source: SourceSpec, folder: str, ask: Ask) -> bool:
 
 def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:
     parts = path.split("/")[:-1]
-    for number in range(1, len(parts) + 1):
-        if (above := "/".join(parts[:number])) not in listed_folders:
+    for depth in range(1, len(parts) + 1):
+        if (above := "/".join(parts[:depth])) not in listed_folders:
             return above
     return ""
 
@@ -201,5 +207,6 @@ def _unsound(path: str) -> tuple[str, str]:
         return "/".join(each for each in shown.split("/") if each.strip("."))[:SHOWN] + "…", TOO_DEEP
     if LEADS_ELSEWHERE.search(path):
         parts = ["%2E" * len(each) if each in (".", "..") else each or "%2F" for each in path.split("/")]
-        return "/".join(parts).replace("\0", "%00"), NO_FOLDER_HOLDS.format(path)
+        shown = re.sub("[\0\ud800-\udfff]", lambda found: f"%{ord(found[0]):02X}", "/".join(parts))
+        return shown, NO_FOLDER_HOLDS.format(shown)
     return path, TOO_LONG

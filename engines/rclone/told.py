@@ -2,10 +2,8 @@
 offers. Other files, as all of an SFTP host, on which no command runs, are read through the network.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from engines.base import RunEnded, SourceSpec, Verdict
@@ -13,6 +11,7 @@ from engines.rclone.listing import Ask, listed_of
 from engines.rclone.local import Listed
 from engines.rclone.options import option_arguments
 from engines.rclone.remotes import remote_path
+from external.processes.rows import row_of, texts
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
 from storage.points.store import path_list
@@ -30,10 +29,8 @@ def offered(source: SourceSpec, ask: Ask) -> str:
     judgement = ask(("backend", "features", remote_path(source)), lines.append)
     if judgement.verdict is not Verdict.SUCCEEDED:
         raise RunEnded(judgement.verdict, judgement.text)
-    with suppress(ValueError, AttributeError):
-        found = json.loads("".join(lines)).get("Hashes") or ()
-        return next((each for each in KINDS if each in found), "")
-    return ""
+    found = texts(row_of("".join(lines)) or {}, "Hashes")
+    return next((each for each in KINDS if each in found), "")
 
 
 def with_digests(listed: Iterable[Listed], source: SourceSpec, options: dict[str, Any], ask: Ask) -> Iterator[Listed]:

@@ -11,7 +11,6 @@ besides the system's locked one: the one that restores, which has one database. 
 accounts that are not here, and there is none whose rights it could take by that.
 """
 
-import json
 import os
 import re
 import secrets
@@ -38,6 +37,7 @@ from engines.restores.pg.steps import Loaded
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
 from engines.restores.terms import USUAL, Terms, foreseen, needs_trust
 from external.processes.programs import find_mariadb_program
+from external.processes.rows import row_of
 from external.processes.runner import Ended
 from storage.points.store import Stopped, Store
 from storage.points.trees import opened
@@ -129,7 +129,7 @@ def create(
 def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any]:
     """What its server has to have; empty: not known."""
     into_folder.restore(replace(wish, target=folder, paths=(PROPERTIES,), dry_run=False), store, cache)
-    needs = _given(folder).get("needs")
+    needs = given(folder).get("needs")
     return needs if isinstance(needs, dict) else {}
 
 
@@ -167,20 +167,17 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
     return loaded
 
 
-def _given(files: Path) -> dict[str, Any]:
+def given(files: Path) -> dict[str, Any]:
     """What was kept of the database itself; empty: nothing, or it is no such file."""
-    try:
-        with loading.opened(files, PROPERTIES) as found:
-            given = json.loads(os.read(found, LONGEST_PROPERTIES))
-    except (OSError, ValueError):
-        return {}
-    return given if isinstance(given, dict) else {}
+    with suppress(OSError), loading.opened(files, PROPERTIES) as found:
+        return row_of(os.read(found, LONGEST_PROPERTIES)) or {}
+    return {}
 
 
 def _properties(files: Path, report: Report) -> str:
     """Those of the database, as SQL, from checked parts."""
-    given = _given(files)
-    character_set, collation, comment = (str(given.get(each, "")) for each in ("charset", "collation", "comment"))
+    said = given(files)
+    character_set, collation, comment = (str(said.get(each, "")) for each in ("charset", "collation", "comment"))
     if not re.fullmatch(r"\w+", character_set) or not re.fullmatch(r"\w+", collation):
         report.not_set.append(WITHOUT_PROPERTIES)
         return ""

@@ -7,35 +7,52 @@ added by a person. What is wrong stays in the message; what to do about it is ou
 
 import re
 
-OPTION = r"--[a-z][\w-]+"
+OPTION = r"--[a-z][\w-]{1,40}"
 ADVISES = (
-    r"(?:please |you can |can |it is recommended to )*(?:re-?run|run|use|try|add|set|specify|consider|clear|fix)\b"
+    r"(?:please |you can |can |it is recommended to ){0,3}(?:re-?run|run|use|try|add|set|specify|consider|clear|fix)\b"
 )
+SPACE, REST, WORDS = r"\s{0,9}", r"[^.;()]{0,150}", r"[^.;]{0,150}"
+"""Bounded: part of a message is a server's, which could make one of 64 KiB that takes hours to search."""
 ADVICE = (
     # a clause behind a sign: `… -- if it has changed, clear host_keys and re-run with --flag`
     re.compile(
-        rf"\s*(?:--|\u2014|;|,|\(|(?<=\.))\s*(?:if [^.;]*?,\s*)?{ADVISES}[^.;()]*"
-        rf"(?:{OPTION}|`rclone |`?restic |rebuild-index|repair index)[^.;()]*\)?",
+        rf"{SPACE}(?:--|\u2014|;|,|\(|(?<=\.)){SPACE}(?:if {WORDS}?,{SPACE})?{ADVISES}{REST}"
+        rf"(?:{OPTION}|`rclone |`?restic |rebuild-index|repair index){REST}\)?",
         re.IGNORECASE,
     ),
     # of rclone: a configuration that is not kept in a file of its own
-    re.compile(r"[^.;:]*(?:`rclone config|rclone config |in the config and re-run)[^.;]*", re.IGNORECASE),
+    re.compile(rf"[^.;:]{{0,150}}(?:`rclone config|rclone config |in the config and re-run){WORDS}", re.IGNORECASE),
     # of restic
-    re.compile(r"[;.,]?\s*[^;.,]*the `?unlock`? command[^;.]*", re.IGNORECASE),
+    re.compile(rf"[;.,]?{SPACE}[^;.,]{{0,150}}the `?unlock`? command{WORDS}", re.IGNORECASE),
     re.compile(
-        r"[;.,]?\s*(?:this is non-critical, )?(?:please |you can )?run [`'](?:restic )?[\w -]+['`][^;.]*",
+        rf"[;.,]?{SPACE}(?:this is non-critical, )?(?:please |you can )?run [`'](?:restic )?[\w -]{{1,100}}['`]{WORDS}",
         re.IGNORECASE,
     ),
     # of ssh: the keys are pinned in a source or a repository, and in no file of an account
-    re.compile(r"[;.,]?\s*(?:add correct host key in|remove with:|ssh-keygen -f)[^;]*", re.IGNORECASE),
+    re.compile(rf"[;.,]?{SPACE}(?:add correct host key in|remove with:|ssh-keygen -f)[^;]{{0,150}}", re.IGNORECASE),
     # of the programs of PostgreSQL and MariaDB
-    re.compile(r"[;.,]?\s*(?:hint: )?(?:consider using|try) [^;.]*" + OPTION + r"[^;.]*", re.IGNORECASE),
+    re.compile(rf"[;.,]?{SPACE}(?:hint: )?(?:consider using|try) {WORDS}{OPTION}{WORDS}", re.IGNORECASE),
 )
 """None of them matches across a `.` or `;` but at its beginning: the sentences before and behind stay."""
+SIGNS = re.compile(
+    r"--[a-z]|rclone |restic |rebuild-index|repair index|in the config|unlock|\brun [`']|host key|remove with|"
+    r"ssh-keygen"
+)
+"""Without one of them no message holds any, and is not looked through."""
+LONGEST = 2_000
+
+
+def without_middle(text: str) -> str:
+    """A text of at most LONGEST characters, its secrets struck out before, since half of one would stay. A server may
+    make a program print thousands of long ones, and looking through each takes time."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 def without_advice(text: str) -> str:
     """A message without what its program advises; as it is, where nothing would stay."""
+    if not SIGNS.search(text.lower()):
+        return text.strip().rstrip(",;:(").strip() or text
     told = text
     for pattern in ADVICE:
         told = pattern.sub("", told)

@@ -27,7 +27,7 @@ from typing import Any
 
 from external import guarded
 from external.processes import runner
-from external.processes.rows import row_of
+from external.processes.rows import row_of, text
 from external.processes.runner import Command, Ended, Ending, StopSignal
 from external.processes.serving import ANSWER, ARGUMENTS, KEEP, KEPT, NOT_KEPT, RAISED, UNKNOWN, Program, plain
 from external.redaction import redacted
@@ -107,8 +107,9 @@ class Order:
         for answer in self.answers:
             if ANSWER in answer:
                 return answer[ANSWER]
-            if kind := self.program.raises.get(answer.get(RAISED, "")):
-                raise kind(*(self._shown(each) for each in answer[ARGUMENTS]))
+            if kind := self.program.raises.get(text(answer, RAISED)):
+                arguments = answer.get(ARGUMENTS)
+                raise kind(*(self._shown(each) for each in (arguments if isinstance(arguments, list) else ())))
             unknown = answer.get(UNKNOWN) or f"no word {answer.get(RAISED)!r}"
             raise NoAnswer(ended, OTHER_CODE.format(self.do, self._shown(unknown)))
         raise NoAnswer(ended, self._shown(" ".join(ended.last_lines[-1:])))

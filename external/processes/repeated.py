@@ -43,7 +43,7 @@ OF_THIS_HOST = re.compile(
     r"file name too long|stale (NFS )?file handle|connection refused|connection reset by peer|timeout|EOF)$"
 )
 """Ends an error that no server sent, whatever numbers stand in its paths."""
-QUOTED = re.compile(r'(malformed (?:HTTP|MIME) [^"]*|can\'t parse content type) "(?:[^"\\]|\\.)*"')
+QUOTED = re.compile(r'(malformed (?:HTTP|MIME) [^"]{0,300}|can\'t parse content type) "(?:[^"\\]|\\.)*"')
 """By what speaks no HTTP, or another one."""
 TOKEN = re.compile(r'oauth2: "(?P<error>(?:[^"\\]|\\.)*)".*', re.DOTALL)
 TOKEN_ERRORS = frozenset({

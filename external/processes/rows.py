@@ -36,3 +36,18 @@ def text(row: Mapping[str, Any], name: str) -> str:
     """A text out of a row; empty if it has none."""
     found = row.get(name)
     return found if isinstance(found, str) else ""
+
+
+def texts(row: Mapping[str, Any], name: str) -> list[str]:
+    """The texts of a list out of a row."""
+    return [each for each in _list(row, name) if isinstance(each, str)]
+
+
+def rows_in(row: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list out of a row."""
+    return [each for each in _list(row, name) if isinstance(each, dict)]
+
+
+def _list(row: Mapping[str, Any], name: str) -> list[Any]:
+    found = row.get(name)
+    return found if isinstance(found, list) else []

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from external.processes import runner
+from external.processes.advice import without_middle
 from external.processes.confinement import readable_by
 from external.processes.programs import find_rclone
 from external.processes.rows import number, row_of, text
@@ -93,8 +94,7 @@ class Rclone:
 
         def take(line: str) -> None:
             if line.startswith(LOGGED) and STATS not in line:
-                message, path = _message(line)
-                message = redacted(message, secrets)
+                message, path = _message(line, secrets)
                 if problems is not None and path:
                     problems[path] = message
                 elif message != AFTER_A_PROBLEM and not (problems and message.startswith(ALL_TOGETHER)):
@@ -225,7 +225,8 @@ def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: i
     return True
 
 
-def _message(line: str) -> tuple[str, str]:
+def _message(line: str, secrets: Collection[str]) -> tuple[str, str]:
     """An error of rclone, and the path of the file that it is about; empty: none."""
-    row = row_of(line)
-    return (line.strip(), "") if row is None else (in_words(text(row, "msg").strip()), text(row, "object"))
+    if (row := row_of(line)) is None:
+        return redacted(line.strip(), secrets), ""
+    return in_words(without_middle(redacted(text(row, "msg").strip(), secrets))), text(row, "object")

@@ -29,7 +29,8 @@ METADATA = (("169.254.169.254", 80), ("169.254.170.2", 80), ("metadata.google.in
 CONNECT_SECONDS = 60.0
 
 REFUSED = re.compile(
-    r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset|general SOCKS server failure)?"
+    r"socks connect tcp \S{1,300}->(\S{1,300}): "
+    r"unknown error (connection not allowed by ruleset|general SOCKS server failure)?"
 )
 REDIRECTED = "redirects to another server are not followed"
 LED_ASTRAY = "host unreachable, for " + guarded.WHY

@@ -10,8 +10,9 @@ from storage.points.bounds import LONGEST_LINE, LONGEST_PATH, is_nameable
 KINDS = frozenset({"file", "folder", "link"})
 LARGEST, MODES = 2**63, 0o7777
 LARGEST_INODE = 2**64
-LEADS_ELSEWHERE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
-STORED_ELSEWHERE = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|^/|/$|//|\0|^$")
+LEADS_ELSEWHERE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\0\ud800-\udfff]")
+STORED_ELSEWHERE = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|^/|/$|//|[\0\ud800-\udfff]|^$")
+"""A half of a surrogate pair is in no name either: no system has a byte for it."""
 # characters as they are: `RECOVER.txt` reads paths out of it
 ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 

@@ -9,11 +9,12 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from external.processes import runner
+from external.processes.advice import without_middle
 from external.processes.programs import find_rclone, find_restic
 from external.processes.repeated import without_answers
 from external.processes.runner import Command, Ending, StopSignal
@@ -39,7 +40,7 @@ IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
 """restic's rclone gives it the error soon, and restic tries again."""
 READING = frozenset({"snapshots", "restore", "dump"})
 NO_LOCK = re.compile(r"unable to create lock|(Save|Remove)\(<lock/|\blocks/[0-9a-f]")
-LOST_DATA = re.compile(r"Load\(<data/.*no such file or directory")
+LOST_DATA = re.compile(r"Load\(<data/.{0,500}?no such file or directory")
 SERVE = "serve restic --stdio --b2-hard-delete --config="
 
 
@@ -56,9 +57,17 @@ class ResticFailed(StorageFailed):
 class Patience:
     """A stop signal that is set, too, when restic tries again and again and gets nothing done: it does so for a quarter
     of an hour, for which no page and no unit waits. What no waiting heals ends it at once, but for lost data where
-    restic `goes_on` with the rest."""
+    restic `goes_on` with the rest. `secrets` are struck out of its text."""
 
-    def __init__(self, stop: StopSignal, sign_of_life: Callable[[], object] | None, *, goes_on: bool = False) -> None:
+    def __init__(
+        self,
+        stop: StopSignal,
+        sign_of_life: Callable[[], object] | None,
+        *,
+        goes_on: bool = False,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self._secrets = secrets
         self._stop, self._sign_of_life, self._goes_on = stop, sign_of_life or (lambda: None), goes_on
         self._least = OUTAGE_SECONDS if sign_of_life else 0.0
         self._tries, self._since, self._last_at = 0, 0.0, float("-inf")
@@ -74,7 +83,7 @@ class Patience:
 
     def take(self, on_line: Callable[[str], None], line: str) -> None:
         if found := OF_RCLONE.match(line):
-            self._of_rclone = in_words(found[1].strip())
+            self._of_rclone = in_words(self._shortened(found[1]))
         if not RETRYING.search(line):
             on_line(line)
             return
@@ -82,7 +91,7 @@ class Patience:
         if sign != self._last_sign or now - self._last_at > GAP_SECONDS:
             self._tries, self._since = 0, now
         self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
-        self._said = self._of_rclone or RETRYING.sub("", line.strip())
+        self._said = self._of_rclone or self._shortened(RETRYING.sub("", line))
         self.text = self._of_rclone or without_answers(self._said)
         if self._goes_on and self.trouble is Trouble.DAMAGED:
             self.is_over |= now - self._since >= DAMAGE_SECONDS
@@ -90,6 +99,9 @@ class Patience:
         takes_no_lock = NO_LOCK.search(line) and self.trouble in (Trouble.NOT_WRITABLE, Trouble.NO_SPACE)
         self.is_over |= bool(takes_no_lock or LOST_DATA.search(line))
         self.is_over |= self._tries >= TRIES and now - self._since >= self._least
+
+    def _shortened(self, text: str) -> str:
+        return without_middle(redacted(text.strip(), self._secrets))
 
     def is_set(self) -> bool:
         return self.is_over or self._stop.is_set()
@@ -155,17 +167,17 @@ class Restic:
         fine: tuple[int, ...],
         arguments: tuple[str, ...],
     ) -> int:
-        patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore")
+        patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore", secrets=self._secrets)
         with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
             command, take = self._command(arguments, found, directory), partial(patience.take, on_line)
             ended = runner.run(command, stop=patience, on_line=take, sign_of_life=sign_of_life)
         if ended.ending is Ending.STOPPED:
             if patience.is_over:
-                raise ResticFailed(patience.trouble, redacted(patience.text, self._secrets))
+                raise ResticFailed(patience.trouble, patience.text)
             raise Stopped
         if ended.ending is Ending.STALLED:
             raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
-        text = redacted(text_of(ended.last_lines), self._secrets)
+        text = text_of(without_middle(redacted(each, self._secrets)) for each in ended.last_lines)
         if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
             return ended.exit_code
         trouble = trouble_of(ended.exit_code, text)

@@ -34,12 +34,12 @@ class Trouble(Enum):
 EXIT_CODES = {10: Trouble.NO_REPOSITORY, 11: Trouble.LOCKED, 12: Trouble.WRONG_KEY}
 
 TEXTS = (
-    (Trouble.LOCKED, r"repository is already locked|unable to create lock in backend.*already locked"),
+    (Trouble.LOCKED, r"repository is already locked|unable to create lock in backend.{0,2000}?already locked"),
     (Trouble.WRONG_KEY, r"wrong password or no key found"),
     (Trouble.NO_SPACE, r"no space left on device|disk quota exceeded|\(507\)|507 insufficient storage"),
     (
         Trouble.NOT_WRITABLE,
-        r"\blocks?/[0-9a-f].*(read-only file system|permission denied|access ?denied|403 forbidden)",
+        r"\blocks?/[0-9a-f].{0,2000}?(read-only file system|permission denied|access ?denied|403 forbidden)",
     ),
     (
         Trouble.UNREACHABLE,
@@ -50,12 +50,12 @@ TEXTS = (
     (
         Trouble.DAMAGED,
         r"ciphertext verification failed|hash does not match|"
-        r"data/[0-9a-f/]+>?:? (does not exist|no such file|input/output error)",
+        r"data/[0-9a-f/]{1,100}>?:? (does not exist|no such file|input/output error)",
     ),
     (Trouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
     (
         Trouble.NO_REPOSITORY,
-        r"unable to open config file.*(no such file|does not exist|not found|404)|repository does not exist",
+        r"unable to open config file.{0,2000}?(no such file|does not exist|not found|404)|repository does not exist",
     ),
 )
 _PATTERNS = tuple((trouble, re.compile(text, re.IGNORECASE | re.DOTALL)) for trouble, text in TEXTS)

@@ -1,13 +1,16 @@
 """What another program advises is not passed on: it is meant for whoever typed its command."""
 
 import json
+import time
+from threading import Event
 
 import pytest
 
 from engines.rclone.log import RcloneLog
 from external.processes.advice import without_advice
 from storage.places.servers import in_words
-from storage.restic.verdicts import text_of
+from storage.restic.program import Patience
+from storage.restic.verdicts import text_of, trouble_of
 
 PINNED = (
     "sftp: host key mismatch for nas:22: server offered ssh-ed25519 key with fingerprint SHA256:x; pinned: SHA256:y"
@@ -69,3 +72,25 @@ def test_it_is_taken_out_of_what_each_program_says() -> None:
     assert log.everything[0].message == PINNED, "of a source"
     lines = ["Fatal: unable to create lock in backend", "run `restic unlock` to remove it"]
     assert text_of(lines) == "unable to create lock in backend"
+
+
+LONG = {
+    "clauses": "--x, if ,run ,run" * 2_000,
+    "options": ",run --" * 5_000,
+    "spaces": "restic " + " " * 15_000,
+    "quotes": "run `" + "a -" * 10_000,
+    "of a gate": "socks connect tcp a" + "->a" * 10_000,
+    "of restic": "unable to open config file locks/0 data/0/" * 800,
+}
+
+
+@pytest.mark.parametrize("message", LONG.values(), ids=LONG)
+def test_the_longest_message_of_a_server_is_looked_through_in_no_time(message: str) -> None:
+    """Minutes, and hours of the first one, with expressions that try each part of a text from each other one."""
+    began = time.process_time()
+    log, restic = RcloneLog(), Patience(Event(), None)
+    log.take(json.dumps({"level": "error", "msg": message}))
+    restic.take(lambda line: None, f"rclone: a b ERROR : {message} returned error, retrying after 1s")
+    trouble_of(1, message)
+    without_advice(message)
+    assert time.process_time() - began < 10

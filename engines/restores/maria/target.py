@@ -13,6 +13,7 @@ from engines.cleartext import is_local
 from engines.mariadb.catalogue import FACT
 from engines.restores.maria.at_source import AtSource, text_of
 from engines.restores.terms import Terms, needs_trust
+from external.processes.rows import texts
 from storage.restoring.base import Refused
 
 ASK = """
@@ -66,19 +67,19 @@ class Target:
         """What would be left out."""
         found = [
             f"storage engine {each}: the server does not have it, and its tables are left out, or get another one"
-            for each in _texts(needs, "engines")
+            for each in texts(needs, "engines")
             if each.lower() not in self.has["engine"]
         ]
         found += [
             f"collation {each}: the server does not know it, and tables that use it are left out"
-            for each in _texts(needs, "collations")
+            for each in texts(needs, "collations")
             if each not in self.has["collation"]
         ]
-        others = [each for each in _texts(needs, "definers") if each not in self.has["account"]]
+        others = [each for each in texts(needs, "definers") if each not in self.has["account"]]
         if others and not (self._may("SET USER") or self._may("SUPER")):
             found.append(f"what belongs to {_shown(others)}: the account lacks the right SET USER")
         if self.has["scheduler"] == {"ON"}:
-            found += [f"event {each}: the server runs events, so it is left to you" for each in _texts(needs, "events")]
+            found += [f"event {each}: the server runs events, so it is left to you" for each in texts(needs, "events")]
         return found
 
     def notes(self, needs: dict[str, Any]) -> list[str]:
@@ -88,7 +89,7 @@ class Target:
         found = list[str]()
         with suppress(Refused):
             there = {*self.server.ask(ACCOUNTS.format(fact=FACT))}
-            if missing := [each for each in _texts(needs, "definers") if each not in there]:
+            if missing := [each for each in texts(needs, "definers") if each not in there]:
                 found.append(NO_ACCOUNT.format(_shown(missing)))
         return [*found, *self._room(needs.get("bytes"))]
 
@@ -118,10 +119,6 @@ class Target:
                 found = os.statvfs(data)
                 return found.f_bavail * found.f_frsize
         return None
-
-
-def _texts(needs: dict[str, Any], kind: str) -> list[str]:
-    return [each for each in needs.get(kind) or () if isinstance(each, str)]
 
 
 def _shown(names: list[str]) -> str:

@@ -6,12 +6,12 @@ not take is named, and never left to its defaults in silence. A setting that a u
 a library into the server, so it is left to a person.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from engines.restores.pg.failures import words_of
+from external.processes.rows import row_of, texts
 
 RIGHTS = frozenset({"CONNECT", "CREATE", "TEMPORARY"})
 WITH_PROVIDERS, WITH_BUILTIN = 150000, 170000
@@ -38,18 +38,26 @@ class Properties:
     left: list[str] = field(default_factory=list)
 
 
+PARTS = Properties.__dataclass_fields__.keys() - {"left"}
+"""What the file may say."""
+
+
 def of_file(lines: Iterable[str]) -> Properties | None:
     """None: there is none, or it is no such file."""
-    try:
-        found = Properties(**json.loads("".join(lines)), left=[])
-    except (ValueError, TypeError):
+    row = row_of("".join(lines))
+    if row is None or row.keys() - PARTS:
         return None
+    found = Properties(**row)
     lists = [each for each in (found.rights, found.settings) if each is not None]
-    texts = (found.encoding, found.owner, found.tablespace, found.comment or "", *found.columns)
+    words = (found.encoding, found.owner, found.tablespace, found.comment or "")
     is_one = isinstance(found.columns, dict) and isinstance(found.needs, dict)
-    is_one = is_one and all(isinstance(each, str) for each in texts)
-    is_one = is_one and all(isinstance(each, list) and all(isinstance(one, dict) for one in each) for each in lists)
+    is_one = is_one and all(isinstance(each, str) for each in words)
+    is_one = is_one and all(isinstance(each, list) and all(map(_is_of_a_role, each)) for each in lists)
     return found if is_one else None
+
+
+def _is_of_a_role(found: object) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("role"), str | None)
 
 
 def of_source(server: Any, name: str, encoding: str) -> Properties:
@@ -91,7 +99,7 @@ def foreseen(server: Any, like: Properties, providers: set[str], tablespaces: se
     lacks += next(_ways(like, server.info.server_version))[0]
     if like.columns.get("datlocprovider") == ICU and ICU not in providers and not lacks:
         lacks.append(OF_PROVIDER.format(_locale(like)))
-    names = {str(value).partition("=")[0]: None for each in like.settings or () for value in each.get("values") or ()}
+    names = {value.partition("=")[0]: None for each in like.settings or () for value in texts(each, "values")}
     left = [OF_SUPERUSER.format(each) for each in names if not _is_for_users(server, each)]
     return [*(f"DATABASE {each}" for each in lacks), *left]
 
@@ -155,8 +163,8 @@ def furnish(server: Any, name: str, like: Properties) -> None:
             more = sql.SQL(" WITH GRANT OPTION" if each.get("may_grant") and role else "")
             _try(server, like, f"right {right} of {role or 'all'}", grant + more)
     for each in like.settings or ():
-        for value in each.get("values") or ():
-            _set(server, name, like, each.get("role"), *str(value).partition("=")[::2])
+        for value in texts(each, "values"):
+            _set(server, name, like, each.get("role"), *value.partition("=")[::2])
     limit, is_template = like.columns.get("datconnlimit"), like.columns.get("datistemplate")
     if isinstance(limit, int) and limit >= 0:
         limited = sql.SQL("ALTER DATABASE {} CONNECTION LIMIT {}").format(database, sql.Literal(limit))

@@ -16,6 +16,7 @@ from engines.cleartext import is_local
 from engines.restores.pg import databases, logins, roles
 from engines.restores.pg.databases import Properties
 from engines.restores.terms import Terms, needs_trust
+from external.processes.rows import rows_in, texts
 from storage.restoring.base import Refused
 
 ASK = """
@@ -81,24 +82,24 @@ class Target:
         return [*older, *self._room(source, needs.get("bytes"))]
 
     def _objects(self, needs: dict[str, Any], terms: Terms) -> Iterator[str]:
-        for name in _names(needs, "extensions"):
+        for name in texts(needs, "extensions"):
             if (by_superuser := self.has["extensions"].get(name)) is None:
                 yield f"EXTENSION {name}: the server has none of this name: install it there"
             elif by_superuser and not self.is_superuser:
                 yield f"EXTENSION {name}: only a superuser may make it there"
-        for name in _names(needs, "tablespaces"):
+        for name in texts(needs, "tablespaces"):
             if name not in self.has["tablespaces"]:
                 yield f"TABLESPACE {name}: the server has none of this name: its tables go into the usual one"
-        for each in _rows(needs, "collations"):
+        for each in rows_in(needs, "collations"):
             schema, name = str(each.get("schema")), str(each.get("name"))
             is_usual = schema == "pg_catalog"
             if name not in self.has["collations"] if is_usual else each.get("provider") not in self.has["providers"]:
                 yield f"COLLATION {schema}.{name}: the server does not have it, and no table that needs it is made"
         left_out = "it is made with all rights of a superuser only" if not (terms.trusted and self.is_superuser) else ""
         if left_out:
-            yield from (f"EVENT TRIGGER {name}: {left_out}" for name in _names(needs, "event_triggers"))
+            yield from (f"EVENT TRIGGER {name}: {left_out}" for name in texts(needs, "event_triggers"))
         if text := left_out or (BELOW_16 if self.has["version"] < 160000 else ""):
-            yield from (f"SUBSCRIPTION {name}: {text}" for name in _names(needs, "subscriptions"))
+            yield from (f"SUBSCRIPTION {name}: {text}" for name in texts(needs, "subscriptions"))
 
     def _room(self, source: SourceSpec, size: Any) -> list[str]:
         if not isinstance(size, int) or size <= 0:
@@ -124,11 +125,3 @@ class Target:
                     found = os.statvfs(folder)
                     return found.f_bavail * found.f_frsize
         return None
-
-
-def _names(needs: dict[str, Any], kind: str) -> list[str]:
-    return [each for each in needs.get(kind) or () if isinstance(each, str)]
-
-
-def _rows(needs: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [each for each in needs.get(kind) or () if isinstance(each, dict)]

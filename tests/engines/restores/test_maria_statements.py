@@ -4,6 +4,8 @@ from io import BytesIO
 
 import pytest
 
+from engines.mariadb.catalogue import Catalogue
+from engines.mariadb.reading import INSERT
 from engines.restores.maria.renamed import lines_of
 from engines.restores.maria.statements import statements_at
 
@@ -76,3 +78,15 @@ def test_what_names_the_old_database_means_the_new_one_and_texts_of_people_stay(
         .replace(b",`a``b`.`f`()", b",`f`()")
     )
     assert b"".join(lines_of(BytesIO(dump))) == expected
+
+
+def test_no_text_of_a_server_or_a_dump_is_tried_without_end() -> None:
+    assert INSERT.match(b"INSERT INTO `t` (" + b"a" * 60 + b"!) VALUES") is None
+    assert INSERT.match(b"INSERT INTO `t` (`a``b`, c, `d`) VALUES (1)")
+    for like, name, is_it in (
+        (r"a\_b%", "a_bc", True), (r"a\_b%", "axbc", False), ("a%b", "ab", True), ("a%b", "abcb", True),
+        ("a%b%c", "axbxbxc", True), ("a%b_%c", "abc", False), ("ab%b", "ab", False), ("abc", "abc", True),
+        ("%a" * 32 + "b", "a" * 64, False),
+    ):  # fmt: skip
+        server = Catalogue(name, grants=[f"GRANT SELECT ON `{like}`.* TO `x`@`y`"])
+        assert ("tables" in server.lacking) is not is_it, like
