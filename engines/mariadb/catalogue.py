@@ -209,9 +209,10 @@ def _pattern(like: str) -> re.Pattern[str]:
         else:
             found[-1] += "." if each == "_" else re.escape(each.removeprefix("\\"))
     first, *between = found
-    *between, last = between or [None]
-    inner = "".join(f"(?>.*?{each})" for each in between)
-    return re.compile(f"{first}{inner}" if last is None else f"{first}{inner}.*{last}", re.DOTALL)
+    if not between:
+        return re.compile(first, re.DOTALL)
+    inner = "".join(f"(?>.*?{each})" for each in between[:-1])
+    return re.compile(f"{first}{inner}.*{between[-1]}", re.DOTALL)
 
 
 def _shown(name: bytes) -> str:
