@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engines.base import EngineResult, SourceSpec
+from engines.mariadb.catalogue import Catalogue
 from engines.restores import drilling, mariadb
 from engines.restores.drilling import Drilled
 from engines.restores.maria.at_source import AtSource
@@ -214,6 +215,22 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
     with pytest.raises(Refused, match=r"error 1227 at line \d+ of the dump, and nothing was kept"):
         animal.restore(point, "least", animal.source("least", "least"), trusted=True)
     assert "backupsched_" not in server.sql("SELECT User FROM mysql.user; SHOW DATABASES")
+
+
+def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_named(
+    server: MariadbServer, objects: tuple[MariadbAnimal, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    animal, _ = objects
+    (animal.folder / "repository").rename(tmp_path / "before")
+    monkeypatch.setattr(Catalogue, "needs", {"bytes": 2**60})
+    point = animal.back_up().snapshot
+    for dry_run in (True, False):
+        with pytest.raises(Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"):
+            animal.restore(point, "large", dry_run=dry_run)
+    assert "large" not in server.sql("SHOW DATABASES").split()
+    monkeypatch.setattr("socket.gethostname", lambda: "another-host")
+    [said] = [each for each in animal.restore(point, "large", dry_run=True).not_set if "bytes" in each]
+    assert said.endswith("cannot be seen from here")
 
 
 def test_events_are_not_made_while_the_server_would_run_them(

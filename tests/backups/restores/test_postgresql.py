@@ -1,5 +1,6 @@
 """Databases of PostgreSQL come back into servers of every version."""
 
+import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -123,6 +124,34 @@ def test_a_table_that_the_server_cannot_read_costs_no_other_one(
     named = f'not in the dump: the rows of public."Bad ""one", which the server cannot read ({said})'
     assert result.warnings[0].startswith(named), result.warnings
     assert (result.tables, result.rows) == (1, 10)
+
+
+def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_named(
+    old: PostgresqlServer, tmp_path: Path
+) -> None:
+    shop(old, "CREATE TABLE orders AS SELECT 1 AS n")
+    [(folder,)] = old.ask("SELECT 'base/' || oid FROM pg_database WHERE datname = 'shop'")
+    disk = os.statvfs(old.folder)
+    with (old.folder / "data" / folder / "999999").open("wb") as nothing:
+        nothing.truncate(disk.f_bavail * disk.f_frsize + 2**40)  # which takes no room itself
+    built = Built(tmp_path / "built")
+    point = back_up(old.source(), built.folder / "repository" / ASSIGNMENT).snapshot
+    old.run("DROP DATABASE shop;; CREATE ROLE far LOGIN CREATEDB CREATEROLE PASSWORD 'f'")
+    before = databases(old)
+
+    def restore_it(into: SourceSpec, *, dry_run: bool) -> Report:
+        wish = Wish(ASSIGNMENT, point, Path("large"), dry_run=dry_run)
+        return postgresql.create(wish, built.store, into, tmp_path / "cache", lambda step: None)
+
+    for dry_run in (True, False):
+        with pytest.raises(Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"):
+            restore_it(old.source(), dry_run=dry_run)
+    assert databases(old) == before
+    elsewhere = replace(old.source(), options={"user": "far"}, secret="f")  # it may not ask where the data are
+    [said] = [each for each in restore_it(elsewhere, dry_run=True).not_set if "bytes" in each]
+    assert said.endswith("cannot be seen from here")
+    restore_it(elsewhere, dry_run=False)
+    assert old.ask("SELECT n FROM orders", "large") == [(1,)]
 
 
 def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: PostgresqlServer, tmp_path: Path) -> None:
