@@ -1,6 +1,7 @@
 """At which address a source is reached by a program that would look its name up by itself. Between the look that the
 rules of `external.guarded` were kept at and a second one, a name can change its meaning."""
 
+import socket
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,6 +19,19 @@ def address_of(host: str, port: int, connect_timeout: float) -> str:
 def addresses_of(host: str) -> list[str]:
     """The IP addresses, the preferred one first, for a program that tries one after the other. Raises: RunEnded."""
     return _found(lambda: guarded.addresses_of(host))
+
+
+def name_of(host: str) -> str:
+    """The name itself, for a program that looks it up once more: the certificate that it compares has to have it. So all
+    of its addresses have to be ones that a name may lead to. Raises: RunEnded."""
+
+    def look() -> str:
+        found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        if left_out := sorted({*found} - {*guarded.contactable(host, found)}):
+            raise guarded.Guarded(f"{host} leads to {left_out[0]}, too, and {guarded.WHY}")
+        return host
+
+    return _found(look)
 
 
 def _found(look: Callable[[], Found]) -> Found:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from engines.addresses import address_of
+from engines.addresses import address_of, name_of
 from engines.base import SourceSpec
 from engines.cleartext import NO_FILE, is_local
 
@@ -51,7 +51,7 @@ def _options_of(source: SourceSpec) -> str:
         port = source.port or PORT
         host = address_of(source.address, port, CONNECT_SECONDS)
         if _mode_of(source.address, source.options) == VERIFIED:
-            host = source.address  # which its certificate has to name, so another server gets nothing
+            host = name_of(source.address)  # which its certificate has to have, so another server gets nothing
         given |= {"protocol": "tcp", "host": host, "port": str(port)}
     given |= _encryption(source.address, source.options) | OF_MYSQL
     return "[client]\n" + "".join(f'{name}="{value.translate(ESCAPES)}"\n' for name, value in given.items())

@@ -205,3 +205,19 @@ def wished(proxy: str, host: str, port: int) -> int:
     with socket.create_connection((where, int(at)), PATIENCE) as connection:
         connection.sendall(b"\5\1\0" + b"\5\1\0\3" + bytes([len(host)]) + host.encode() + port.to_bytes(2, "big"))
         return connection.makefile("rb").read(4)[3]
+
+
+@pytest.mark.parametrize("other", ["169.254.169.254", "::ffff:169.254.169.254", "100.100.100.200"])
+def test_a_name_that_a_program_looks_up_again_has_no_guarded_address_at_all(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(0, 0, 0, "", (each, 0)) for each in (HERE, other)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    fields: dict[str, Any] = {"port": 1, "path": "shop"}
+    plain = specification("mariadb", "db.example", options={"user": "u"}, **fields)
+    verified = specification("mariadb", "db.example", options={"user": "u", "sslmode": "verify-full"}, **fields)
+    assert prepared(plain) == HERE
+    with pytest.raises(RunEnded, match=rf"db\.example leads to {other}, too, and no name may lead to"):
+        prepared(verified)

@@ -225,7 +225,9 @@ def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_n
     monkeypatch.setattr(Catalogue, "needs", {"bytes": 2**60})
     point = animal.back_up().snapshot
     for dry_run in (True, False):
-        with pytest.raises(Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"):
+        with pytest.raises(
+            Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
+        ):
             animal.restore(point, "large", dry_run=dry_run)
     assert "large" not in server.sql("SHOW DATABASES").split()
     monkeypatch.setattr("socket.gethostname", lambda: "another-host")

@@ -144,7 +144,9 @@ def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_n
         return postgresql.create(wish, built.store, into, tmp_path / "cache", lambda step: None)
 
     for dry_run in (True, False):
-        with pytest.raises(Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"):
+        with pytest.raises(
+            Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
+        ):
             restore_it(old.source(), dry_run=dry_run)
     assert databases(old) == before
     elsewhere = replace(old.source(), options={"user": "far"}, secret="f")  # it may not ask where the data are
