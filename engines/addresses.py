@@ -22,8 +22,8 @@ def addresses_of(host: str) -> list[str]:
 
 
 def name_of(host: str) -> str:
-    """The name itself, for a program that looks it up once more: the certificate that it compares has to have it. So all
-    of its addresses have to be ones that a name may lead to. Raises: RunEnded."""
+    """The name itself, for a program that looks it up once more, since its certificate has to have it. So all of its
+    addresses have to be ones that a name may lead to. Raises: RunEnded."""
 
     def look() -> str:
         found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]

@@ -19,10 +19,9 @@ from typing import IO, Any
 
 NEW_SETTINGS = ("transaction_timeout",)
 """Which pg_restore sets, and servers below 17 do not know."""
-UNKNOWN = re.compile(
-    rf"SET (?:{'|'.join(NEW_SETTINGS)}) = .*;\n|ALTER (?:FOREIGN )?TABLE ONLY .* SET \(pg_attver=\d+\);\n".encode()
-)
-"""Lines of settings that some versions have for themselves, and servers of others do not know."""
+UNKNOWN = re.compile(rf"SET (?:{'|'.join(NEW_SETTINGS)}) = .*;\n".encode())
+COUNTER = re.compile(rb"(ALTER (?:FOREIGN )?TABLE ONLY .* SET \()(.*, )?pg_attver=\d+(?:, )?(.*)(\);?\s*)")
+"""An option of columns that some versions count for themselves, and others do not know, beside those of users."""
 COPY, END = re.compile(rb"COPY .* FROM stdin;\n"), b"\\.\n"
 PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__)))
 
@@ -48,13 +47,21 @@ def is_new_setting(statement: str) -> bool:
     return statement.startswith(tuple(f"SET {each} " for each in NEW_SETTINGS))
 
 
+def without_counter(statement: bytes) -> bytes:
+    """A statement as all versions know it; empty: nothing is left of it."""
+    if not (found := COUNTER.fullmatch(statement)):
+        return statement
+    options = ((found[2] or b"") + found[3]).removesuffix(b", ")
+    return found[1] + options + found[4] if options else b""
+
+
 def without_unknown(sql: IO[bytes]) -> Iterator[bytes]:
     """The lines of SQL without these settings. Rows stay as they are."""
     in_rows = False
     for line in sql:
         if in_rows:
             in_rows = line != END
-        elif UNKNOWN.fullmatch(line):
+        elif UNKNOWN.fullmatch(line) or not (line := without_counter(line)):
             continue
         else:
             in_rows = COPY.fullmatch(line) is not None

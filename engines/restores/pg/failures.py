@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engines.restores import playing
 
@@ -12,8 +12,6 @@ OF_PSQL = re.compile(r"psql:<stdin>:(\d+): (.*)")
 ANSWER = re.compile(r"[^:]+:  ([0-9A-Z]{5}): .*")
 STATEMENT = "STATEMENT:  "
 KEPT, LONGEST_TEXT, FIRST_WORDS = 10_000, 20_000, 80
-HARMLESS = re.compile(r"ALTER (?:FOREIGN )?TABLE ONLY .* ALTER COLUMN .* SET \(pg_attver=\d+\);?\s*")
-"""Of a column of some versions' own, which they count by themselves, and others do not know."""
 LITERAL = re.compile(r"'(?:[^']|'')*(?:'|$)|\$(\w*)\$.*?(?:\$\1\$|$)", re.DOTALL)
 
 
@@ -103,8 +101,18 @@ class StatementErrors:
 
 
 def is_harmless(failure: Failure) -> bool:
-    """Of a setting that programs make for themselves, and that a server of another version does not know."""
-    return playing.is_new_setting(failure.statement) or HARMLESS.fullmatch(failure.statement) is not None
+    """Whether it is a setting that programs make for themselves, and that a server of another version does not know."""
+    of_user = not failure.statement or _as_all_know_it(failure.statement)
+    return playing.is_new_setting(failure.statement) or not of_user
+
+
+def to_be_tried(failure: Failure) -> Failure:
+    """The same, with its statement as servers of all versions know it."""
+    return replace(failure, statement=_as_all_know_it(failure.statement))
+
+
+def _as_all_know_it(statement: str) -> str:
+    return playing.without_counter(statement.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
 def words_of(state: str) -> str:

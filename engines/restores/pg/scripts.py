@@ -13,7 +13,7 @@ from typing import IO
 
 from engines.restores import playing
 from engines.restores.pg.contents import IDENTIFIER
-from engines.restores.pg.failures import Failure, StatementErrors, is_harmless
+from engines.restores.pg.failures import Failure, StatementErrors, is_harmless, to_be_tried
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
@@ -113,7 +113,7 @@ def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
     if ended.exit_code:
         said = read.away or " ".join(ended.last_lines[-1:])
         raise TargetFailed(f"the server went away: {said}" if ended.exit_code == LOST else f"psql: {said}")
-    return [(line, each) for line, each in read.found if not is_harmless(each)]
+    return [(line, to_be_tried(each)) for line, each in read.found if not is_harmless(each)]
 
 
 def _is_made(failure: Failure, schemas: set[str]) -> bool:

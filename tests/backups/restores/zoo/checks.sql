@@ -10,4 +10,3 @@ INSERT INTO later VALUES ('hunter2');
 ALTER TABLE later ADD CHECK (now() < '2026-01-01'::timestamptz) NOT VALID;
 -- named: TABLE DATA public.here
 -- doubtful: TABLE DATA public.here
--- rows: public.here

@@ -7,6 +7,5 @@ INSERT INTO words VALUES ('ä');
 CREATE TABLE swiss (word text COLLATE "de-CH-x-icu" PRIMARY KEY);
 INSERT INTO swiss VALUES ('ä');
 -- named to 18: COLLATION public.german; TABLE public.words; TABLE DATA public.words; TABLE public.swiss; TABLE DATA public.swiss; CONSTRAINT public.swiss swiss_pkey
--- rows to 18: public.words; public.swiss
 -- notes: COLLATION public.german; COLLATION pg_catalog."de-CH-x-icu"
 -- foreseen to 18: COLLATION pg_catalog.de-CH-x-icu
