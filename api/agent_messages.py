@@ -65,6 +65,7 @@ class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does f
     addresses: list[IpAddress] = Field(default_factory=list, max_length=MAX_ADDRESSES)
     on_battery: StrictBool | None = None
     metered: StrictBool | None = None
+    used_bytes: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
     sent_at: ClockReading | None = None
     reason: Literal["start", "network", "timer", "user"] | None = None
     version: Version | None = None
@@ -76,6 +77,7 @@ class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does f
             addresses=tuple(self.addresses),
             on_battery=self.on_battery,
             metered=self.metered,
+            used_bytes=self.used_bytes,
             sent_at=self.sent_at,
             reason=self.reason or "",
             version=self.version or "",

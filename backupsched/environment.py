@@ -71,6 +71,17 @@ def listed(name: str) -> list[str]:
     return [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
 
 
+def some_of(name: str, *words: str) -> list[str]:
+    """Words of a list with commas. Raises: SystemExit naming one that is not of `words`."""
+    found = listed(name)
+    for each in found:
+        if each not in words:
+            raise SystemExit(
+                f"{name} must be a list of {', '.join(words)}, not {each!r:.50}: correct it, or leave it out"
+            )
+    return found
+
+
 def web_address(name: str) -> str:
     """The variable `name` as a URL; empty if it is not set. Raises: SystemExit naming the variable alone, since a URL
     may hold a token.

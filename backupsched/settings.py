@@ -7,7 +7,18 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import listed, networks, number, one_of, paths, seconds, umask, web_address, whole
+from backupsched.environment import (
+    listed,
+    networks,
+    number,
+    one_of,
+    paths,
+    seconds,
+    some_of,
+    umask,
+    web_address,
+    whole,
+)
 from backupsched.first_run import read_settings
 from backupsched.places import CHECKOUT, PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
 
@@ -183,6 +194,9 @@ LOOPBACK = one_of("BACKUPSCHED_LOOPBACK", "open", "permission") == "open"
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")
 METRICS_NETWORKS = networks("BACKUPSCHED_METRICS_NETWORKS")
+
+# parts of the order that are turned off
+ORDER_WITHOUT = some_of("BACKUPSCHED_ORDER_WITHOUT", "resume", "sizes", "hours")
 
 CHECK_IN_EVERY = seconds("BACKUPSCHED_CHECK_IN_EVERY", 300)
 

@@ -67,7 +67,8 @@ def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int,
     """
     if speed and left > 0:
         return now + timedelta(seconds=left / speed)
-    by_last = began + timedelta(seconds=record.expected_seconds) if record.expected_seconds else None
+    is_known = record.expected_seconds and record.due_day  # of a first backup it is a guess
+    by_last = began + timedelta(seconds=record.expected_seconds or 0) if is_known else None
     return by_last if by_last and by_last > now else None
 
 

@@ -114,7 +114,7 @@ def test_every_outcome_is_in_the_glossary() -> None:
 def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
     described = [cells[0].strip("`") for cells in table_rows(ROOT / "docs/settings.md")]
     read = re.findall(
-        r"(?:environ\.get\(|environ\[|number\(|seconds\(|whole\(|umask\(|one_of\(|paths\(\s*|networks\(|listed\(|web_address\()\"(\w+)\"",
+        r"(?:environ\.get\(|environ\[|number\(|seconds\(|whole\(|umask\(|one_of\(|some_of\(|paths\(\s*|networks\(|listed\(|web_address\()\"(\w+)\"",
         Path(settings.__file__).read_text(encoding="utf-8"),
     )
     assert sorted(described) == sorted(set(read) - {"CREDENTIALS_DIRECTORY"})  # that one is systemd's

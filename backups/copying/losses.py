@@ -23,8 +23,9 @@ def lost(policy: Policy, reason: str) -> Unavailable:
 
 
 def counted(outcome: Outcome, assignment: Assignment) -> Outcome:
-    """The same outcome, unless the source was lost now and the time before, too: then it comes behind what is there."""
-    if not isinstance(outcome, Unavailable) or not assignment.losses:
+    """The same outcome, unless the source was lost now and the time before, too, or in its first backup: then it comes
+    behind what is there."""
+    if not isinstance(outcome, Unavailable) or assignment.loss.next_is_forgiven:
         return outcome
     recheck_after = assignment.policy.recheck_after
     return dataclasses.replace(outcome, recheck_after=recheck_after, first_in_line=False, lost_again=True)

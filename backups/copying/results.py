@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.db.models import F, Value
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from backups.copying import notifications
@@ -25,6 +26,7 @@ from jobs.outcomes import (
 )
 from jobs.states import Status
 from sources import planning
+from sources.domain import wake_hours
 from sources.models import Assignment, Progress
 
 
@@ -38,7 +40,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Handoff():
             answered = outcome.queue == planning.BACKUPS
             if answered:
-                assignments.update(last_contacted_at=now)
+                assignments.update(last_contacted_at=now, seen_hours=_with(now, now))
             write_line(record, "answered" if answered else "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
@@ -83,11 +85,17 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         planning.keep_promise(assignments, record.id, now)
 
 
+def _with(since: datetime, until: datetime) -> CombinedExpression:
+    """The hours in which its source was seen, with those from `since` to `until`."""
+    return F("seen_hours").bitor(wake_hours.seen(since, until))
+
+
 def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
     what, reason = decisions.SILENT, outcome.reason
     if record.queue == planning.BACKUPS:
-        assignments.update(vanished_at=now, losses=F("losses") + 1)
+        seen_hours = _with(record.started_at, now)
+        assignments.update(vanished_at=now, losses=F("losses") + 1, seen_hours=seen_hours)
         what, reason = "vanished", f"{reason}{_broke_off(assignments.first())}"
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     again_at = planning.has_checked_in_since(record, since, now)

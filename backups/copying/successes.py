@@ -13,6 +13,7 @@ from external.formatting import several
 from jobs.outcomes import Claimed
 from jobs.prepared import storable
 from sources import planning
+from sources.domain import wake_hours
 from sources.domain.due import next_backup_at
 from sources.domain.overdue import thresholds
 from sources.domain.suspicion import LAST_RUNS, Counts, suspicion
@@ -22,7 +23,7 @@ from storage import layout
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
     "skips", "losses", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since",
-    "held_back_why", "to_copy_since", "room_lacked",
+    "held_back_why", "to_copy_since", "room_lacked", "seen_hours",
 )  # fmt: skip
 
 NOT_KEPT = ("verdict", "error", "warnings", "not_kept", "repository", "engine", "room", "doubt", "manifest")
@@ -55,6 +56,7 @@ def _set_dates(assignment: Assignment, record: Claimed, result: EngineResult, no
     assignment.last_backup_at = started_at
     assignment.last_backup_for = (now - started_at).total_seconds()
     assignment.last_backup_size = result.size
+    assignment.seen_hours |= wake_hours.seen(started_at, now)
     assignment.last_contacted_at = now
     assignment.failures = assignment.skips = assignment.losses = 0
     assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = assignment.room_lacked = None

@@ -166,7 +166,7 @@ class Snapshot:
     def _draw(self, each: Waiter | Runner, rng: random.Random) -> float:
         """How long it takes in all; of what runs, longer than it has run."""
         expected = each.head.expected_seconds if isinstance(each, Waiter) else each.expected_seconds
-        if expected is None:
+        if expected is None or (isinstance(each, Waiter) and each.is_first):
             known = self.firsts if len(self.firsts) >= LEAST_KNOWN else ()
         else:
             known = [expected * ratio for ratio in self.ratios]
@@ -191,7 +191,7 @@ def snapshot(now: datetime) -> Snapshot:
     by_time = rows.waiting().filter(waiting_for__in=BY_TIME, run_after__lt=now + HORIZON)
     waiting = list(by_time.order_by("run_after")[:MOST_IN_LINE])
     running = [
-        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds)
+        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None)
         for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
     ]
     around = Surroundings([], now)
@@ -210,7 +210,8 @@ def snapshot(now: datetime) -> Snapshot:
 def _waiter(record: BacklogRecord, now: datetime) -> Waiter:
     place = (record.priority, record.rank_day, record.tried_at, record.expected_seconds)
     ready_at = now if record.queue == BACKUPS else max(now, record.run_after) + ASKED_WITHIN
-    return Waiter(Head(record.lane, record.pk, *place, title_of(record)), ready_at, record.closes_at)
+    head = Head(record.lane, record.pk, *place, title_of(record))
+    return Waiter(head, ready_at, record.closes_at, is_first=record.due_day is None)
 
 
 def _stopped(around: Surroundings) -> str:

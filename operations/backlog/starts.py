@@ -25,6 +25,8 @@ class Waiter:
     head: Head
     ready_at: datetime
     closes_at: datetime | None = None
+    is_first: bool = False
+    """Its duration is a guess."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Surroundings:
         return cache(find)
 
 
-TIMES = ("started_at", "expected_seconds")
+TIMES = ("started_at", "expected_seconds", "due_day")
 
 
 def title_of(record: BacklogRecord) -> str:
@@ -138,7 +138,8 @@ def title_of(record: BacklogRecord) -> str:
 
 
 def expected_end(record: BacklogRecord, now: datetime) -> datetime | None:
-    """When a running record ends if it takes as long as last time, not before `now`; None: that is not known."""
-    if record.started_at is None or record.expected_seconds is None:
+    """When a running record ends if it takes as long as last time, not before `now`; None: that is not known. What is
+    guessed of a first backup orders it among others, and is no time."""
+    if record.started_at is None or record.expected_seconds is None or record.due_day is None:
         return None
     return max(now, record.started_at + timedelta(seconds=record.expected_seconds))

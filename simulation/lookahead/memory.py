@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
-from types import MappingProxyType
 from typing import cast
 
 from jobs import priorities, retries
@@ -23,6 +22,7 @@ from jobs.zones import in_zone, zone_of
 from simulation.lookahead.records import MemoryRecord, ReadyQueue, Timeline
 from simulation.lookahead.world import Rows
 from sources.availability.wake import REMEMBERED_FOR, SETTLED_WITHIN_SECONDS
+from sources.domain import wake_hours
 from sources.domain.due import due_day, next_backup_at
 from sources.models import Assignment, Source
 from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
@@ -35,11 +35,8 @@ class MemoryWorld:
         self,
         rows: Rows,
         units: int,
-        guessed: Mapping[int, float] = MappingProxyType({}),
         make_queue: Callable[[], ReadyQueue] = ReadyQueue,
     ) -> None:
-        """`guessed`: seconds that first backups are thought to take."""
-        self._guessed = guessed
         self._units = units
         self._assignments = rows.assignments
         self._policies = rows.policies
@@ -144,8 +141,10 @@ class MemoryWorld:
         match outcome:
             case Handoff(queue=queue) if queue == BACKUPS:
                 assignment.last_contacted_at = now
+                assignment.seen_hours |= wake_hours.seen(now, now)
             case Unavailable() if from_queue == BACKUPS:
                 assignment.vanished_at, assignment.losses = now, assignment.losses + 1
+                assignment.seen_hours |= wake_hours.seen(record.as_claimed.started_at, now)
             case Failed():
                 assignment.failures += 1
                 assignment.first_failure_at = assignment.first_failure_at or now
@@ -156,6 +155,7 @@ class MemoryWorld:
         assignment.last_backup_at = started_at
         assignment.last_backup_for = (now - started_at).total_seconds()
         assignment.last_contacted_at = now
+        assignment.seen_hours |= wake_hours.seen(started_at, now)
         assignment.failures = assignment.losses = 0
         assignment.first_failure_at = assignment.vanished_at = None
         assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
@@ -171,7 +171,7 @@ class MemoryWorld:
             zone = assignment.policy.schedule.zone
             day = due_day(assignment.next_backup_at and min(assignment.next_backup_at, now), zone)
             rank_day = day
-            if assignment.failures > 0 or assignment.losses > 1:
+            if assignment.failures > 0 or assignment.loss.demoted_since:
                 today = in_zone(now, zone_of(zone)).date()
                 rank_day = demoted_by_failure(day, today, max(assignment.failures, 1))
             waits = opens_at > now
@@ -187,7 +187,7 @@ class MemoryWorld:
                 closes_at=closes_at,
                 due_day=day,
                 rank_day=rank_day,
-                expected_seconds=assignment.last_backup_for or self._guessed.get(assignment.pk),
+                expected_seconds=assignment.expected_seconds,
                 failures=assignment.failures,
                 first_failure_at=assignment.first_failure_at if assignment.failures else None,
             )

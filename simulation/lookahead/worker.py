@@ -9,22 +9,19 @@ and is settled in a round of its own.
 import heapq
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
-from typing import cast
 
 from backups.copying import losses
 from backups.copying.handler import ANSWER_HOLDS_FOR
 from engines.base import EngineResult, Verdict
-from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Succeeded, Unavailable
+from jobs.outcomes import Claimed, Failed, Outcome, Succeeded, Unavailable
 from jobs.worker.claimer import PATIENCE_SECONDS, to_ask
-from simulation.lookahead.parts import NO_PARTS, Parts, SeenHours
 from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
 from simulation.results import Ledger
 from sources.availability import check, wake
-from sources.models import Assignment
+from sources.models import order_parts
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, subject_of
 
 ANSWER = timedelta(seconds=0.05)
@@ -39,9 +36,8 @@ Progress = Callable[[float], None]
 class VirtualWorker:
     """One worker with all units of the fleet. What it does goes into the ledger."""
 
-    def __init__(self, ledger: Ledger, world: BacklogWorld, parts: Parts = NO_PARTS) -> None:
-        self._ledger, self._world, self._parts = ledger, world, parts
-        self._hours = SeenHours()
+    def __init__(self, ledger: Ledger, world: BacklogWorld) -> None:
+        self._ledger, self._world = ledger, world
         self._done: dict[int, float] = {}
         """Of first backups that were cut: the share of the work that is done."""
         self._start = self.now = ledger.fleet.start
@@ -140,16 +136,13 @@ class VirtualWorker:
         assignment, machine = self._world.assignment(number), self._ledger.machines[number - 1]
         source, policy = assignment.source, assignment.policy
         if answered:
-            self._hours.saw(number, self.now, self.now)
-            return self._kept_back(check.handed_on(assignment, "it answered"), assignment)
+            return check.handed_on(assignment, "it answered")
         if record.queue == ARRIVALS and policy.connect_timeout > check.ARRIVAL_SECONDS:
             return check.asked_longer(assignment, "silent")
         if not source.mac_address:
             return Unavailable("silent", policy.recheck_after)
-        if outcome := wake.without_a_packet(record, source, policy, "silent", self.now):
+        if outcome := wake.without_a_packet(record, assignment, "silent", self.now):
             return outcome
-        if self._parts.hours and not self._hours.allow(number, source.last_woken_at, self.now):
-            return Unavailable("silent, and outside its hours", policy.recheck_after)
         if self._world.shortage(AVAILABILITY, self.now).missing <= self._world.waking_up(source, self.now):
             return wake.not_foreseen(policy, "silent")
         machine.wake(self._seconds)
@@ -175,25 +168,17 @@ class VirtualWorker:
         self._busy -= 1
         assignment = self._world.assignment(self._number[record.subject])
         if not isinstance(run, SimulatedRun):
-            outcome = losses.asked_again(assignment, "it answered too long ago: ask it again")
-            return self._kept_back(outcome, assignment)
+            return losses.asked_again(assignment, "it answered too long ago: ask it again")
         self._ledger.runs.append(run)
-        self._hours.saw(run.number, record.started_at, self.now)
         if run.succeeded:
             return DONE
         if run.failed:
             return Failed("it failed half-way")
-        lost = losses.counted(losses.lost(assignment.policy, "it left"), assignment)
-        return self._cut(run, lost, assignment) if run.first and self._parts.resume else lost
+        if run.first and order_parts.in_force().resume:
+            self._keep(run)
+        return losses.counted(losses.lost(assignment.policy, "it left"), assignment)
 
-    def _cut(self, run: SimulatedRun, lost: Outcome, assignment: Assignment) -> Outcome:
-        """A first backup: what it has done stays done, and it comes behind what is there."""
+    def _keep(self, run: SimulatedRun) -> None:
+        """What a first backup has done stays done when it is cut."""
         whole = self._ledger.machines[run.number - 1].takes(run.begins, first=True)
         self._done[run.number] = min(1.0, self._done.get(run.number, 0.0) + (run.ends - run.begins) / whole)
-        recheck_after = assignment.policy.recheck_after
-        return replace(cast("Unavailable", lost), recheck_after=recheck_after, first_in_line=False, lost_again=True)
-
-    def _kept_back(self, handoff: Handoff, assignment: Assignment) -> Handoff:
-        """The same, but that a first backup that was cut stays where that put it."""
-        cut = self._parts.resume and assignment.last_backup_at is None and assignment.losses
-        return replace(handoff, lost_at=assignment.vanished_at) if cut else handoff

@@ -8,8 +8,10 @@ from jobs.outcomes import Claimed, Outcome
 from jobs.worker.claimer import Shortage
 from schedules.models import Schedule
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy
+from simulation.lookahead.parts import guessed_seconds
 from simulation.machines import SimulatedMachine
 from sources.models import Assignment, Policy, Source
+from sources.models.source import FIRST_BYTES_PER_SECOND
 from sources.planning.names import KIND
 
 PLACES = 200
@@ -53,7 +55,8 @@ def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> Rows
     schedules = [_schedule(number, each, fleet.start) for number, each in enumerate(fleet.policies, 1)]
     policies = [_policy(schedule, each) for schedule, each in zip(schedules, fleet.policies, strict=True)]
     by_name = {policy.schedule.name: policy for policy in policies}
-    sources = [_source(machine) for machine in machines]
+    guessed = guessed_seconds(machines, fleet.seed)
+    sources = [_source(machine, guessed[machine.number]) for machine in machines]
     assignments = [
         _assignment(machine, source, by_name[machine.source.policy], fleet.start)
         for machine, source in zip(machines, sources, strict=True)
@@ -74,11 +77,14 @@ def _policy(schedule: Schedule, policy: SimulatedPolicy) -> Policy:
     return Policy(pk=schedule.pk, schedule=schedule, window=policy.windows, wake_allowed=True, **values)
 
 
-def _source(machine: SimulatedMachine) -> Source:
+def _source(machine: SimulatedMachine, guessed: float) -> Source:
     number = machine.number
     parts = (number >> shift & 255 for shift in (16, 8, 0))
     mac_address = "02:00:5e:" + ":".join(f"{part:02x}" for part in parts) if machine.source.wake_on_lan else ""
-    return Source(pk=number, name=machine.source.name, kind="sftp", path="/", mac_address=mac_address)
+    used_bytes = round(guessed * FIRST_BYTES_PER_SECOND)
+    return Source(
+        pk=number, name=machine.source.name, kind="sftp", path="/", mac_address=mac_address, used_bytes=used_bytes
+    )
 
 
 def _assignment(machine: SimulatedMachine, source: Source, policy: Policy, start: datetime) -> Assignment:

@@ -19,6 +19,7 @@ from jobs import decisions
 from jobs.prepared import execute
 from sources import planning
 from sources.agents import tokens
+from sources.domain import wake_hours
 from sources.models import Source
 from sources.planning.standings import STANDINGS
 
@@ -46,6 +47,7 @@ READ = (
     "on_battery",
     "metered",
     "clock_skew",
+    "used_bytes",
 )
 """What is read of a source that checks in as usual, in the order of its fields."""
 
@@ -62,6 +64,7 @@ class Facts:
     addresses: tuple[str, ...] = ()
     on_battery: bool | None = None
     metered: bool | None = None
+    used_bytes: int | None = None
     sent_at: datetime | None = None
     reason: str = ""
     version: str = ""
@@ -110,6 +113,7 @@ AS_USUAL = f"""
 WITH stored AS (
     UPDATE sources_source s
        SET checked_in_at = statement_timestamp(),
+           seen_hours = s.seen_hours | (1 << extract(hour FROM statement_timestamp() AT TIME ZONE 'UTC')::int),
            clock_skew = least(greatest(extract(epoch FROM %(sent_at)s::timestamptz - statement_timestamp()),
                                        - %(largest)s::float8), %(largest)s::float8)
       FROM sources_agenttoken t
@@ -171,7 +175,8 @@ STORE = f"""
 WITH stored AS (
     UPDATE sources_source
        SET checked_in_at = %(checked_in_at)s, hostname = %(hostname)s, addresses = %(addresses)s::text::jsonb,
-           on_battery = %(on_battery)s, metered = %(metered)s, clock_skew = %(clock_skew)s
+           on_battery = %(on_battery)s, metered = %(metered)s, clock_skew = %(clock_skew)s,
+           used_bytes = %(used_bytes)s::bigint, seen_hours = seen_hours | %(seen_hours)s::int
      WHERE id = %(source)s
     RETURNING id
 ), standing AS ({STANDINGS})
@@ -195,8 +200,14 @@ def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[pla
         "on_battery": facts.on_battery,
         "metered": facts.metered,
         "clock_skew": clock_skew(facts.sent_at, now),
+        "used_bytes": source.used_bytes if facts.used_bytes is None else facts.used_bytes,
     }
-    stored = {**values, "source": source.pk, "addresses": json.dumps(values["addresses"])}
+    stored = {
+        **values,
+        "seen_hours": wake_hours.seen(now, now),
+        "source": source.pk,
+        "addresses": json.dumps(values["addresses"]),
+    }
     rows = execute(STORE, stored, prepare=True).fetchall()
     if not rows:
         raise SourceGone(source.name)

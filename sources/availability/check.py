@@ -94,7 +94,7 @@ async def _ask(record: Claimed) -> Outcome:
         return asked_longer(assignment, answer.text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
-    return await wake.wake_or_wait(record, source, policy, answer.text)
+    return await wake.wake_or_wait(record, assignment, answer.text)
 
 
 def handed_on(assignment: Assignment, found: str) -> Handoff:

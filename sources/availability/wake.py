@@ -22,7 +22,8 @@ from jobs.states import UNFINISHED
 from jobs.worker.claimer import shortage
 from jobs.worker.database_threads import ask_database
 from sources.availability import wake_networks
-from sources.models import Policy, Source
+from sources.domain import wake_hours
+from sources.models import Assignment, Policy, Source
 from sources.planning.names import BACKUPS, KIND
 
 log = logging.getLogger(__name__)
@@ -57,16 +58,17 @@ SELECT count(*)
 """
 
 
-async def wake_or_wait(record: Claimed, source: Source, policy: Policy, reason: str) -> Unavailable:
+async def wake_or_wait(record: Claimed, assignment: Assignment, reason: str) -> Unavailable:
     """What becomes of a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
-    broadcast = await broadcast_address(source)  # here, where a slow look-up holds up nothing else
-    return await ask_database(record.queue, _after_silence, record, source, policy, reason, broadcast)
+    broadcast = await broadcast_address(assignment.source)  # here, where a slow look-up holds up nothing else
+    return await ask_database(record.queue, _after_silence, record, assignment, reason, broadcast)
 
 
-def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str, broadcast: str | None) -> Unavailable:
+def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadcast: str | None) -> Unavailable:
+    source, policy = assignment.source, assignment.policy
     # another policy of the same source may have woken it while this question hung
     source.refresh_from_db(fields=["last_woken_at"])
-    if outcome := without_a_packet(record, source, policy, reason, database_clock()):
+    if outcome := without_a_packet(record, assignment, reason, database_clock()):
         return outcome
     with transaction.atomic():
         execute(ONE_AT_A_TIME, {})
@@ -80,14 +82,18 @@ def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str,
     return after_a_packet(policy, reason)
 
 
-def without_a_packet(record: Claimed, source: Source, policy: Policy, reason: str, now: datetime) -> Unavailable | None:
+def without_a_packet(record: Claimed, assignment: Assignment, reason: str, now: datetime) -> Unavailable | None:
     """The outcome of a silence at `now` if no packet may be sent; None: one may be, while a unit is foreseen. Pure."""
+    source, policy = assignment.source, assignment.policy
     waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
     if 0 <= waking_for < policy.wake_wait:
         reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
         return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), woken=True)
     in_vain = priorities.is_woken(record.priority) and is_late(record.started_at, source, policy)
     if not may_wake(source, policy, now, in_vain=in_vain):
+        return Unavailable(reason, policy.recheck_after)
+    if not wake_hours.allow(assignment.wake_hours, source.last_woken_at, now):
+        reason = f"{reason}; no magic packet was sent: it was never there within an hour of {now:%H:%M} UTC"
         return Unavailable(reason, policy.recheck_after)
     return None
 

@@ -1,7 +1,8 @@
 """What becomes of an assignment whose source is lost in mid-backup.
 
 Lost once, it is waited for and comes first in line, once. From the second loss in a row on it stands behind what is
-there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). It is no failure either way.
+there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). A first backup continues
+where it was cut, and stands there from its first loss on (docs/decisions/0137). It is no failure either way.
 """
 
 from datetime import datetime, timedelta
@@ -16,18 +17,25 @@ class Loss(NamedTuple):
     in_a_row: int
     last_at: datetime | None
     answered_at: datetime | None
+    forgiven: int = 1
+    """How many losses in a row leave it first in line: one, or none of a first backup."""
+
+    @property
+    def next_is_forgiven(self) -> bool:
+        """Whether one more loss leaves it first in line."""
+        return self.in_a_row < self.forgiven
 
     @property
     def is_first_in_line(self) -> bool:
         """Whether its next answer is the first one since its only loss."""
-        if self.last_at is None or self.in_a_row > 1:
+        if self.last_at is None or self.in_a_row > self.forgiven:
             return False
         return self.answered_at is None or self.answered_at <= self.last_at
 
     @property
     def demoted_since(self) -> datetime | None:
         """The instant whose day its place is counted from; None: it stands at its true place."""
-        return self.last_at if self.in_a_row > 1 else None
+        return self.last_at if self.in_a_row > self.forgiven else None
 
     def holds_off(self, now: datetime, recheck_after: float) -> bool:
         """Whether not even a check-in has it asked at `now`: less than `recheck_after` seconds after such a loss."""
@@ -39,4 +47,6 @@ class Loss(NamedTuple):
         """A sentence without its subject; empty: not worth one."""
         if self.demoted_since is None:
             return ""
+        if self.in_a_row == 1:
+            return f"broke off at {moment(self.demoted_since)} UTC"
         return f"broke off {several(self.in_a_row, 'time')} in a row, last at {moment(self.demoted_since)} UTC"

@@ -4,6 +4,7 @@ from django.db.models.functions import Now
 
 from jobs.instants import readable
 from sources.domain.losses import Loss
+from sources.models import order_parts
 from sources.models.policy import Policy
 from sources.models.source import Source
 
@@ -60,6 +61,10 @@ class Assignment(models.Model):
     vanished_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When its source was last lost so, since the last success."
     )
+    seen_hours = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False,
+        help_text="Hours of the day in which its source answered or was copied: bit n for n o'clock UTC.",
+    )  # fmt: skip
     asked_for_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When a person wanted a backup now, while it was being asked."
     )
@@ -124,7 +129,19 @@ class Assignment(models.Model):
 
     @property
     def loss(self) -> Loss:
-        return Loss(self.losses, self.vanished_at, self.last_contacted_at)
+        forgiven = order_parts.forgiven_losses(self.last_backup_at)
+        return Loss(self.losses, self.vanished_at, self.last_contacted_at, forgiven)
+
+    @property
+    def wake_hours(self) -> int:
+        """Hours of the day in which its source was ever there; 0: none is known, or none is to count."""
+        return self.seen_hours | self.source.seen_hours if order_parts.in_force().hours else 0
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """How long its next backup will take, for the claim order: as long as the last one, or as long as what its
+        source holds suggests."""
+        return self.source.expected_first_seconds if self.last_backup_for is None else self.last_backup_for
 
 
 class Pause(models.Model):

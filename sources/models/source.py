@@ -6,6 +6,7 @@ from django.db.models import Aggregate, Max, Min, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from jobs.instants import readable
+from sources.models import order_parts
 
 STALE_AFTER = timedelta(hours=1)
 """An older report of its agent is no longer believed: agents announce themselves every few minutes."""
@@ -27,6 +28,9 @@ class SourceKind(models.TextChoices):
     MARIADB = "mariadb", "MariaDB or MySQL database"
     SQLITE = "sqlite", "SQLite database"
 
+
+FIRST_BYTES_PER_SECOND = 20_000_000.0
+"""Of a first backup, as a guess: its place among others does not depend on it."""
 
 ON_THIS_HOST = (SourceKind.LOCAL, SourceKind.SQLITE)
 """Kinds whose path is one of the worker's host."""
@@ -125,6 +129,13 @@ class Source(models.Model):
     )
     on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
     metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
+    used_bytes = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="On its disks, by a check-in of its agent; empty: not said."
+    )
+    seen_hours = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False,
+        help_text="Hours of the day in which its agent checked in: bit n for n o'clock UTC.",
+    )  # fmt: skip
     clock_skew = models.FloatField(
         null=True, editable=False, help_text="Seconds by which its clock was ahead at its last check-in."
     )
@@ -172,6 +183,13 @@ class Source(models.Model):
         if self.metered and not on_metered:
             return "its connection is metered, which its policy does not allow"
         return None
+
+    @property
+    def expected_first_seconds(self) -> float | None:
+        """How long its first backup will take; None: nothing is known, or it is not to count."""
+        if self.used_bytes is None or not order_parts.in_force().sizes:
+            return None
+        return self.used_bytes / FIRST_BYTES_PER_SECOND
 
     @property
     def retired(self) -> bool:

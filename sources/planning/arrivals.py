@@ -48,24 +48,32 @@ def check_in(source: Source, now: datetime | None = None, standings: list[Standi
     ]
     due = [each for each in willing if each.status is None and each.is_due(instant)]
     concerned = {each.subject: each for each in willing if each.waits_for_an_answer or each in due}
-    return _move(concerned, [each.id for each in due], instant) if concerned else 0
+    return _move(source, concerned, [each.id for each in due], instant) if concerned else 0
 
 
 @transaction.atomic(savepoint=False)
-def _move(concerned: dict[str, Standing], due: list[int], instant: datetime) -> int:
+def _move(source: Source, concerned: dict[str, Standing], due: list[int], instant: datetime) -> int:
     """Emit what is `due` by assignment id, and move what has `concerned` for its subjects. Returns how many moved."""
     if due:
         emit_due(instant, due)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=concerned).unfinished()
     records = unfinished.select_for_update().order_by("pk")
-    return sum(_arrived(record, concerned[record.subject], instant) for record in records)
+    return sum(_arrived(source, record, concerned[record.subject], instant) for record in records)
 
 
-def _arrived(record: BacklogRecord, standing: Standing, now: datetime) -> bool:
+def _arrived(source: Source, record: BacklogRecord, standing: Standing, now: datetime) -> bool:
     """Whether the record waited for an answer of its source, and was moved."""
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
     if not (rechecks or (record.status == Status.READY and record.queue == AVAILABILITY)):
         return False
+    if (
+        standing.last_backup_at is None
+        and record.expected_seconds is None
+        and source.expected_first_seconds is not None
+    ):
+        # emitted before its agent had said how much there is
+        record.expected_seconds = source.expected_first_seconds
+        record.save(update_fields=["expected_seconds"])
     return _arrive(record, standing.loss, standing.zone, standing.recheck_after, now)
 
 

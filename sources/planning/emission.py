@@ -23,8 +23,9 @@ from jobs.wakeups import notify
 from jobs.zones import utc_offsets, zone_of
 from schedules.models import Schedule
 from schedules.watermarks import can_emit
-from sources.models import Policy
+from sources.models import Policy, order_parts
 from sources.models.policy import Opening
+from sources.models.source import FIRST_BYTES_PER_SECOND
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 
@@ -33,6 +34,7 @@ from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 # first failure: a new period does not put it first.
 # What is on the backlog already is left out at once: each minute every worker asks for all that is due, and a refused
 # insert costs five times as much.
+# How long a first backup takes is guessed from the bytes in its source, as `Source.expected_first_seconds` does.
 # A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
 # Local days are counted by the offsets of Python's zones: those of the server may be others. They are cast once a
 # policy, behind the wall of MATERIALIZED, and not once an assignment.
@@ -60,10 +62,11 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id,
             THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
             ELSE p.closes_at END,
        p.priority, due.day,
-       CASE WHEN a.failures > 0 OR a.losses > 1
+       CASE WHEN a.failures > 0 OR a.losses > CASE WHEN a.last_backup_at IS NULL THEN %(forgiven_first)s ELSE 1 END
             THEN GREATEST(due.day, p.today) + LEAST(GREATEST(a.failures, 1), {LONGEST_DEMOTION_DAYS})
             ELSE due.day END,
-       a.last_backup_for, a.failures, CASE WHEN a.failures > 0 THEN a.first_failure_at END, '', 0,
+       COALESCE(a.last_backup_for, s.used_bytes / %(bytes_per_second)s::float8), a.failures,
+       CASE WHEN a.failures > 0 THEN a.first_failure_at END, '', 0,
        p.schedule_id, p.trigger_at, p.retry_policy_id,
        CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
   FROM p
@@ -176,7 +179,7 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         with connection.cursor() as cursor:
-            cursor.execute(EMIT, {**columns, "now": now, "assignment_ids": assignment_ids})
+            cursor.execute(EMIT, {**columns, **_of_first_backups(), "now": now, "assignment_ids": assignment_ids})
             counts = dict(cursor.fetchall())
         lines = [
             _line(policy, trigger_at, count)
@@ -187,6 +190,11 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
     if counts:
         notify(AVAILABILITY)
     return sum(counts.values())
+
+
+def _of_first_backups() -> dict[str, float | None]:
+    rate = FIRST_BYTES_PER_SECOND if order_parts.in_force().sizes else None
+    return {"forgiven_first": order_parts.forgiven_losses(None), "bytes_per_second": rate}
 
 
 def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:

@@ -104,7 +104,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         priority=schedule.priority + BACK_UP_NOW_PRIORITY,
         due_day=day,
         rank_day=day,
-        expected_seconds=assignment.last_backup_for,
+        expected_seconds=assignment.expected_seconds,
         failures=assignment.failures,
         first_failure_at=assignment.first_failure_at if assignment.failures else None,
         origin=schedule,

@@ -9,6 +9,7 @@ from jobs.prepared import execute
 from jobs.states import UNFINISHED, WaitingFor
 from sources.domain.losses import Loss
 from sources.domain.status import Status
+from sources.models import order_parts
 from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 
 # Served by the index of the assignments' source and by `one_unfinished_record_per_subject`, one descent each.
@@ -82,7 +83,8 @@ class Standing(NamedTuple):
 
     @property
     def loss(self) -> Loss:
-        return Loss(self.losses, self.vanished_at, self.last_contacted_at)
+        forgiven = order_parts.forgiven_losses(self.last_backup_at)
+        return Loss(self.losses, self.vanished_at, self.last_contacted_at, forgiven)
 
     def is_due(self, now: datetime) -> bool:
         """Never backed up, or its next-backup date has come."""

@@ -10,7 +10,7 @@ from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE
 pytestmark = pytest.mark.slow
 
 ASSIGNMENT: dict[str, Any] = STATUS["assignments"][0]  # type: ignore[index]
-FIELDS = {"hostname", "addresses", "on_battery", "metered", "sent_at", "reason", "version"}
+FIELDS = {"hostname", "addresses", "on_battery", "metered", "used_bytes", "sent_at", "reason", "version"}
 
 
 class TestAnnounce:

@@ -195,7 +195,8 @@ class TestCopying:
         assignment = make_assignment(policy, make_source(path=str(folder / "gone")))
         outcome = copy(assignment)
         assert isinstance(outcome, Unavailable)
-        assert (outcome.recheck_after, outcome.first_in_line) == (policy.vanish_grace, True)
+        # in its first backup, which continues later
+        assert (outcome.recheck_after, outcome.first_in_line) == (policy.recheck_after, False)
         assert f"there is no folder {folder / 'gone'}" in outcome.reason
 
     def test_a_copy_that_is_told_to_stop_is_given_back_unspent(self, folder: Path, policy: Policy) -> None:

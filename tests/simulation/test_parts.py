@@ -12,30 +12,30 @@ from simulation.machines import machines_of
 from tests.simulation.small_fleets import DAY, HOUR, fleet, ran, runs, source
 
 
-def test_resume_goes_on_where_a_first_backup_was_cut():
+def test_resume_continues_where_a_first_backup_was_cut():
     comes_back = fleet(source("leaves", (0, 100, "awake"), (200, DAY, "awake")))
-    assert runs(ran(comes_back, "lookahead"))[1] == (1, 220.05, 820.05, True)
+    assert runs(ran(comes_back, "lookahead-resume"))[1] == (1, 220.05, 820.05, True)
     # demoted, so asked again after 900 s; 99.95 of 600 s are done
-    assert runs(ran(comes_back, "lookahead+resume")) == [(1, 0.05, 100, False), (1, 1000.05, 1500.1, True)]
+    assert runs(ran(comes_back, "lookahead")) == [(1, 0.05, 100, False), (1, 1000.05, 1500.1, True)]
 
 
 def test_resume_puts_what_was_cut_behind_what_is_there():
     breaks = [(at, at + 90, "awake") for at in range(0, 20_000, 100)]
     given = fleet(source("breaks", *breaks, first_seconds=20_000), *(source(name, (0, DAY, "awake")) for name in "abc"))
-    assert [run[0] for run in sorted(runs(ran(given, "lookahead+resume")), key=lambda run: run[1])][:4] == [1, 2, 3, 4]
+    assert [run[0] for run in sorted(runs(ran(given, "lookahead-sizes")), key=lambda run: run[1])][:4] == [1, 2, 3, 4]
 
 
 def test_sizes_puts_the_shortest_first_backup_first():
     given = fleet(
         source("long", (0, DAY, "awake"), first_seconds=30_000), source("short", (0, DAY, "awake"), first_seconds=300)
     )
-    assert runs(ran(given, "lookahead"))[0][:2] == (1, 0.05)
-    assert min(run[1] for run in runs(ran(given, "lookahead+sizes")) if run[0] == 2) == 0.05
+    assert runs(ran(given, "lookahead-sizes"))[0][:2] == (1, 0.05)
+    assert min(run[1] for run in runs(ran(given, "lookahead")) if run[0] == 2) == 0.05
 
 
 def test_hours_sends_fewer_packets_outside_the_hours_of_a_source():
     given = fleet(source("once", (8 * HOUR, 8.5 * HOUR, "awake"), first_seconds=9_000, wake_on_lan=True))
-    plain, with_hours = (ran(given, name, 4).packets for name in ("lookahead", "lookahead+hours"))
+    plain, with_hours = (ran(given, name, 4).packets for name in ("lookahead-hours", "lookahead"))
     assert plain == 24  # each four hours
     assert with_hours < plain / 2
 
@@ -81,7 +81,7 @@ def test_leaving_takes_who_leaves_soon_and_falls_back_to_the_shortest_where_noth
 
 @pytest.mark.parametrize(
     ("names", "words"),
-    [("lookahead+size", "did you mean sizes?"), ("fifo+share", "only lookahead has"), ("lookahead+", "no part ''")],
+    [("lookahead-size", "did you mean sizes?"), ("fifo+share", "only lookahead has"), ("lookahead+", "no part ''")],
 )
 def test_a_part_that_there_is_not_is_named(names: str, words: str):
     with pytest.raises(ValueError, match=r"--scheduler: ") as refused:

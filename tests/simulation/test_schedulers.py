@@ -30,7 +30,7 @@ class TestComputedByHand:
 
     def test_lookahead_lets_go_what_leaves_and_takes_it_first_when_it_is_back(self):
         given = fleet(
-            source("leaves", (0, 100, "awake"), (200, DAY, "awake")),
+            source("leaves", (0, 100, "awake"), (200, DAY, "awake"), backed_up=True, median_seconds=600),
             source("other", (150, DAY, "awake"), first_seconds=50),
         )
         ledger = ran(given, "lookahead")

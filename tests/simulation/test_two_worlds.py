@@ -24,7 +24,7 @@ SEEDS = int(os.environ.get("BACKUPSCHED_SIMULATED_FLEETS", "4"))
 
 STANDING = (
     "next_backup_at", "last_backup_at", "last_backup_for", "last_contacted_at", "failures", "first_failure_at",
-    "losses", "vanished_at",
+    "losses", "vanished_at", "seen_hours",
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def random_fleet(seed: int, most: int, days: int, recheck_after: float = 900) ->
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_both_worlds_make_the_same_claims(seed):
-    assert compare(random_fleet(seed, most=6, days=1, recheck_after=14_400), 1) > 50
+    assert compare(random_fleet(seed, most=6, days=1, recheck_after=14_400), 1) > 40
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ first, is decided by the functions that decide it of rows: outcomes, transitions
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from tests.factories import make_claimed
 
 ANSWER = timedelta(seconds=0.05)
 TICK = timedelta(seconds=1)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Conduct(NamedTuple):
@@ -39,10 +40,11 @@ class Conduct(NamedTuple):
     checks_in_every: float | None = None
 
 
-def virtual_source(number: int, zone: str, **policy: Any) -> Assignment:
-    """An assignment that is in no database."""
+def virtual_source(number: int, zone: str, *, first: bool = False, **policy: Any) -> Assignment:
+    """An assignment that is in no database. `first`: it was never backed up."""
     rules = Policy(schedule=Schedule(name=zone, zone=zone), **policy)
-    return Assignment(pk=number, source=Source(pk=number, name=f"source {number}"), policy=rules)
+    source = Source(pk=number, name=f"source {number}")
+    return Assignment(pk=number, source=source, policy=rules, last_backup_at=None if first else LONG_AGO)
 
 
 @dataclass
@@ -68,7 +70,8 @@ class VirtualFleet:
     def emit(self, assignment: Assignment, due_at: datetime) -> None:
         """Put it on the backlog, unless it is there."""
         if assignment.pk not in self._records:
-            day = due_at.astimezone(assignment.policy.schedule.period.tzinfo).date()
+            zone = assignment.policy.schedule.period.tzinfo
+            day = due_at.astimezone(zone).date() if assignment.last_backup_at else None
             values = make_claimed(id=assignment.pk, queue=AVAILABILITY, due_day=day, rank_day=day)._asdict()
             state = {"status": Status.READY, "waiting_for": None, "run_after": self.now, "inserted_at": self.now}
             self._records[assignment.pk] = SimpleNamespace(**values, **state)

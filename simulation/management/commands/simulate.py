@@ -45,7 +45,7 @@ class Command(VerbCommand):
         parser.add_argument(
             "--scheduler", default=",".join(schedulers.SCHEDULERS), metavar="NAMES",
             help=f"with commas between them ({','.join(schedulers.SCHEDULERS)}); docs/simulation.md has parts that can "
-            "be added, as lookahead+resume+sizes",
+            "be turned on and off, as lookahead-resume+share",
         )  # fmt: skip
         parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
         tried = parser.add_argument_group("what if")

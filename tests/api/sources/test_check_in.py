@@ -106,7 +106,7 @@ class TestWhatIsStored:
         agent = Agent()
         body = {
             "hostname": "büro-7.example", "addresses": ["198.51.100.4"], "on_battery": True, "metered": False,
-            "sent_at": timezone.now().isoformat(), "reason": "network", "version": "1.0",
+            "sent_at": timezone.now().isoformat(), "reason": "network", "version": "1.0", "used_bytes": 5 * 10**12,
             "something_newer_agents_say": [1, 2],
         }  # fmt: skip
         assert agent.check_in(**body).status_code == 200
@@ -116,6 +116,7 @@ class TestWhatIsStored:
         assert (source.on_battery, source.metered) == (True, False)
         assert source.clock_skew == pytest.approx(0, abs=30)
         assert source.checked_in_at is not None
+        assert (source.used_bytes, source.seen_hours) == (5 * 10**12, 1 << source.checked_in_at.hour)
         [line] = Decision.objects.filter(what="checked in", subject=f"source:{source.pk}")
         assert line.kind == "backup"
         assert "from 192.0.2.7, on battery (reason: network)" in line.text
@@ -140,6 +141,7 @@ class TestWhatIsStored:
             ("on_battery", ["perhaps-4711", 4711, 1]),
             ("sent_at", ["2026-01-01T00:00:00", "0000-00-00", "10000-01-01T00:00:00Z", 1e300, 4711, [], "soon", True]),
             ("metered", [[4711]]),
+            ("used_bytes", [-4711, "4711", 4711.5, True, 2**63]),
             ("reason", ["because-4711"]),
             ("version", ["4711" * 20]),
         ],

@@ -59,9 +59,13 @@ def answer_to(agent: Agent, facts: dict[str, Any] | str, path: str = "/api/check
 
 def test_the_same_again_is_one_prepared_statement_with_the_usual_answer(agent: Agent) -> None:
     lines, before = Decision.objects.count(), Source.objects.get().checked_in_at
+    other_hour = 1 << (timezone.now().hour + 12) % 24
+    Source.objects.update(seen_hours=other_hour)
     with counted() as sent:
         answer = answer_to(agent, usual(sent_at="2001-01-01T00:00:00Z"))
     source = Source.objects.get()
+    assert source.checked_in_at is not None
+    assert source.seen_hours == other_hour | 1 << source.checked_in_at.hour
     assert [statement.split()[0] for statement in sent] == ["WITH"]
     assert before < source.checked_in_at
     assert source.clock_skew == pytest.approx(-(timezone.now().timestamp() - 978307200), abs=60)

@@ -134,9 +134,7 @@ def asleep(card: socket.socket, **fields: Any) -> Assignment:
 
 def found_silent(assignment: Assignment, **record: Any) -> Unavailable:
     read = Assignment.objects.select_related("source", "policy__schedule").get(pk=assignment.pk)
-    return wake._after_silence(
-        claimed_for(read, **record), read.source, read.policy, "silent", read.source.wake_address
-    )
+    return wake._after_silence(claimed_for(read, **record), read, "silent", read.source.wake_address)
 
 
 @pytest.mark.django_db

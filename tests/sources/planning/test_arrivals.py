@@ -163,7 +163,7 @@ class TestWhileItIsAsked:
     def test_a_copy_that_broke_is_asked_for_again_at_once_only_if_it_checked_in_just_now(
         self, minutes: int, status: Status
     ) -> None:
-        assignment = make_assignment()
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
         planning.emit_due(NINE)
         copied = handed_on(assignment, NINE)
         announce(assignment.source, NINE + minutes * MINUTE)

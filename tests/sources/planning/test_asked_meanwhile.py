@@ -165,7 +165,7 @@ class TestAnEdit:
 
 
 def test_what_vanished_and_has_checked_in_before_that_was_settled_is_first_in_line() -> None:
-    assignment = make_assignment()
+    assignment = backed_up(make_policy(), MONDAY - 2 * DAY)
     planning.emit_due(NINE)
     copied = handed_on(assignment, NINE)
     Source.objects.update(checked_in_at=NINE + 5 * MINUTE)
@@ -178,7 +178,7 @@ def test_two_policies_of_one_source_wake_it_once() -> None:
     source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
     both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
     read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
-    outcomes = [wake._after_silence(claimed_for(one), one.source, one.policy, "silent", "127.0.0.1") for one in read]
+    outcomes = [wake._after_silence(claimed_for(one), one, "silent", "127.0.0.1") for one in read]
     source.refresh_from_db()
     assert source.wakes == 1
     assert all(isinstance(outcome, Unavailable) and outcome.woken for outcome in outcomes)

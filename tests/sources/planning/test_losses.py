@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from tests.sources.factories import (
     MONDAY,
     backed_up,
     claim,
+    make_assignment,
     make_policy,
     record_of,
     settle,
@@ -141,6 +143,38 @@ class TestTheSecondInARow:
         assert words in Decision.objects.filter(what="vanished").latest("id").text
 
 
+class TestAFirstBackup:
+    """It continues where it was cut, so it need not come first again."""
+
+    def test_stands_behind_what_is_there_from_its_first_loss_on(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        lost = lose(assignment, answered(assignment, "availability", NINE), NINE)
+        assert (lost.priority, lost.run_after, lost.failures) == (0, NINE + 15 * MINUTE, 0)
+        assert (lost.rank_day, lost.tried_at) == (TUESDAY, NINE)
+        assert announce(assignment.source, NINE + MINUTE) == 0
+        assert announce(assignment.source, NINE + 16 * MINUTE) == 1
+        copied = answered(assignment, "availability", NINE + 16 * MINUTE)
+        assert (copied.priority, copied.rank_day, copied.tried_at) == (0, TUESDAY, NINE)
+        settle(copied, losses.asked_again(assignment, "it answered long ago"), NINE + 18 * MINUTE)
+        assert (record_of(assignment).queue, record_of(assignment).rank_day) == ("availability", TUESDAY)
+        planning.pause([assignment.source], NINE + HOUR)
+        planning.resume([assignment.source], NINE + HOUR)
+        assert record_of(assignment).rank_day == TUESDAY
+        words = "its backup broke off at 2026-03-02 09:00:00 UTC"
+        assert words in reasons_of([assignment.source], NINE + HOUR)[assignment.source.pk]
+
+    def test_comes_first_once_more_where_that_part_of_the_order_is_off(self, settings: Any) -> None:
+        settings.ORDER_WITHOUT = ["resume"]
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        lost = lose(assignment, answered(assignment, "availability", NINE), NINE)
+        assert (lost.priority, lost.run_after, lost.rank_day) == (FIRST_IN_LINE, NINE + 2 * MINUTE, None)
+        planning.pause([assignment.source], NINE + HOUR)
+        planning.resume([assignment.source], NINE + HOUR)
+        assert record_of(assignment).rank_day is None
+
+
 CONDUCTS = st.builds(
     Conduct,
     st.sampled_from(["lost", "lost", "hangs", "fails"]),
@@ -156,26 +190,26 @@ RULES = {"vanish_grace": GRACE, "recheck_after": 5.0}
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(
-    bad=st.lists(st.tuples(CONDUCTS, ZONES), min_size=4, max_size=8),
+    bad=st.lists(st.tuples(CONDUCTS, ZONES, st.booleans()), min_size=4, max_size=8),
     zones=st.lists(ZONES, min_size=1, max_size=4),
     units=st.integers(1, 2),
     hour=st.integers(0, 23),
 )
 def test_whatever_some_do_those_that_are_there_are_backed_up_within_two_attempts_of_each(
-    bad: list[tuple[Conduct, str]], zones: list[str], units: int, hour: int
+    bad: list[tuple[Conduct, str, bool]], zones: list[str], units: int, hour: int
 ) -> None:
     """At an hour of two days, before which the others were tried as often as they may be for half an hour."""
     begins = MONDAY + hour * HOUR
     fleet = VirtualFleet(units, begins)
-    of_zone = [virtual_source(number, zone, **RULES) for number, (_, zone) in enumerate(bad)]
-    for assignment, (conduct, _) in zip(of_zone, bad, strict=True):
+    of_zone = [virtual_source(number, zone, first=first, **RULES) for number, (_, zone, first) in enumerate(bad)]
+    for assignment, (conduct, *_) in zip(of_zone, bad, strict=True):
         fleet.add(assignment, conduct)
         fleet.emit(assignment, MONDAY - 5 * DAY)
     there = [virtual_source(100 + number, zone, **RULES) for number, zone in enumerate(zones)]
     for assignment in there:
         fleet.add(assignment, Conduct(copy_seconds=5.0))
-    longest = max(conduct.copy_seconds for conduct, _ in bad) + GRACE
-    work = sum(2 * (conduct.copy_seconds + GRACE + 1) for conduct, _ in bad) + 6 * len(there)
+    longest = max(conduct.copy_seconds for conduct, *_ in bad) + GRACE
+    work = sum(2 * (conduct.copy_seconds + GRACE + 1) for conduct, *_ in bad) + 6 * len(there)
     names = {each.pk for each in there}
     for at in (begins, begins + DAY):
         fleet.now = at - HOUR / 2 if at > begins else at
