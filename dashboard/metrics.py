@@ -18,6 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 from alerting.models import Alert, AlertKind
 from alerting.sending import undelivered
+from dashboard import source_metrics
 from declarations.surfaces.patience import at_most
 from engines import ENGINES, engine_for
 from fleet import assignment_findings, status
@@ -25,10 +26,11 @@ from jobs.backlog.pausing import held
 from jobs.clock import database_clock
 from jobs.states import AttemptOutcome
 from operations import throttles
+from operations.backlog import IN_NEED
 from operations.backlog import summary as backlog
 from operations.models import AttemptTotal
 from operations.totals import STEPS
-from sources.models import Assignment, Repository, Source
+from sources.models import Assignment, Repository
 from sources.planning import BACKUPS
 
 STATEMENT_SECONDS = 5.0
@@ -41,16 +43,18 @@ def exposition(*, by_source: bool = False) -> bytes:
 
     Raises: django.db.Error, TookTooLong.
     """
+    began = time.monotonic()
     with at_most(STATEMENT_SECONDS):
-        return generate_latest(_Collected(by_source))
+        each_source = "".join(source_metrics.lines(database_clock())) if by_source else ""
+        return generate_latest(_Collected(began)) + each_source.encode()
 
 
 class _Collected(Collector):
-    def __init__(self, by_source: bool) -> None:
-        self._by_source = by_source
+    def __init__(self, began: float) -> None:
+        self._began = began
 
     def collect(self) -> Iterator[Metric]:
-        began, now = time.monotonic(), database_clock()
+        now = database_clock()
         yield from _sources(now)
         yield from _backlog(now)
         yield _attempts()
@@ -60,9 +64,7 @@ class _Collected(Collector):
         yield from _alerts()
         hold = held()
         yield _gauge("hold", "1 while everything is on hold, so that nothing starts.", (), [(int(hold is not None),)])
-        if self._by_source:
-            yield from _each_source(now)
-        yield _gauge("collect_seconds", "How long it took to collect these.", (), [(time.monotonic() - began,)])
+        yield _gauge("collect_seconds", "How long it took to collect these.", (), [(time.monotonic() - self._began,)])
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
@@ -83,7 +85,7 @@ def _sources(now: datetime) -> Iterator[Metric]:
 
 
 def _backlog(now: datetime) -> Iterator[Metric]:
-    found = backlog.summary(now)
+    found = backlog.summary(now, without=IN_NEED)
     queues = found.queues
     bound = f"{backlog.BOUND:,}"
     states = ("waiting", "ready", "running")
@@ -185,16 +187,6 @@ def _alerts() -> Iterator[Metric]:
     rows = ((kind, found.get(kind, 0)) for kind in AlertKind.values)
     yield _gauge("alerts", "Open alerts by kind; `watchdog`: the scheduler itself.", ("kind",), rows)
     yield _gauge("alerts_undelivered", "Messages about alerts that were not delivered.", (), [(undelivered().count(),)])
-
-
-def _each_source(now: datetime) -> Iterator[Metric]:
-    rows = status.with_status(Source.objects.filter(retired_at=None), now).values_list("name", "status")
-    yield _gauge("source_status", "1 for the status of a source.", ("source", "status"), ((*row, 1) for row in rows))
-    assignments = Assignment.objects.filter(source__retired_at=None)
-    for name, text in (("last", "Start of its last backup."), ("next", "When its next backup is due.")):
-        found = assignments.values_list("source__name", "policy__schedule__name", f"{name}_backup_at")
-        dates = ((source, policy, _seconds(at)) for source, policy, at in found)
-        yield _gauge(f"source_{name}_backup_timestamp_seconds", text, ("source", "policy"), dates)
 
 
 def _seconds(instant: Any) -> float | None:

@@ -1,8 +1,11 @@
 from django.db import models
 
+from jobs.instants import readable
+
 
 class DayTotal(models.Model):
-    """A day of UTC that is over, of all sources together: one bar of the home page.
+    """A day of UTC, of all sources together: one bar of the home page. Today, where it is much, is there as of
+    `counted_at`; a day that was counted when it was over has none.
 
     Each assignment counts once: with a success; else with a failure; else, where it never answered, as missed.
     `added`: repository → bytes that the day's backups added to it.
@@ -13,6 +16,10 @@ class DayTotal(models.Model):
     failed = models.PositiveIntegerField(default=0)
     missed = models.PositiveIntegerField(default=0)
     added = models.JSONField(default=dict)
+    counted_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        constraints = [readable("every_instant_of_a_day_is_readable", "counted_at")]
 
     def __str__(self) -> str:
         return f"{self.date}: {self.succeeded} succeeded, {self.failed} failed, {self.missed} missed"

@@ -1,6 +1,8 @@
 """What machines ask of a web process."""
 
 import threading
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -8,15 +10,19 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.utils import OperationalError
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api import tokens
 from backupsched import monitoring
-from dashboard import metrics
+from dashboard import metrics, source_metrics
+from fleet.status import with_status
 from jobs import backlog
+from jobs.clock import database_clock
 from jobs.states import AttemptOutcome, Status
 from operations.models import AttemptTotal
-from sources.models import Repository
+from sources.models import Assignment, Repository, Source
 from tests.factories import NOON, make_record, make_throttle, make_worker
 from tests.sources.factories import make_assignment, make_source
 from tests.waiting import PATIENCE, eventually
@@ -92,6 +98,37 @@ def test_they_say_what_there_is():
     asked = read(metrics.exposition(by_source=True))
     assert asked["source_status", "failing", "laptop"] == 1
     assert asked["source_last_backup_timestamp_seconds", "laptop", str(assignment.policy)] == NOON.timestamp()
+
+
+def test_each_source_is_written_as_the_library_writes_it_and_found_by_three_statements():
+    make_assignment(source=make_source(name='lap"top\\ of\nAnna'), last_backup_at=NOON, failures=1)
+    make_assignment(source=make_source(name="b", paused_at=NOON), next_backup_at=NOON + timedelta(milliseconds=125))
+    make_assignment(source=make_source(name="c", retired_at=NOON), last_backup_at=NOON)
+    ranked = with_status(Source.objects.filter(retired_at=None).order_by("name"), database_clock())
+    dates = Assignment.objects.filter(source__retired_at=None).order_by("pk")
+
+    def dated(field: str) -> list[tuple[str, str, float]]:
+        rows = dates.exclude(**{field: None}).values_list("source__name", "policy__schedule__name", field)
+        return [(source, policy, at.timestamp()) for source, policy, at in rows]
+
+    families = [
+        ("source_status", "1 for the status of a source.", ("source", "status"),
+         [(each.name, each.status, 1) for each in ranked]),
+        ("source_last_backup_timestamp_seconds", "Start of its last backup.", ("source", "policy"),
+         dated("last_backup_at")),
+        ("source_next_backup_timestamp_seconds", "When its next backup is due.", ("source", "policy"),
+         dated("next_backup_at")),
+    ]  # fmt: skip
+    library = generate_latest(SimpleNamespace(collect=lambda: [metrics._gauge(*each) for each in families]))
+    with CaptureQueriesContext(connection) as asked:
+        assert "".join(source_metrics.lines(database_clock())) == library.decode()
+    assert len([each for each in asked if "sources_" in each["sql"]]) == 3
+
+
+def test_the_status_of_all_sources_is_looked_at_once():
+    with CaptureQueriesContext(connection) as asked:
+        metrics.exposition()
+    assert sum("ranked AS MATERIALIZED" in each["sql"] for each in asked) == 1
 
 
 def test_however_many_ask_the_database_is_asked_once():

@@ -4,6 +4,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from dashboard import days
 from dashboard.models import DayTotal
@@ -79,3 +81,29 @@ def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
         (None, None),
     ]
     assert [each["pace"] for each in rooms(days.LEAST_DAYS - 1)] == [None, None]
+
+
+def test_today_is_counted_by_the_round_where_it_is_much_and_shown_as_old_as_it_is(monkeypatch: pytest.MonkeyPatch):
+    now = database_clock()
+    today = now.astimezone(UTC).date()
+    for _ in range(days.DAYS):
+        days.keep()
+    attempt(make_assignment(), AttemptOutcome.SUCCEEDED, now)
+    days.keep()
+    assert not DayTotal.objects.filter(date=today).exists()  # little is counted at each look
+    monkeypatch.setattr(days, "MUCH", 0)
+    days.keep()
+    attempt(make_assignment(), AttemptOutcome.SUCCEEDED, now)
+    with CaptureQueriesContext(connection) as asked:
+        shown = days.last_days(now)[-1]
+        days.keep()  # another worker's round
+    assert (shown.date, shown.succeeded) == (today, 1)
+    assert shown.counted_at is not None
+    assert not [each for each in asked if "jobs_attempt" in each["sql"]]
+    DayTotal.objects.filter(date=today).update(counted_at=now - 2 * days.OLD)
+    assert (days.last_days(now)[-1].succeeded, days.last_days(now)[-1].counted_at) == (2, None)  # no round keeps it
+    days.keep()
+    assert days.last_days(now)[-1].succeeded == 2
+    DayTotal.objects.filter(date=today - timedelta(days=1)).update(counted_at=now)
+    days.keep()  # a day that is over is counted to its end
+    assert DayTotal.objects.get(date=today - timedelta(days=1)).counted_at is None
