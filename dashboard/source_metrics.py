@@ -62,4 +62,5 @@ def _escaped(label: Any) -> str:
 
 
 def _seconds(instant: datetime) -> str:
-    return floatToGoString(instant.timestamp())
+    text: str = floatToGoString(instant.timestamp())  # type: ignore[no-untyped-call]
+    return text

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from declarations import service
-from fleet.files import writing
+from fleet.files import formats, writing
 from fleet.files.schema import export_fleet
 from tests.commands import command
 from tests.sources.factories import make_policy, make_source
@@ -61,6 +61,18 @@ def test_what_is_printed_is_what_is_written_however_long_it_is(tmp_path: Path, f
     written = Path(file).read_text()
     assert len(written) > 2 * 65_536
     assert export(*(["--json"] if form == "json" else [])) == written
+
+
+@pytest.mark.django_db
+def test_a_fleet_that_is_too_large_to_be_applied_as_yaml_is_exported_with_that_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_source()
+    monkeypatch.setitem(formats.LARGEST, "YAML", 10)
+    export, _ = command("sources export", with_errors=True)
+    assert "takes as JSON alone: export it with --json" in export(str(tmp_path / "fleet.yaml"))
+    assert "larger than 10 bytes; write it as JSON" in command("apply")[1](str(tmp_path / "fleet.yaml"))
+    assert "takes as JSON" not in export(str(tmp_path / "fleet.json"))
 
 
 @pytest.mark.django_db

@@ -1,4 +1,5 @@
 import json
+import os
 from argparse import ArgumentParser
 from functools import partial
 from shutil import copyfileobj
@@ -16,6 +17,10 @@ from jobs.conf import PROGRAM
 HELP = (
     "Write everything that is declared, and which source is under which policy, as a fleet file that "
     f"`{PROGRAM} apply` reads. References to secrets are written, never a secret."
+)
+TOO_LARGE = (
+    f"This is more than {formats.LARGEST['YAML']:,} bytes of YAML, which `{PROGRAM} apply` takes as JSON alone: "
+    "export it with --json, or into a file whose name ends in .json."
 )
 AT_ONCE = 65_536
 """Characters that are printed at once."""
@@ -35,6 +40,9 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     with TemporaryFile("w+", encoding="utf-8") as whole:  # what fails in the middle writes nothing
         try:
             whole.writelines(writing.pieces(exported(), form))
+            whole.flush()
+            if form == "YAML" and os.fstat(whole.fileno()).st_size > formats.LARGEST[form]:
+                command.stderr.write(TOO_LARGE)
             whole.seek(0)
             if not file:
                 for text in iter(partial(whole.read, AT_ONCE), ""):

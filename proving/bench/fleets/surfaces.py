@@ -37,7 +37,7 @@ COMMANDS = {
     "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
     "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
     "sources export": ["sources", "export"], "sources export --json": ["sources", "export", "--json"],
-    "apply --dry-run": ["apply", "--dry-run", "{fleet}"],
+    "apply --dry-run": ["apply", "--dry-run", "{fleet}"], "one window changed": ["apply", "--dry-run", "{changed}"],
 }  # fmt: skip
 
 
@@ -144,9 +144,12 @@ def _forget_what_is_kept() -> None:
 
 def run_command(name: str, directory: str) -> dict[str, Any]:
     """Run one of COMMANDS. Its time is that of its process, its memory the most that it had."""
-    fleet, output = Path(directory) / "fleet.yaml", Path(directory) / "output"
-    arguments = [each.format(fleet=fleet) for each in COMMANDS[name]]
-    kept = fleet if name == "sources export" else output
+    fleet, output = Path(directory) / "fleet.json", Path(directory) / "output"
+    changed = fleet.with_name("changed.json")
+    arguments = [each.format(fleet=fleet, changed=changed) for each in COMMANDS[name]]
+    kept = fleet if name == "sources export --json" else output
+    if name == "one window changed":
+        changed.write_text(fleet.read_text().replace('"start": "00:00"', '"start": "01:00"', 1))
     (Path(directory) / "counted").unlink(missing_ok=True)
     with _rows_read() as rows, kept.open("wb") as out, (Path(directory) / "errors").open("wb") as errors:
         began = time.perf_counter()
