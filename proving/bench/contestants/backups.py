@@ -68,13 +68,15 @@ class Backups(Ours):
         copies.make_files(Path(home), files, size)
 
     def time_copies(
-        self, url: str, home: str, files: int, size: int, *, ours_first: bool, with_restic: bool
+        self, url: str, home: str, files: int, size: int, *, ours_first: bool, with_restic: bool, kind: str
     ) -> dict[str, dict[str, float]]:
-        """Returns the seconds of a first, an unchanged and a changed copy, by a program alone and by a backup."""
+        """Returns the seconds of a first, an unchanged and a changed copy of a source of that kind, by a program alone
+        and by a backup."""
         set_up(url)
         from proving.bench.fleets import copies
 
-        return copies.time_pair(Path(home), files, size, ours_first=ours_first, with_restic=with_restic)
+        how = {"ours_first": ours_first, "with_restic": with_restic}
+        return copies.time_pair(Path(home), files, size, kind=kind, **how)
 
     def read_progress(self, url: str, home: str, lines: int) -> float:
         """Returns the seconds of processor that lines of restic's progress cost."""

@@ -12,10 +12,12 @@ from threading import Event
 
 from backups import repository_orders
 from engines.base import BackupTask, SourceSpec, Verdict
+from engines.rclone.remotes import is_bucket, remote_path, way_to
 from engines.restic.engine import ResticProgress
 from external.processes import runner
 from external.processes.programs import find_rclone, find_restic
 from external.processes.runner import Command
+from proving.bench.fleets.served_files import source_of
 from storage.places import remotes
 from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, of_directory
@@ -34,10 +36,19 @@ def make_files(home: Path, files: int, size: int, *, every: int = 1) -> None:
         (folder / f"{number}.bin").write_bytes(os.urandom(size))
 
 
-def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_restic: bool) -> dict[str, dict[str, float]]:
-    """Returns the seconds by case and by who copied. Both copies are removed; the files are other ones then."""
+def time_pair(
+    home: Path, files: int, size: int, *, ours_first: bool, with_restic: bool, kind: str
+) -> dict[str, dict[str, float]]:
+    """Returns the seconds by case and by who copied. Both copies are removed; the files are other ones then. `kind`: of
+    the source."""
+    with source_of(kind, home / "files") as spec:
+        return _time_pair(spec, home, files, size, ours_first=ours_first, with_restic=with_restic)
+
+
+def _time_pair(
+    spec: SourceSpec, home: Path, files: int, size: int, *, ours_first: bool, with_restic: bool
+) -> dict[str, dict[str, float]]:
     source, copies, repository = home / "files", home / "copies", home / "repository"
-    spec = SourceSpec("bench", "local", "", None, str(source), {}, None, "")
     ours = Identity("bench", "bench")
     location = of_directory(repository)
     if with_restic:
@@ -53,11 +64,14 @@ def time_pair(home: Path, files: int, size: int, *, ours_first: bool, with_resti
             raise RuntimeError(f"the backup ended: {result.verdict.value}, {result.error} {result.warnings}")
 
     def sync() -> None:
-        subprocess.run((find_rclone(), "sync", "--config=", str(source), str(copies)), check=True)
+        with way_to(spec, location) as way:
+            argv = (find_rclone(), "sync", "--config=", *fast, remote_path(spec), str(copies))
+            subprocess.run(argv, check=True, env={"PATH": os.environ["PATH"], **way})
 
     def snapshot() -> None:
         subprocess.run((find_restic(), *QUIET, "backup", "."), check=True, cwd=source, env=bare)
 
+    fast = ("--fast-list",) if is_bucket(spec) else ()
     bare = {"PATH": os.environ["PATH"], "RESTIC_REPOSITORY": str(copies), "RESTIC_PASSWORD": KEY}
     repository.mkdir(exist_ok=True)
     if with_restic:  # the same key and parameters of its derivation, which restic sets by the load that it finds

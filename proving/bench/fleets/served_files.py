@@ -1,0 +1,62 @@
+"""The files of a copy as another host has them: rclone serves their folder on this one."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from engines.base import SourceSpec
+from external.processes.programs import find_rclone
+from proving.bench.fleets.services import wait_until
+
+USER, PASSWORD = "bench", "bench-of-copies"
+LOCAL = "local"
+
+
+@contextmanager
+def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
+    """A folder of this host, as a source of kind local, sftp or s3."""
+    if kind == LOCAL:
+        yield SourceSpec("bench", LOCAL, "", None, str(folder), {}, None, "")
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    key = folder.parent / "host-key"
+    if kind == "sftp":
+        pinned, how = _new_key(key), ("sftp", str(folder), f"--user={USER}", f"--pass={PASSWORD}", f"--key={key}")
+        spec = SourceSpec("bench", kind, "127.0.0.1", port, "/", {"user": USER}, PASSWORD, pinned)
+    else:
+        how = ("s3", str(folder.parent), f"--auth-key={USER},{PASSWORD}")
+        options = {"access_key_id": USER, "provider": "Rclone"}
+        spec = SourceSpec("bench", kind, f"http://127.0.0.1:{port}", None, folder.name, options, PASSWORD, "")
+    # what changes between two copies is seen at once
+    argv = (find_rclone(), "serve", *how, f"--addr=127.0.0.1:{port}", "--config=", "--dir-cache-time=1ms")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder.parent)}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_until(lambda: _answers(port), f"rclone serve {kind}", server)
+            yield spec
+        finally:
+            server.kill()
+
+
+def _new_key(file: Path) -> str:
+    """Write a private host key. Returns the line that pins it."""
+    key, ssh = Ed25519PrivateKey.generate(), serialization.Encoding.OpenSSH
+    how = (serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, *how))
+    file.chmod(0o600)
+    return key.public_key().public_bytes(ssh, serialization.PublicFormat.OpenSSH).decode()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
