@@ -4,7 +4,7 @@ refuses it, as a bucket's policy or the rules of a server do."""
 import contextlib
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,14 @@ NEVER = ("DELETE", "MOVE", "COPY")
 
 
 @contextlib.contextmanager
-def append_only(kind: str, directory: Path, refused: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
-    """As `serving`, of kind s3 or webdav. `refused` gets each request that was, as `DELETE /vault/x`."""
+def append_only(
+    kind: str,
+    directory: Path,
+    refused: list[str],
+    is_refused: Callable[[str, Any], bool] = lambda command, headers: False,
+) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
+    """As `serving`, of kind s3 or webdav. `refused` gets each request that was, as `DELETE /vault/x`; `is_refused`:
+    what else is."""
     with serving(kind, directory) as (settings, secrets, path):
         option = "endpoint" if kind == "s3" else "url"
         served = urlsplit(settings[option])
@@ -33,7 +39,12 @@ def append_only(kind: str, directory: Path, refused: list[str]) -> Iterator[tupl
             def relay(self) -> None:
                 body, there = self.body(), directory / unquote(urlsplit(self.path).path).strip("/")
                 is_batch = self.command == "POST" and "delete" in urlsplit(self.path).query
-                if self.command in NEVER or is_batch or (self.command == "PUT" and there.is_file()):
+                if (
+                    self.command in NEVER
+                    or is_batch
+                    or (self.command == "PUT" and there.is_file())
+                    or (is_refused(self.command, self.headers))
+                ):
                     refused.append(f"{self.command} {self.path}")
                     self.answer(403, [], b"<Error><Code>AccessDenied</Code><Message>access denied</Message></Error>")
                     return

@@ -32,19 +32,9 @@ FILES = layout.files_path(FOLDER)
 BEGAN = datetime(2100, 1, 1, tzinfo=UTC)
 """After whatever these tests write, so that no file is doubtful, and what is as it was is taken over."""
 STEPS = (
-    "put",
-    "put_all",
-    "remove",
-    "delete",
-    "names",
-    "walk",
-    "fetch",
-    "flush",
-    "remove_empty_folders",
-    "copy_out",
-    "read",
+    "put", "put_all", "remove", "delete", "names", "walk", "fetch", "flush", "remove_empty_folders", "copy_out", "read",
     "sizes",
-)
+)  # fmt: skip
 
 
 class Killed(BaseException):
@@ -210,11 +200,13 @@ class History:
             self.left = None
 
     def _cut_the_power(self) -> None:
-        """What no disk was told to keep has its size, and nothing in it, as on some file systems."""
+        """What no disk was told to keep has its size and time, and nothing in it, as on some file systems."""
         self.boots += 1
         for file in self._files():
             if file not in self.synced and file.name != "lock":
-                file.write_bytes(bytes(file.stat().st_size))
+                facts = file.stat()
+                file.write_bytes(bytes(facts.st_size))
+                os.utime(file, ns=(facts.st_mtime_ns, facts.st_mtime_ns))
 
     def _files(self) -> set[Path]:
         """On disks of this host."""

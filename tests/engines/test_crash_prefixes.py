@@ -26,16 +26,17 @@ pytestmark = pytest.mark.slow
 FOLDER = "nas"
 BEGAN = datetime(2100, 1, 1, tzinfo=UTC)
 """After whatever these tests write, so that no file is doubtful, and what is as it was is taken over."""
-State = dict[str, bytes]
+State = dict[str, tuple[bytes, int]]
+"""Content and time of each file."""
 LOST, EMPTY = "lost", "empty"
-"""What a disk may have of a file that was written and not synced: nothing, or its size."""
+"""What a disk may have of a file that was written and not synced: nothing, or its size and time."""
 
 
 class Operation(NamedTuple):
     """`content`: None: deleted; `is_safe`: synced before it got its name. A flush has no path."""
 
     path: str = ""
-    content: bytes | None = None
+    content: tuple[bytes, int] | None = None
     is_safe: bool = False
 
 
@@ -76,7 +77,7 @@ class Recorded:
 
 def state_of(top: Path) -> State:
     files = (each for each in top.rglob("*") if each.is_file() and each.name != "lock")
-    return {str(each.relative_to(top)): each.read_bytes() for each in files}
+    return {str(each.relative_to(top)): (each.read_bytes(), each.stat().st_mtime_ns) for each in files}
 
 
 def crashed(before: State, done: list[Operation]) -> Iterator[tuple[State, bool]]:
@@ -96,7 +97,7 @@ def crashed(before: State, done: list[Operation]) -> Iterator[tuple[State, bool]
                     if content is None:
                         state.pop(path, None)
                     else:
-                        state[path] = bytes(len(content)) if at in dropped else content
+                        state[path] = (bytes(len(content[0])), content[1]) if at in dropped else content
                 if state not in seen:
                     seen.append(state)
                     yield state, dropped in whole
@@ -104,9 +105,10 @@ def crashed(before: State, done: list[Operation]) -> Iterator[tuple[State, bool]
 
 def write(top: Path, state: State) -> None:
     shutil.rmtree(top, ignore_errors=True)
-    for path, content in state.items():
+    for path, (content, time) in state.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_bytes(content)
+        os.utime(top / path, ns=(time, time))
     top.mkdir(exist_ok=True)
 
 

@@ -7,9 +7,11 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import boto3
 import pytest
@@ -19,9 +21,11 @@ from engines.rclone.listing import gone_of
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
+from storage.places import remotes
 from storage.places.location import of_directory
 from storage.points import removal
 from storage.points.store import Store
+from tests.append_only import append_only
 from tests.engines.peers import (
     PASSWORD,
     STARTED_AT,
@@ -33,6 +37,7 @@ from tests.engines.peers import (
     loopback_address,
     point,
     points,
+    run,
     s3_bucket,
     sftp_host,
     specification,
@@ -102,6 +107,25 @@ def test_a_host_that_locks_a_file_or_lets_one_be_open_at_a_time_is_backed_up(tmp
     assert (result.files, sorted(held(tmp_path / "limited"))) == (30, sorted(MANY)), result
 
 
+@pytest.mark.slow
+def test_a_file_whose_time_a_repository_refuses_is_named_and_costs_no_other(tmp_path: Path) -> None:
+    """As Nextcloud refuses times of the first day of 1970, and before."""
+    files, refused = write_files(tmp_path / "files", a="a", b="b", c="c", first="1970", before="1969"), list[str]()
+    for name, time in (("first", 1_000), ("before", -1_000)):
+        os.utime(files / name, (time, time))
+
+    def is_too_old(command: str, headers: Any) -> bool:
+        return command == "PUT" and float(headers.get("X-OC-Mtime") or 86_400) < 86_400
+
+    with append_only("webdav-owncloud", tmp_path / "served", refused, is_too_old) as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        task = task_for(local_folder(files), tmp_path, location=location, folder="copy")
+        for day in (0, 1):
+            result = run(replace(task, started_at=STARTED_AT + timedelta(days=day)))
+            assert (result.verdict, result.files, len(refused) > 0) == (Verdict.WARNINGS, 3, True), result
+    assert {each.partition(":")[0] for each in result.warnings} >= {"first", "before"}
+
+
 def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Path) -> None:
     share = Share(a=b"a", b=b"b", c=b"c")
     share.refused = dict.fromkeys("ab", 500)
@@ -157,13 +181,15 @@ def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(tm
             for key in keys:
                 client.put_object(Bucket="photos", Key=key, Body=key.encode())
             options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
+            client.put_object(Bucket="photos", Key="frozen", Body=b"frozen", StorageClass="GLACIER")
             result = back_up(specification("s3", url, path="photos", options=options), tmp_path / "copy")
         finally:
             server.kill()
     assert result.verdict is Verdict.WARNINGS, result
     assert held(tmp_path / "copy") == {each: each for each in ("x/y", "a", "a/b")}
     entries = point(tmp_path / "copy", result.snapshot).values()
-    lacking = [each for each in entries if not each.is_kept]
+    assert [("GLACIER" in each.why, each.is_kept) for each in entries if each.path == "frozen"] == [(True, False)]
+    lacking = [each for each in entries if not each.is_kept and each.path != "frozen"]
     assert len(lacking) >= 4, "each is named"
     assert all("has a name that no folder can hold" in each.why for each in lacking), lacking
 
