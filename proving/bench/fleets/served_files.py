@@ -26,6 +26,7 @@ def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
         return
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
+    how: tuple[str, ...]
     key = folder.parent / "host-key"
     if kind == "sftp":
         pinned, how = _new_key(key), ("sftp", str(folder), f"--user={USER}", f"--pass={PASSWORD}", f"--key={key}")
