@@ -14,8 +14,8 @@ import pytest
 from engines.base import EngineResult, SourceSpec, Verdict
 from engines.rclone import backup, bringing
 from engines.rclone.run import RcloneRun
-from storage.points import manifests
-from storage.points.store import Store
+from storage.points import manifests, runs
+from storage.points.store import StorageFailed, Store
 from tests.engines.peers import (
     back_up,
     held,
@@ -98,8 +98,11 @@ def test_what_was_another_content_only_while_it_was_copied_is_brought_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "encrypted"])
-def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "has_failed"), [("plain", False), ("encrypted", False), ("plain", True)])
+def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy(
+    kind: str, has_failed: bool, tmp_path: Path
+) -> None:
+    """`has_failed`: the run makes no point, and the next one takes over what it has brought of the rest."""
     files = write_files(tmp_path / "files", same="same")
     for each in ("note", "dot."):
         lying(files / each, "first")
@@ -112,11 +115,17 @@ def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bringing, "bring", changing(files / "note", bringing.bring, 1_600_000_000))
             patch.setattr(backup, "bring_renamed", changing(files / "dot.", backup.bring_renamed, 1_600_000_000))
-            backed_up(0)
+            if has_failed:
+                patch.setattr(runs, "check_base", failing)
+            assert backed_up(0).snapshot == "" or not has_failed
         point = backed_up(1).snapshot
         assert Store(location, Event()).manifest("nas", point, tmp_path / "manifest")
         brought = {each.path for each in manifests.read(tmp_path / "manifest") if each.folder.startswith(point)}
         assert (brought, backed_up(2).read) == ({"note", "dot."}, 0)
+
+
+def failing(*given: Any) -> None:
+    raise StorageFailed("its server is away")
 
 
 def changing(file: Path, bring: Callable[..., Any], time: int = 1_700_000_000) -> Callable[..., Any]:
