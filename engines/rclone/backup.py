@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
-from engines.rclone import bringing, leftovers, local, told
+from engines.rclone import bringing, local, told
 from engines.rclone.bringing import Came, Lists, Problems, Wanted
 from engines.rclone.comparing import Comparison, Item, State, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
@@ -24,7 +24,7 @@ from engines.results import failure
 from external.formatting import several
 from external.processes.programs import rclone_version
 from storage import layout
-from storage.points import runs, sorting, sweeping
+from storage.points import arrived, runs, sorting, sweeping
 from storage.points.entries import Entry
 from storage.points.manifests import Line
 from storage.points.runs import BaseGone, Begun
@@ -49,7 +49,8 @@ def back_up(run: RcloneRun) -> EngineResult:
         with suppress(BaseGone):  # what it has brought is found by its mark
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # what they left may be what fills the disk
-                leftovers.remove_pieces(store, folder, begun.left)
+                with suppress(StorageFailed):
+                    arrived.of_runs(store, folder, begun.left)
             run.space.check_before()
             with ExitStack() as opened:
                 result = _Backup(run, begun, opened).make()
@@ -153,7 +154,7 @@ class _Backup:
     def _bring_again(self) -> bool:
         """Try once more, one by one, what did not come and may. Returns whether there was any."""
         again = Lists(self.opened)
-        for item, found in bringing.arrived(self._items, self.came, self.begun.name):
+        for item, found in bringing.with_arrived(self._items, self.came, self.begun.name):
             is_lacking = found is None and item.state is State.WANTED and not item.entry.stored
             if is_lacking and self.problems.may_pass(item.path):
                 again.add(item.entry.folder, item.path)
@@ -174,8 +175,8 @@ class _Backup:
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
         making = Making(task, self.store, self.comparison, self.problems, self._gone())
-        arrived = bringing.arrived(self._items, self.came, self.begun.name)
-        with sorting.written(map(_packed, making.entries(arrived))) as made:
+        brought = bringing.with_arrived(self._items, self.came, self.begun.name)
+        with sorting.written(map(_packed, making.entries(brought))) as made:
             if making.failed > making.files / 2:
                 raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
             runs.check_base(self.store, task.folder, self.begun)
@@ -232,7 +233,7 @@ class _Backup:
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed, OSError):
-            leftovers.remove_pieces(store, self.task.folder, [self.begun.name])
+            arrived.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 

@@ -6,10 +6,10 @@ listed afterwards, and what is not there as it was asked for is an exception of 
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import IO, Any
+from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
@@ -17,11 +17,13 @@ from engines.rclone.comparing import Item, State
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
+from storage.points import arrived
+from storage.points.arrived import Arrived
 from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import is_time_of, nanoseconds
 from storage.points.sorting import Sorted
-from storage.points.store import PIECE, StorageFailed, Store
+from storage.points.store import Store
 
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
 """How a second try goes, for servers that have few files open at a time; all else was tried again before."""
@@ -94,18 +96,12 @@ class Wanted:
         return [*self.lists.counts, *of_renamed]
 
 
-Arrived = tuple[int, str]
-"""Bytes of a file in the repository, and its time there, to which rclone sets that of the source as it is copied;
-empty: not known."""
-
-
 @dataclass
 class Came:
     """What is in the folders of a run: of the first, sorted; of the others, which hold little, by place."""
 
     first: Sorted[tuple[str, Arrived]]
     others: dict[str, Arrived] = field(default_factory=dict)
-    pieces: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -156,35 +152,28 @@ def check(judgement: Judgement) -> None:
 
 
 def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came) -> None:
-    """List what lies in the folders of a run. What is left of pieces is deleted, as far as these credentials may."""
-    main, is_here = layout.folder_of(run), store.location.directory is not None
+    """List what lies in the folders of a run."""
+    main = layout.folder_of(run)
 
-    def take(row: Mapping[str, Any]) -> None:
-        name, _, path = row["Path"].partition("/")
-        arrived = row["Size"], row["ModTime"] if is_here else ""
-        if PIECE.search(path):
-            came.pieces.append(row["Path"])
-        elif name == main:
-            came.first.add((path, arrived))
+    def take(place: str, found: Arrived) -> None:
+        name, _, path = place.partition("/")
+        if name == main:
+            came.first.add((path, found))
         else:
-            came.others[row["Path"]] = arrived
+            came.others[place] = found
 
-    if among := sorted(folders):
-        store.walk(layout.files_path(folder), take, among=among, files_only=True, times=is_here)
-    if came.pieces:
-        with suppress(StorageFailed):
-            store.delete(layout.files_path(folder), came.pieces)
+    arrived.look(store, folder, folders, take)
 
 
-def is_as_wanted(arrived: Arrived, entry: Entry) -> bool:
+def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     """Whether a file has come as it was listed. A time that is another one is that of another content, although the
     source has the first one by now."""
-    size, modified = arrived
+    size, modified = found
     is_other = bool(entry.modified and modified) and not is_time_of(entry, nanoseconds(modified))
     return size == entry.size and not is_other
 
 
-def arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:
+def with_arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:
     """Each item, with the file that was brought for it; None: none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)

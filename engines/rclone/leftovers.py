@@ -7,17 +7,17 @@ it flushed before it ended, or it lies on a server. And only marks that our data
 a repository could else have any content taken for that of a source.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
-from engines.rclone.bringing import Arrived, is_as_wanted
+from engines.rclone.bringing import is_as_wanted
 from engines.rclone.comparing import Item, State
 from storage import layout
-from storage.points import runs
+from storage.points import arrived, runs
+from storage.points.arrived import Arrived
 from storage.points.entries import Entry
-from storage.points.store import PIECE, StorageFailed, Store
+from storage.points.store import Store
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Leftovers:
             for run in self.left:
                 found = opened.enter_context(runs.marked(self.store, self.folder, run))
                 if found and self._is_on_disk(run, found[0].boot):
-                    items = self._from(found[1], items, brought_by(self.store, self.folder, [run]))
+                    items = self._from(found[1], items, arrived.of_runs(self.store, self.folder, [run]))
             yield from items
 
     def _is_on_disk(self, run: str, boot: str) -> bool:
@@ -60,25 +60,3 @@ class Leftovers:
                 yield item._replace(state=State.LEFT, entry=entry)
             else:
                 yield item
-
-
-def brought_by(store: Store, folder: str, some: Collection[str]) -> dict[str, Arrived]:
-    """What these runs have brought, by place below `files`."""
-    folders = store.names(layout.files_path(folder), folders=True)
-    of_runs = [each for each in folders if layout.FOLDER.fullmatch(each) and layout.run_of(each) in some]
-    found: dict[str, Arrived] = {}
-    is_here = store.location.directory is not None
-
-    def take(row: Mapping[str, Any]) -> None:
-        found[row["Path"]] = row["Size"], row["ModTime"] if is_here else ""
-
-    if of_runs:
-        store.walk(layout.files_path(folder), take, among=of_runs, files_only=True, times=is_here)
-    return found
-
-
-def remove_pieces(store: Store, folder: str, some: Collection[str]) -> None:
-    """Of files that these runs were fetching when they were killed."""
-    with suppress(StorageFailed):
-        pieces = [each for each in brought_by(store, folder, some) if PIECE.search(each)]
-        store.delete(layout.files_path(folder), pieces)

@@ -8,11 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 from engines.base import BackupTask
-from engines.rclone.bringing import Arrived, Problems, is_as_wanted
+from engines.rclone.bringing import Problems, is_as_wanted
 from engines.rclone.comparing import Comparison, Item, State
 from engines.rclone.local import is_as_listed
 from external.processes.runner import StopSignal
 from storage import layout
+from storage.points.arrived import Arrived
 from storage.points.digests import digests_of_copy
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds

@@ -1,12 +1,11 @@
 """What a copy of a repository is to bring, and what it comes to."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from storage import layout
-from storage.points.store import PIECE, StorageFailed, Store
+from storage.points import arrived
+from storage.points.store import StorageFailed, Store
 
 SHOWN = 20
 
@@ -55,15 +54,6 @@ def later_than(points: list[str], found: list[str]) -> list[str]:
 def remove_pieces(store: Store, folder: str, points: list[str], folders: Iterable[str]) -> None:
     """Delete the pieces of files that a killed copy has left, as far as these credentials may. They are in those
     `folders` of runs that are later than its `points`."""
-    later = [each for each in folders if layout.FOLDER.fullmatch(each)]
-    later = [each for each in later if not points or layout.is_later(layout.run_of(each), points[-1])]
-    top, pieces = layout.files_path(folder), list[str]()
-
-    def take(row: Mapping[str, Any]) -> None:
-        if PIECE.search(row["Path"]):
-            pieces.append(row["Path"])
-
-    if later:
-        store.walk(top, take, among=later, files_only=True)
-    with suppress(StorageFailed):
-        store.delete(top, pieces)
+    found = arrived.folders_among(folders)
+    later = (each for each in found if not points or layout.is_later(layout.run_of(each), points[-1]))
+    arrived.look(store, folder, later, lambda place, found: None)
