@@ -151,7 +151,6 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
         "last_proved",
         "next_backup",
         "checked_in",
-        "failures",
     )
     list_filter = (
         StatusOfSourceFilter,
@@ -187,10 +186,6 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     last_proved = column("proved_at", "proved", roughly_ago)
     next_backup = column("next_backup_at", "next (UTC)", to_the_minute)
     checked_in = column("checked_in_at", "checked in", roughly_ago)
-
-    @admin.display(description="failures", ordering="failures")
-    def failures(self, source: Any) -> str:
-        return str(source.failures or "")
 
     @display(description="status", label=COLOURS, ordering="status")
     def shown_status(self, source: Any) -> str:

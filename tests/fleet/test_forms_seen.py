@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib import admin
 from django.core.cache import cache
 from django.urls import get_resolver
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -18,7 +19,7 @@ from sources.models import Policy
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.test_accessibility import AXE, SERIOUS, THEME, WIDER
 from tests.browsing import chromium, session_of_a_superuser
-from tests.sources.factories import make_policy
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
@@ -72,6 +73,19 @@ def test_each_form_fits_two_screens_and_can_be_read(live_server: LiveServer) -> 
         page.add_init_script(Axe().axe_script)
         found = {path: lines for path in paths if (lines := faults(page, path))}
     assert found == {}, "\n".join(f"{path}\n    " + "\n    ".join(lines) for path, lines in found.items())
+
+
+def test_the_list_of_sources_fits_beside_the_menu(live_server: LiveServer) -> None:
+    now = timezone.now()
+    source = make_source(name="demo-refuses-password", kind="postgresql", checked_in_at=now)
+    dates = dict.fromkeys(("last_backup_at", "next_backup_at", "proved_at"), now)
+    make_assignment(make_policy(), source, failures=12, **dates)
+    with chromium(live_server.url, session_of_a_superuser(), viewport=SCREEN) as page:
+        page.goto("/admin/sources/source/")
+        expect(page.locator(".field-next_backup")).to_contain_text("UTC)")  # once local time is beside it
+        seen, whole = page.evaluate("(table => [table.parentElement.clientWidth, table.scrollWidth])"
+                                    "(document.querySelector('.field-name').closest('table'))")  # fmt: skip
+    assert whole <= seen
 
 
 def test_rows_are_added_and_removed_with_the_keyboard(live_server: LiveServer) -> None:
