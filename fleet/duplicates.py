@@ -11,7 +11,7 @@ from sources.models import Source
 PLACE = ("kind", "address", "port", "path", "options")
 AT_ONCE = 5_000
 TWICE = (
-    "source {} has the same place: its files are backed up twice. If it was renamed, say so: `renamed_from` in a fleet "
+    "{} the same place: its files are backed up twice. If it was renamed, say so: `renamed_from` in a fleet "
     "file, or a new name for the old one"
 )
 
@@ -27,7 +27,11 @@ def alike(rows: Sequence[Source]) -> dict[int, str]:
         for name, *place in found.values_list("name", *PLACE):
             names[_key(place)].append(name)
     others = {each.pk: _without(names[_key(getattr(each, name) for name in PLACE)], each.name) for each in rows}
-    return {pk: TWICE.format(some_of(found, 3)) for pk, found in others.items() if found}
+    return {pk: TWICE.format(_have(found)) for pk, found in others.items() if found}
+
+
+def _have(names: list[str]) -> str:
+    return f"sources {some_of(names, 3)} have" if len(names) > 1 else f"source {names[0]} has"
 
 
 def _without(names: Iterable[str], own: str) -> list[str]:

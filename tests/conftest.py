@@ -128,6 +128,17 @@ def _one_context_a_page() -> None:
     client.store_rendered_templates = keep_the_page
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _pages_take_their_time() -> None:
+    """A statement of a page is given up after 10 s, which a machine that runs all tests at once may need for it. What
+    tests that limit sets its own."""
+    from api import pages
+    from declarations.surfaces.patience import FORM_SECONDS
+    from declarations.surfaces.web import answers
+
+    answers.PAGE_SECONDS = pages.PAGE_SECONDS = int(FORM_SECONDS)
+
+
 def is_rolled_back(request: pytest.FixtureRequest) -> bool:
     """Whether the test uses the database and commits nothing."""
     marker = request.node.get_closest_marker("django_db")
