@@ -7,6 +7,7 @@ from ninja import Schema
 from api.fields import Instant, Name, Stored
 from api.record_schemas import ExplanationAnswer
 from fleet.explaining.when import Expected
+from fleet.foreseeing.at_risk import AtRisk
 from operations.backlog.reason import Code
 
 
@@ -43,6 +44,25 @@ class StartsAnswer(Schema):
 
     name: str
     under: list[StartAnswer]
+
+
+class RiskAnswer(Schema):
+    """An assignment with how probable it is that it is protected before its period ends."""
+
+    assignment: int
+    source: str
+    source_id: int
+    policy: str
+    probability: float
+    why: str
+    until: datetime
+
+
+class AtRiskAnswer(Stored, of=AtRisk, names="at number looked_at units units_needed because"):
+    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `units_needed`: enough for 99 %
+    of what is there, null: unknown."""
+
+    at_risk: list[RiskAnswer]
 
 
 class GroupAnswer(Schema):

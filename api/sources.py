@@ -14,7 +14,7 @@ from ninja import Status as Answer
 from api.auth import Staff, name_of, viewing
 from api.declared import Declared
 from api.errors import ApiError, not_valid
-from api.explanations import ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
+from api.explanations import AtRiskAnswer, ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
 from api.fields import MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pausing import PauseRequest
@@ -22,6 +22,7 @@ from fleet.edits import Sources, policies_of
 from fleet.explaining import expected_starts, explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import NotKept
+from fleet.foreseeing import at_risk
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
 from jobs.clock import database_clock
@@ -167,6 +168,15 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
     """Each source under each policy counts once, by its first reason; the most frequent reason first."""
     now = database_clock()
     return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
+
+
+@router.get(
+    "/sources/at-risk", auth=viewing("sources.source"), response=AtRiskAnswer, operation_id="get_sources_at_risk",
+    summary="Who will probably miss his period",
+)  # fmt: skip
+def get_at_risk(request: HttpRequest) -> dict[str, Any]:
+    """As a periodic task foresaw it, every quarter of an hour."""
+    return asdict(at_risk.latest(database_clock()))
 
 
 @resource.verb("pause", OPERATING, "No more backups")

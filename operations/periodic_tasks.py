@@ -73,6 +73,7 @@ WANTED = (
     Wanted("backlog tick", "jobs.periodic.tick", None, tiers.MINUTE, on_grid=False),
     Wanted("backlog prune", "jobs.periodic.prune", None, tiers.HOUR, on_grid=False),
     *map(_of_tier, tiers.TIERS),
+    Wanted("backups at risk", "fleet.foreseeing.at_risk.keep", None, 15 * tiers.MINUTE, on_grid=True),
     Wanted("alert digests", "alerting.digest.send_due", None, tiers.HOUR, on_grid=True),
 )
 

@@ -5,8 +5,7 @@ Sightings are the attempts of records: a question that was answered or was not, 
 and the check-ins of agents that were news, with the last one of each. Nothing is written.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import log
@@ -16,38 +15,21 @@ from typing import Any
 from django.db import connection
 
 from external.formatting import several
+from fleet.foreseeing.presence import Sighting, presence_of
+from fleet.foreseeing.sightings import first_attempt_at, sightings_since
 from jobs.conf import PROGRAM
-from jobs.states import AttemptOutcome
 from jobs.zones import in_zone, zone_of
 from operations.backlog.surroundings import Surroundings
-from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedSource
+from simulation.fleet_file import Presence, SimulatedFleet, SimulatedPolicy, SimulatedSource
 from simulation.machines import DAY
-from simulation.presence import Sighting, presence_of
 from sources.models import Assignment, Policy
-from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
+from sources.planning.names import BACKUPS
 
 LONGEST_DAYS = 90
 FEW = 5
 """Questions of a source below which its presence is hardly known."""
 FIRST_TIMES = 8.0
 """So many times a later backup takes a first one, where no first one is known."""
-
-# By the index of ended attempts, which is small; of each the assignment, and from when to when.
-ATTEMPTS = f"""
-SELECT split_part(r.subject, ':', 2)::bigint, t.queue, t.outcome,
-       extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8
-  FROM jobs_attempt t
-  JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.kind = '{KIND}'
- WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
-"""
-
-CHECK_INS = f"""
-SELECT split_part(subject, ':', 2)::bigint, extract(epoch FROM at - %(since)s)::float8
-  FROM jobs_decision
- WHERE kind = '{KIND}' AND what = 'checked in' AND subject LIKE 'source:%%' AND at > %(since)s
- UNION ALL
-SELECT id, extract(epoch FROM checked_in_at - %(since)s)::float8 FROM sources_source WHERE checked_in_at > %(since)s
-"""
 
 # `first`: no backup of the assignment is older.
 DURATIONS = """
@@ -99,20 +81,19 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Record
     if not here:
         raise HistoryTooShort("no worker is alive, so the number of units is not known: name one")
     since = _midnight(now - timedelta(days=days))
-    attempts = _rows(ATTEMPTS, since)
-    if not attempts:
+    first = first_attempt_at(since)
+    if first is None:
         raise HistoryTooShort(
             f"no attempt was recorded since {since:%Y-%m-%d}: there is no history; `{PROGRAM} simulate FLEET.json` "
             "takes a file"
         )
-    begins = _midnight(since + timedelta(seconds=min(row[3] for row in attempts)))
-    begins = max(begins, since)
+    begins = max(_midnight(first), since)
     whole = int((now - begins) / timedelta(days=1))
     if whole < 1:
         raise HistoryTooShort(
             f"history begins at {begins:%Y-%m-%d %H:%M} UTC: one whole day is needed, and it is not over"
         )
-    known = _known(assignments, attempts, since, begins)
+    known = _known(assignments, since, begins)
     lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
     policies = {each.policy_id: each.policy for each in assignments}
     made = _Fleet(known, begins, whole)
@@ -135,19 +116,12 @@ def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
         return found
 
 
-def _known(
-    assignments: Sequence[Assignment], attempts: Sequence[tuple[Any, ...]], since: datetime, begins: datetime
-) -> dict[int, _Known]:
+def _known(assignments: Sequence[Assignment], since: datetime, begins: datetime) -> dict[int, _Known]:
     """Assignment → what was recorded; of two of one source, each knows what the other saw."""
     shift = (begins - since).total_seconds()
     source_of = {each.pk: each.source_id for each in assignments}
-    seen: dict[int, list[Sighting]] = defaultdict(list)
-    for assignment, queue, outcome, started, ended in attempts:
-        if assignment in source_of:
-            seen[source_of[assignment]] += _sightings(queue, outcome, max(0.0, started - shift), ended - shift)
-    for source, at in _rows(CHECK_INS, since):
-        seen[source].append(Sighting(at - shift, at - shift, True))
-    found = {each.pk: _Known([one for one in seen[each.source_id] if one.ends > 0]) for each in assignments}
+    seen = sightings_since(since, source_of, shift)
+    found = {each.pk: _Known([one for one in seen.get(each.source_id, []) if one.ends > 0]) for each in assignments}
     for assignment, seconds, first in _rows(DURATIONS, since):
         if known := found.get(assignment):
             if first:
@@ -155,19 +129,6 @@ def _known(
             else:
                 known.later.append(seconds)
     return found
-
-
-def _sightings(queue: str, outcome: int, started: float, ended: float) -> Iterator[Sighting]:
-    if queue == BACKUPS:
-        yield Sighting(started, ended, True)
-        if outcome == AttemptOutcome.UNAVAILABLE:  # it left
-            yield Sighting(ended, ended, False)
-    elif queue == ARRIVALS:  # it had checked in
-        yield Sighting(started, started, True)
-    elif outcome == AttemptOutcome.HANDOFF:
-        yield Sighting(ended, ended, True)
-    elif outcome == AttemptOutcome.UNAVAILABLE:
-        yield Sighting(started, ended, False)
 
 
 class _Fleet:
@@ -198,7 +159,8 @@ class _Fleet:
         zone = zone_of(assignment.policy.schedule.zone)
         local = in_zone(self._begins, zone)
         midnight = (DAY - (local.hour * 3600 + local.minute * 60 + local.second)) % DAY
-        presence = presence_of(known.seen, self._days, midnight, wakes=wakes)
+        stays = presence_of(known.seen, self._days, midnight, wakes=wakes)
+        presence = [Presence(*each) for each in stays]
         return SimulatedSource.model_construct(
             name=name, kind=assignment.source.kind, policy=str(assignment.policy), wake_on_lan=wakes,
             first_seconds=max(1.0, first), median_seconds=max(1.0, took or first / FIRST_TIMES),

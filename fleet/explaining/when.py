@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from external.formatting import moment, several
+from fleet.foreseeing.durations import known_durations
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.obstacles import paused
@@ -38,18 +39,6 @@ ASKED_WITHIN = timedelta(seconds=2)
 """From the instant at which a source may be asked to its answer."""
 BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
 """Waits that end by time alone."""
-
-# By the index of the backups' assignments: the latest backups, and what the one before took.
-DURATIONS = """
-SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.seconds
-  FROM (SELECT * FROM sources_backup ORDER BY id DESC LIMIT 500) AS latest
-  LEFT JOIN LATERAL (
-       SELECT extract(epoch FROM b.ended_at - b.started_at)::float8 AS seconds
-         FROM sources_backup b
-        WHERE b.assignment_id = latest.assignment_id AND b.started_at < latest.started_at
-        ORDER BY b.started_at DESC
-        LIMIT 1) AS before ON TRUE
-"""
 
 # Of the records of these subjects, by `backups_of_subject` and `one_unfinished_record_per_subject`.
 ANSWERS = f"""
@@ -201,7 +190,7 @@ def snapshot(now: datetime) -> Snapshot:
         {pk: most for pk, most, _ in caps},
     )  # fmt: skip
     to_ask = [each for each in (*ready, *waiting) if each.queue != BACKUPS]
-    ratios, firsts = _durations()
+    ratios, firsts = known_durations()
     return Snapshot(
         state, ratios, firsts, _presence(to_ask, now), {pk for pk, _, rate in caps if rate}, _stopped(around)
     )
@@ -222,14 +211,6 @@ def _stopped(around: Surroundings) -> str:
         if queue not in around.units:
             return f"no worker that is alive serves queue {queue}"
     return ""
-
-
-def _durations() -> tuple[list[float], list[float]]:
-    """Ratios of backups of one source that follow each other, and durations of first ones, of the latest backups."""
-    with connection.cursor() as cursor:
-        cursor.execute(DURATIONS)
-        rows = cursor.fetchall()
-    return [took / before for took, before in rows if before], [took for took, before in rows if before is None]
 
 
 def _presence(records: Sequence[BacklogRecord], now: datetime) -> dict[int, Presence]:

@@ -20,13 +20,15 @@ from operations.backlog.throttling import Head, let_through
 
 @dataclass(frozen=True)
 class Waiter:
-    """A record that is ready, or will be at `ready_at`, and is not begun from `closes_at` on."""
+    """A record that is ready, or will be at `ready_at`, and is not begun from `closes_at` on. `leaves_at`: when its
+    source goes away: from then on it is not begun, and if it runs it ends."""
 
     head: Head
     ready_at: datetime
     closes_at: datetime | None = None
     is_first: bool = False
     """Its duration is a guess."""
+    leaves_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def starts(state: State, seconds: Seconds, wanted: int | None = None) -> dict[in
             line.add(coming.pop())
         for each in line.claim(state.units - len(ends), now):
             found[each.head.id] = datetime.fromtimestamp(now, state.now.tzinfo)
-            heappush(ends, (now + seconds(each), each.head.lane))
+            leaves = inf if each.leaves_at is None else each.leaves_at.timestamp()
+            heappush(ends, (min(now + seconds(each), leaves), each.head.lane))
         following = [end for end, _ in ends[:1]] + [each.ready_at.timestamp() for each in coming[-1:]]
         is_over = not (line.records or coming) or not following or min(following) == inf
         if is_over or (wanted is not None and wanted in found):
@@ -87,7 +90,6 @@ class _ReadyLine:
         self._state = state
         self._lanes: dict[int, list[tuple[Any, Waiter]]] = defaultdict(list)
         self._busy = defaultdict[int, int](int)
-        self._closes_at = inf
 
     @property
     def records(self) -> bool:
@@ -95,8 +97,6 @@ class _ReadyLine:
 
     def add(self, waiter: Waiter) -> None:
         insort(self._lanes[waiter.head.lane], (claim_key(waiter.head), waiter), key=lambda each: each[0])
-        if waiter.closes_at:
-            self._closes_at = min(self._closes_at, waiter.closes_at.timestamp())
 
     def take(self, lane: int, count: int) -> None:
         for throttle in self._state.lanes.get(lane, ()):
@@ -104,31 +104,40 @@ class _ReadyLine:
 
     def claim(self, free: int, now: float) -> list[Waiter]:
         """What so many free units claim at once, in order; it takes its places."""
-        self._close(now)
         if free <= 0 or not self.records:
             return []
+        first = {lane: found for lane in self._lanes if (found := self._first(lane, free, now))}
+        if not any(self._state.lanes.get(lane) for lane in first):
+            claimed = sorted((each for found in first.values() for each in found), key=lambda each: each[0])[:free]
+            return self._taken(claimed)
         rooms = {throttle: most - self._busy[throttle] for throttle, most in self._state.most.items()}
-        first = {lane: found[: max(free, 1)] for lane, found in self._lanes.items() if found}
         heads = {lane: [each.head for _, each in found] for lane, found in first.items()}
         through = let_through(heads, {lane: self._state.lanes.get(lane, ()) for lane in heads}, rooms, spends=True)
         passing = [each for found in first.values() for each in found if each[1].head.id in through]
-        claimed = sorted(passing, key=lambda each: each[0])[:free]
+        return self._taken(sorted(passing, key=lambda each: each[0])[:free])
+
+    def _taken(self, claimed: list[tuple[Any, Waiter]]) -> list[Waiter]:
         for each in claimed:
             self._lanes[each[1].head.lane].remove(each)
             self.take(each[1].head.lane, 1)
         return [waiter for _, waiter in claimed]
 
-    def _close(self, now: float) -> None:
-        """Drop what is not begun any more since its window has closed."""
-        if now >= self._closes_at:
-            for lane, found in self._lanes.items():
-                self._lanes[lane] = [each for each in found if not _closed(each[1], now)]
-            left = (each.closes_at for found in self._lanes.values() for _, each in found if each.closes_at)
-            self._closes_at = min((instant.timestamp() for instant in left), default=inf)
+    def _first(self, lane: int, most: int, now: float) -> list[tuple[Any, Waiter]]:
+        """The first of a lane that may be begun; what comes before them and may not any more is dropped."""
+        found, place = self._lanes[lane], 0
+        while place < min(most, len(found)):
+            if _closed(found[place][1], now):
+                del found[place]
+            else:
+                place += 1
+        return found[:place]
 
 
 def _closed(waiter: Waiter, now: float) -> bool:
-    return waiter.closes_at is not None and waiter.closes_at.timestamp() <= now
+    closes_at, leaves_at = waiter.closes_at, waiter.leaves_at
+    return (closes_at is not None and closes_at.timestamp() <= now) or (
+        leaves_at is not None and leaves_at.timestamp() <= now
+    )
 
 
 def _end(each: Runner, seconds: Seconds, now: datetime) -> float:

@@ -85,6 +85,10 @@ class MemoryWorld:
     def assignment(self, number: int) -> Assignment:
         return self._assignments[number - 1]
 
+    def unfinished(self) -> Sequence[MemoryRecord]:
+        """The records that there are at this moment."""
+        return list(self._unfinished.values())
+
     def waking_up(self, source: Source, now: datetime) -> int:
         since, settled_since = now - REMEMBERED_FOR, now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
         for number, woken_at in self._woken_at(self._waking):

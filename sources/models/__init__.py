@@ -13,6 +13,7 @@ from sources.models.backup import (
     SelfBackup,
     To,
 )
+from sources.models.foresight import Foresight
 from sources.models.policy import AtClose, DrillFrom, Policy
 from sources.models.repository import Format, Repository, Untried
 from sources.models.source import AgentToken, EnrolmentCode, Source

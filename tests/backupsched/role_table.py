@@ -154,6 +154,7 @@ OPERATIONS = {
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
     "POST schedules/plan": "read edits",
     **{f"GET sources/{what}": "read looks" for what in ("explain", "{source_id}/explain", "{source_id}/when")},
+    "GET sources/at-risk": "read looks",
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},

@@ -58,6 +58,7 @@ class TestInstalling:
             ("backlog sweep: up to 30 days old, daily", sweep, "(30,)", "I", 1440),
             ("backlog sweep: up to 180 days old, every 96 hours", sweep, "(180,)", "I", 5760),
             ("backlog sweep: up to 360 days old, every 192 hours", sweep, "(360,)", "I", 11520),
+            ("backups at risk", "fleet.foreseeing.at_risk.keep", None, "I", 15),
             ("alert digests", "alerting.digest.send_due", None, "H", None),
         ]
         assert all(callable(locate(wanted.func)) for wanted in WANTED)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from fleet.foreseeing.presence import Sighting, Stay, presence_of
 from simulation import changes, what_if
 from simulation.fleet_file import Presence
-from simulation.presence import Sighting, presence_of
 from simulation.recorded import HistoryTooShort, recorded_fleet
 from sources.models import Assignment, Policy
 from tests.commands import command
@@ -33,28 +33,28 @@ class TestPresence:
             Sighting(2 * DAY + 10 * HOUR, 2 * DAY + 11 * HOUR, True),
         ]
         assert presence_of(seen, 3, 0.0, wakes=False) == [
-            Presence(8.5 * HOUR, 18 * HOUR), Presence(DAY + 8.5 * HOUR, DAY + 18 * HOUR),
-            Presence(2 * DAY + 8.5 * HOUR, 2 * DAY + 18 * HOUR),
+            Stay(8.5 * HOUR, 18 * HOUR), Stay(DAY + 8.5 * HOUR, DAY + 18 * HOUR),
+            Stay(2 * DAY + 8.5 * HOUR, 2 * DAY + 18 * HOUR),
         ]  # fmt: skip
 
     def test_of_what_sleeps_in_between_is_asleep_where_a_packet_may_wake_it(self):
         seen = [Sighting(9 * HOUR, 9 * HOUR, True), Sighting(15 * HOUR, 15 * HOUR, True)]
         seen += [Sighting(11 * HOUR, 12 * HOUR, False), Sighting(8 * HOUR, 9 * HOUR, False)]
         seen += [Sighting(15 * HOUR, 16 * HOUR, False)]
-        cut = [Presence(9 * HOUR, 11 * HOUR), Presence(12 * HOUR, 15 * HOUR)]
+        cut = [Stay(9 * HOUR, 11 * HOUR), Stay(12 * HOUR, 15 * HOUR)]
         assert presence_of(seen, 1, 0.0, wakes=False) == cut
-        asleep = Presence(11 * HOUR, 12 * HOUR, "asleep")
+        asleep = Stay(11 * HOUR, 12 * HOUR, "asleep")
         assert presence_of(seen, 1, 0.0, wakes=True) == [cut[0], asleep, cut[1]]
 
     def test_of_a_day_on_which_nobody_asked_is_that_of_the_same_weekday(self):
         seen = [Sighting(9 * HOUR, 10 * HOUR, True), Sighting(12 * HOUR, 13 * HOUR, False)]
-        assert presence_of(seen, 8, 0.0, wakes=False)[1:] == [Presence(7 * DAY, 7 * DAY + 11 * HOUR)]
+        assert presence_of(seen, 8, 0.0, wakes=False)[1:] == [Stay(7 * DAY, 7 * DAY + 11 * HOUR)]
 
     def test_of_what_was_hardly_ever_silent_is_always_but_then(self):
         seen = [Sighting(day * DAY + HOUR, day * DAY + HOUR, True) for day in range(20)]
-        assert presence_of(seen, 20, 0.0, wakes=False) == [Presence(0.0, 20 * DAY)]
+        assert presence_of(seen, 20, 0.0, wakes=False) == [Stay(0.0, 20 * DAY)]
         found = presence_of([*seen, Sighting(DAY, DAY + 60, False)], 20, 0.0, wakes=False)
-        assert found == [Presence(0.0, DAY), Presence(DAY + 60, 20 * DAY)]
+        assert found == [Stay(0.0, DAY), Stay(DAY + 60, 20 * DAY)]
         assert presence_of([Sighting(0, 60, False)], 1, 0.0, wakes=False) == []
 
 

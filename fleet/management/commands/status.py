@@ -1,10 +1,11 @@
 import sys
 from argparse import ArgumentParser
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, one_line, table
+from fleet.foreseeing import at_risk
 from fleet.status import FIRST_STEPS, reasons_of, rows_of, summary
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
@@ -35,6 +36,7 @@ class Command(VerbCommand):
         around = replace(backlog_summary(now, without=["sources"]), dead_letters=0)
         lines = attention(around)
         hints = [line for ask in HINTS for line in ask(now)]
+        risk = at_risk.latest(now)
         worst = rows_of(found.worst, Source.objects.all())
         reasons = reasons_of(worst, now)
         rows = [(each.name, each.status.value, reasons[each.pk]) for each in worst]
@@ -43,12 +45,14 @@ class Command(VerbCommand):
                 "sentence": found.sentence, "is_well": found.is_well and not lines, "total": found.total,
                 "protected": found.protected, "in_need": found.in_need, "dead_letters": found.dead_letters,
                 "held": around.held, "attention": lines, "hints": hints, "by_status": found.by_status,
+                "at_risk": asdict(risk),
                 "sources": [dict(zip(("name", "status", "reason"), row, strict=True)) for row in rows],
             }  # fmt: skip
             self.answer(facts)
         else:
             sentence = f"{found.sentence}." if found.total else f"{found.sentence}. {FIRST_STEPS}."
-            self._print(rows, [*lines, sentence, *hints], found)
+            foreseen = [f"{risk.text}."] if risk.text else []
+            self._print(rows, [*lines, sentence, *foreseen, *hints], found)
         if lines or not found.is_well:
             sys.exit(1)
 

@@ -10,13 +10,21 @@ seen never is. Instants are seconds since the beginning of the history.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
-
-from simulation.fleet_file import Presence
-from simulation.machines import DAY
+from typing import Literal, NamedTuple
 
 HARDLY_EVER = 0.1
 """Share of the days on which something is known: silences on so many, or fewer, are no habit."""
+
+
+DAY = 86_400.0
+
+
+class Stay(NamedTuple):
+    """From when to when a source was there. `state`: `asleep`, if only a packet could wake it."""
+
+    from_s: float
+    to_s: float
+    state: Literal["awake", "asleep"] = "awake"
 
 
 class Sighting(NamedTuple):
@@ -33,7 +41,7 @@ class _Day:
     last: float
 
 
-def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: bool) -> list[Presence]:
+def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: bool) -> list[Stay]:
     """Its presence in so many days. `midnight`: the first local one, in seconds from 0 to a day. `wakes`: what was
     silent between two answers of a day was asleep, and not away."""
     there = [each for each in seen if each.there]
@@ -48,7 +56,7 @@ def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: 
     edges = {number: _edges(day, midnight + (number - 1) * DAY, silent) for number, day in known.items()}
     arrives = _usual([came - dawn for dawn, came, _ in edges.values() if came is not None], 0.0)
     leaves = _usual([left - dawn for dawn, _, left in edges.values() if left is not None], DAY)
-    found: dict[int, list[Presence]] = {}
+    found: dict[int, list[Stay]] = {}
     for number, day in known.items():
         dawn, came, left = edges[number]
         begins = min(day.first, dawn + arrives) if came is None else came
@@ -58,7 +66,7 @@ def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: 
     for number in range(days + 1):
         if number not in found and number not in asked and (like := _alike(number, found)) is not None:
             by = (number - like) * DAY
-            found[number] = [Presence(each.from_s + by, each.to_s + by, each.state) for each in found[like]]
+            found[number] = [Stay(each.from_s + by, each.to_s + by, each.state) for each in found[like]]
     return list(_joined([each for number in sorted(found) for each in found[number]], end))
 
 
@@ -91,28 +99,28 @@ def _days_of(there: Sequence[Sighting], midnight: float) -> dict[int, _Day]:
     return dict(sorted(found.items()))
 
 
-def _cut(begins: float, ends: float, silent: Sequence[Sighting], *, wakes: bool) -> list[Presence]:
-    found, now = list[Presence](), begins
+def _cut(begins: float, ends: float, silent: Sequence[Sighting], *, wakes: bool) -> list[Stay]:
+    found, now = list[Stay](), begins
     for each in silent:
         if each.begins > now:
-            found.append(Presence(now, each.begins))
+            found.append(Stay(now, each.begins))
         if wakes and each.ends > max(now, each.begins):
-            found.append(Presence(max(now, each.begins), each.ends, "asleep"))
+            found.append(Stay(max(now, each.begins), each.ends, "asleep"))
         now = max(now, each.ends)
-    return [*found, Presence(now, ends)] if ends > now else found
+    return [*found, Stay(now, ends)] if ends > now else found
 
 
-def _alike(number: int, found: dict[int, list[Presence]]) -> int | None:
+def _alike(number: int, found: dict[int, list[Stay]]) -> int | None:
     """The nearest known day of the same weekday."""
     same = [each for each in found if (each - number) % 7 == 0]
     return min(same, key=lambda each: abs(each - number), default=None)
 
 
-def _joined(found: Sequence[Presence], end: float) -> list[Presence]:
+def _joined(found: Sequence[Stay], end: float) -> list[Stay]:
     """Within the history, in order, without overlaps."""
-    kept: list[Presence] = []
+    kept: list[Stay] = []
     for each in found:
         begins = max(0.0, each.from_s, kept[-1].to_s if kept else 0.0)
         if begins < (ends := min(each.to_s, end)):
-            kept.append(Presence(round(begins, 3), round(ends, 3), each.state))
+            kept.append(Stay(round(begins, 3), round(ends, 3), each.state))
     return kept

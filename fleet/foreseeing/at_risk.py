@@ -1,0 +1,125 @@
+"""Assignments that will probably miss their period: worked out every quarter of an hour, and kept as one row.
+
+Looked at is what is due and whose period ends within 36 hours. The queue is run forward as `runs.py` does; an
+assignment is at risk if it is protected in fewer than half of the runs.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from declarations.surfaces.patience import TookTooLong, at_most
+from external.formatting import several
+from fleet.foreseeing.contenders import Due, due_assignments, queue_state
+from fleet.foreseeing.durations import drawing, known_durations
+from fleet.foreseeing.habits import Past
+from fleet.foreseeing.runs import Runs, foresee, units_for
+from jobs.clock import database_clock
+from sources.models import Foresight
+
+BUDGET_SECONDS = 40.0
+"""The limit of one look, half of it for the runs: fewer are made of a large fleet."""
+READING_SECONDS = 20.0
+"""The limit of each of its statements."""
+MOST_KEPT = 200
+ENOUGH = 0.99
+OLD_AFTER = timedelta(hours=1)
+RNG = random.Random()  # noqa: S311 - no secret comes of it
+
+
+def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
+    """Look at all that is due, and keep what is at risk. Returns how many assignments are."""
+    instant, began = now or database_clock(), time.monotonic()
+    try:
+        with at_most(READING_SECONDS):
+            state = queue_state(instant)
+            due = due_assignments(instant) if state is not None else []
+            draw = drawing(*known_durations())
+    except TookTooLong as error:
+        return _write(instant, began, because=str(error))
+    if state is None:
+        return _write(instant, began, because="no worker is alive that backs up, or everything is on hold")
+    contenders = [each.contender for each in due]
+    others = _others(due)
+    runs = foresee(state, contenders, draw, others, rng, until=began + BUDGET_SECONDS / 2)
+    units = None
+    if due:
+        units = units_for(ENOUGH, state, contenders, draw, others, rng, until=began + BUDGET_SECONDS)
+    found = sorted(_at_risk(due, runs), key=lambda each: each["probability"])
+    return _write(instant, began, len(due), found, state.units, units)
+
+
+def _others(due: Sequence[Due]) -> dict[bool, Past]:
+    habits = [each.contender.habit for each in due if not each.contender.habit.always]
+    return {
+        False: [day for each in habits for day in each.week[-5:]][:2_000],
+        True: [day for each in habits for day in each.weekend[-2:]][:2_000],
+    }
+
+
+def _at_risk(due: Sequence[Due], runs: Runs) -> Iterator[dict[str, Any]]:
+    for each in due:
+        probability = runs.probability(each.contender.id)
+        if probability < 0.5:
+            there = runs.found[each.contender.id].there
+            why = "no unit is free in time" if there >= runs.number / 2 else "it is probably away, or leaves too early"
+            yield {
+                "assignment": each.contender.id, "source": each.source, "source_id": each.source_id,
+                "policy": each.policy, "probability": round(probability, 2), "why": why,
+                "until": each.contender.period_ends.isoformat(),
+            }  # fmt: skip
+
+
+def _write(
+    now: datetime, began: float, looked_at: int = 0, found: Sequence[dict[str, Any]] = (), units: int = 0,
+    needed: int | None = None, because: str = "",
+) -> int:  # fmt: skip
+    values = {
+        "at": now, "seconds": round(time.monotonic() - began, 2), "looked_at": looked_at, "number": len(found),
+        "at_risk": list(found[:MOST_KEPT]), "units": units, "units_needed": needed, "because": because,
+    }  # fmt: skip
+    Foresight.objects.update_or_create(pk=1, defaults=values)
+    return len(found)
+
+
+@dataclass(frozen=True)
+class AtRisk:
+    """The latest look. `because`: why there is none that is fresh; empty: there is one."""
+
+    at: datetime | None
+    number: int
+    looked_at: int
+    at_risk: list[dict[str, Any]]
+    units: int
+    units_needed: int | None
+    because: str
+
+    @property
+    def text(self) -> str:
+        """A sentence for people, without its full stop; empty: nothing is at risk, or nothing is known."""
+        if not self.number:
+            return ""
+        names = ", ".join(dict.fromkeys(each["source"] for each in self.at_risk[:3]))
+        more = f" and {self.number - 3:,} more" if self.number > 3 else ""
+        return f"{several(self.number, 'assignment')} will probably miss this period: {names}{more}{self.needed}"
+
+    @property
+    def needed(self) -> str:
+        """The units that would be enough, where there are fewer."""
+        if self.units_needed is None or self.units_needed <= self.units:
+            return ""
+        return f"; {self.units_needed:,} units in place of {self.units:,} would be enough for 99 % of what is there"
+
+
+def latest(now: datetime) -> AtRisk:
+    """What was foreseen last."""
+    row = Foresight.objects.filter(pk=1).first()
+    if row is None:
+        return AtRisk(None, 0, 0, [], 0, None, "nothing was foreseen yet: a periodic task does it every 15 minutes")
+    if row.because or now - row.at > OLD_AFTER:
+        because = row.because or "what was foreseen is older than an hour: the periodic tasks do not run"
+        return AtRisk(row.at, 0, row.looked_at, [], row.units, None, because)
+    return AtRisk(row.at, row.number, row.looked_at, row.at_risk, row.units, row.units_needed, "")

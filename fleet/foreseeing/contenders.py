@@ -1,0 +1,112 @@
+"""Assignments that are due, with their places in the queue and the habits of their sources; and the units and throttles
+that they meet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from fleet.foreseeing.habits import Habit, Today
+from fleet.foreseeing.presence import DAY, Sighting, presence_of
+from fleet.foreseeing.runs import Contender
+from fleet.foreseeing.sightings import sightings_since
+from jobs.models import BacklogRecord, Lane, Throttle
+from jobs.states import Status, WaitingFor
+from jobs.zones import in_zone, zone_of
+from operations.backlog.starts import Runner, State, Waiter
+from operations.backlog.surroundings import Surroundings
+from operations.backlog.throttling import Head
+from sources.models import Assignment
+from sources.planning.names import BACKUPS, KIND, subject_of
+
+HISTORY_DAYS = 21
+ENDS_WITHIN = timedelta(hours=36)
+"""From now: later periods are not looked at."""
+BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
+"""Waits that end by time alone."""
+MOST_LANES = 50
+
+
+@dataclass(frozen=True)
+class Due:
+    """An assignment that is due. `ready`: its source has answered, and it waits for a unit."""
+
+    contender: Contender
+    source: str
+    source_id: int
+    policy: str
+    ready: bool = False
+
+
+def queue_state(now: datetime) -> State | None:
+    """The units, what runs, and the throttles; None: nothing starts."""
+    around = Surroundings([], now)
+    if around.on_hold or BACKUPS in around.paused or not around.units[BACKUPS]:
+        return None
+    lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
+    running = [
+        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds)
+        for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
+    ]
+    return State(
+        now, around.units[BACKUPS], running, (), lanes, dict(Throttle.objects.values_list("pk", "max_in_flight"))
+    )
+
+
+def due_assignments(now: datetime) -> list[Due]:
+    """Those on the backlog whose period ends soon."""
+    related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
+    assignments = {subject_of(each.pk): each for each in related if not each.policy.problem}
+    records = BacklogRecord.objects.filter(kind=KIND).unfinished().defer("payload", "last_error")
+    paired = [(each, assignments[each.subject]) for each in records if each.subject in assignments]
+    ends = {policy.pk: policy.schedule.period.next_after(now) for policy in {a.policy for _, a in paired}}
+    paired = [pair for pair in paired if ends[pair[1].policy_id] <= now + ENDS_WITHIN]
+    since = (now - timedelta(days=HISTORY_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+    seen = sightings_since(since, {each.pk: each.source_id for _, each in paired}) if paired else {}
+    found = []
+    for record, each in paired:
+        learnt = _learnt(each, seen.get(each.source_id, []), since, now)
+        ready = record.status == Status.READY and record.queue == BACKUPS
+        contender = Contender(
+            each.pk, _waiter(record, now), ends[each.policy_id], learnt.habit, _today(learnt.today, ready=ready),
+            each.policy.recheck_after,
+        )  # fmt: skip
+        found.append(Due(contender, each.source.name, each.source_id, str(each.policy), ready))
+    return found
+
+
+class _Learnt(NamedTuple):
+    habit: Habit
+    today: Today
+
+
+def _learnt(assignment: Assignment, seen: Sequence[Sighting], since: datetime, now: datetime) -> _Learnt:
+    zone = zone_of(assignment.policy.schedule.zone)
+    first, local = in_zone(since, zone), in_zone(now, zone)
+    midnight = (DAY - (first.hour * 3600 + first.minute * 60 + first.second)) % DAY
+    of_day = local.hour * 3600.0 + local.minute * 60.0 + local.second
+    dawn = (now - since).total_seconds() - of_day
+    days = max(0, int(dawn // DAY))
+    earlier = [each for each in seen if each.begins < dawn]
+    begins = min((each.begins for each in earlier), default=dawn)
+    skipped = max(0, int((begins - midnight) // DAY))
+    stays = presence_of(earlier, days, midnight, wakes=bool(assignment.source.mac_address))
+    habit = Habit.of(stays, days, midnight, (first.weekday() + (midnight > 0)) % 7, skipped)
+    there = max((each.ends for each in seen if each.there and each.ends >= dawn), default=None)
+    silent = any(not each.there and each.ends >= dawn and each.ends > (there or 0.0) for each in seen)
+    return _Learnt(habit, Today(of_day, local.weekday(), None if there is None else max(0.0, there - dawn), silent))
+
+
+def _today(today: Today, *, ready: bool) -> Today:
+    return Today(today.now, today.weekday, today.now) if ready else today
+
+
+def _waiter(record: BacklogRecord, now: datetime) -> Waiter | None:
+    """The record as it would wait if its source were there; None: it runs."""
+    if record.status == Status.RUNNING and record.queue == BACKUPS:
+        return None
+    rank, tried = (record.rank_day, record.tried_at) if record.failures else (record.due_day, None)
+    by_time = record.status == Status.WAITING and record.waiting_for in BY_TIME
+    head = Head(record.lane, record.pk, min(record.priority, 100), rank, tried, record.expected_seconds, "")
+    ready_at = max(now, record.run_after) if by_time else now
+    return Waiter(head, ready_at, record.closes_at, is_first=record.due_day is None)

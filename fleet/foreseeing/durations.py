@@ -1,0 +1,38 @@
+"""Durations of backups to come: what the last one took, times a ratio of two backups of one source that followed each
+other lately; of first ones, what first ones took."""
+
+import random
+from collections.abc import Callable
+
+from django.db import connection
+
+# By the index of the backups' assignments: the latest backups, and what the one before took.
+DURATIONS = """
+SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.seconds
+  FROM (SELECT * FROM sources_backup ORDER BY id DESC LIMIT 500) AS latest
+  LEFT JOIN LATERAL (
+       SELECT extract(epoch FROM b.ended_at - b.started_at)::float8 AS seconds
+         FROM sources_backup b
+        WHERE b.assignment_id = latest.assignment_id AND b.started_at < latest.started_at
+        ORDER BY b.started_at DESC
+        LIMIT 1) AS before ON TRUE
+"""
+
+
+def known_durations() -> tuple[list[float], list[float]]:
+    """Ratios of backups of one source that follow each other, and durations of first ones, of the latest backups."""
+    with connection.cursor() as cursor:
+        cursor.execute(DURATIONS)
+        rows = cursor.fetchall()
+    return [took / before for took, before in rows if before], [took for took, before in rows if before is None]
+
+
+def drawing(ratios: list[float], firsts: list[float]) -> Callable[[float | None, random.Random], float]:
+    """Draw how long a backup takes of which the last one took so many seconds; None: it is the first."""
+
+    def draw(expected: float | None, rng: random.Random) -> float:
+        if expected is None:
+            return rng.choice(firsts) if firsts else 3_600.0
+        return expected * (rng.choice(ratios) if ratios else 1.0)
+
+    return draw

@@ -1,0 +1,227 @@
+"""The accuracy of what is foreseen, measured on simulated fleets: at some hours of the second week the queue is run
+forward from what would be known then, and compared with what the simulation did afterwards.
+
+`python -m simulation.accuracy NAME SEED …` prints a table; NAME is a fleet of `simulation/fleets.py`. Known are the
+presence of earlier days, as agents report it, and when a source was last seen awake today.
+"""
+
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fleet.foreseeing.habits import Habit, Past, Today
+from fleet.foreseeing.intervals import Group, error, group_of, interval
+from fleet.foreseeing.presence import Stay
+from fleet.foreseeing.runs import Contender, Runs, foresee
+from jobs.states import Status, WaitingFor
+from operations.backlog.starts import Runner, State, Waiter
+from operations.backlog.throttling import Head
+from simulation.fleet_file import SimulatedFleet
+from simulation.lookahead.memory import MemoryWorld
+from simulation.lookahead.records import MemoryRecord
+from simulation.lookahead.worker import VirtualWorker
+from simulation.lookahead.world import rows_of
+from simulation.machines import DAY, SimulatedMachine, machines_of
+from simulation.results import HOUR, Ledger
+from sources.planning.names import BACKUPS
+
+HOURS = (9, 11, 14)
+FIRST_DAY, DAYS = 7, 12
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What was foreseen of one source at an instant. `starts`: in seconds from then, one a run in which it did."""
+
+    number: int
+    at: float
+    probability: float
+    group: Group
+    runs: int
+    starts: Sequence[float]
+
+    def is_held(self, came: float) -> bool:
+        """True if the interval holds the instant at which it came."""
+        low, _, high = interval(self.starts, self.group)
+        return low - 1.0 <= came <= high + 1.0
+
+
+class Observer:
+    """Foresees at each of the hours, while a worker runs."""
+
+    def __init__(self, fleet: SimulatedFleet, days: int = DAYS, first_day: int = FIRST_DAY, seed: int = 1) -> None:
+        self.fleet = fleet
+        self.ledger = Ledger(fleet, machines_of(fleet, days), days)
+        self._world = MemoryWorld(rows_of(fleet, self.ledger.machines), fleet.units)
+        self._worker = VirtualWorker(self.ledger, self._world)
+        self._due = [day * DAY + hour * HOUR for day in range(first_day, days) for hour in HOURS]
+        self._rng = random.Random(seed)  # noqa: S311 - no secret comes of it
+        self.guesses: list[Guess] = []
+
+    def run(self) -> None:
+        """Let the days pass."""
+        self._worker.run(self._look)
+
+    def _look(self, _: float) -> None:
+        now = (self._worker.now - self.fleet.start).total_seconds()
+        while self._due and self._due[0] <= now:
+            self._due.pop(0)
+            self.guesses += self._guess(now)
+
+    def _guess(self, now: float) -> Iterator[Guess]:
+        records = self._world.unfinished()
+        contenders = [self._contender(record, now) for record in records]
+        running = [
+            Runner(each.id, 0, each.started_at or self._worker.now, each.expected_seconds)
+            for each in records
+            if each.status == Status.RUNNING and each.queue == BACKUPS
+        ]
+        state = State(self._worker.now, self.fleet.units, running, (), {}, {})
+        ratios, firsts = self._durations()
+
+        def draw(expected: float | None, rng: random.Random) -> float:
+            if expected is None:
+                return rng.choice(firsts)
+            return expected * rng.choice(ratios)
+
+        others: dict[bool, Past] = {}
+        found = foresee(state, contenders, draw, others, self._rng)
+        waiting = {record.number: record for record in records}
+        for each in contenders:
+            if each.waiter is not None:
+                yield self._as_guess(each, waiting[each.id], found, now)
+
+    def _as_guess(self, each: Contender, record: MemoryRecord, found: Runs, now: float) -> Guess:
+        ready = record.status == Status.READY and record.queue == BACKUPS
+        group = group_of(each, ready=ready)
+        return Guess(each.id, now, found.probability(each.id), group, found.number, found.found[each.id].starts)
+
+    def _durations(self) -> tuple[list[float], list[float]]:
+        took: dict[int, list[float]] = defaultdict(list)
+        firsts = []
+        for run in self.ledger.runs:
+            if run.succeeded and run.first:
+                firsts.append(run.ends - run.begins)
+            elif run.succeeded:
+                took[run.number].append(run.ends - run.begins)
+        ratios = [after / before for each in took.values() for before, after in pairwise(each)]
+        return ratios[-500:] or [1.0], firsts[-500:] or [600.0]
+
+    def _contender(self, record: MemoryRecord, now: float) -> Contender:
+        machine = self.ledger.machines[record.number - 1]
+        policy = self._world.assignment(record.number).policy
+        waiter = None
+        if not (record.status == Status.RUNNING and record.queue == BACKUPS):
+            rank, tried = (record.due_day, None) if not record.failures else (record.rank_day, record.tried_at)
+            expected = record.expected_seconds or None
+            head = Head(0, record.id, 0, rank, tried, expected, "")
+            by_time = record.waiting_for in (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.START)
+            ready_at = record.run_after if record.status == Status.WAITING and by_time else self._worker.now
+            waiter = Waiter(head, ready_at, record.closes_at, is_first=record.due_day is None)
+        ends = policy.schedule.period.next_after(self._worker.now)
+        ready = record.status == Status.READY and record.queue == BACKUPS
+        return Contender(record.number, waiter, ends, self._habit(machine, now), _today(machine, now, ready=ready))
+
+    def _habit(self, machine: SimulatedMachine, now: float) -> Habit:
+        days = int(now // DAY)
+        stays = [
+            Stay(each.begins, min(each.ends, days * DAY)) for each in machine.present.all if each.begins < days * DAY
+        ]
+        return Habit.of(stays, days, 0.0, self.fleet.start.weekday())
+
+
+def _today(machine: SimulatedMachine, now: float, *, ready: bool) -> Today:
+    dawn = now // DAY * DAY
+    awake = [each for each in machine.awake.all if each.begins <= now and each.ends > dawn]
+    seen = min(now, awake[-1].ends) - dawn if awake else None
+    silent = not (machine.answers(now) or ready)
+    seen = seen if silent else now - dawn
+    return Today(now - dawn, int(now // DAY) % 7, seen, silent)
+
+
+@dataclass
+class Score:
+    """Counts of one hour of a day."""
+
+    asked: int = 0
+    right: int = 0
+    squares: float = 0.0
+    said: int = 0
+    hits: int = 0
+    missed: int = 0
+
+    def add(self, probability: float, came_true: bool) -> None:
+        says = probability < 0.5
+        self.asked += 1
+        self.right += says != came_true
+        self.squares += (probability - came_true) ** 2
+        self.said += says
+        self.hits += says and not came_true
+        self.missed += not came_true
+
+    @property
+    def row(self) -> str:
+        precision = self.hits / self.said if self.said else float("nan")
+        recall = self.hits / self.missed if self.missed else float("nan")
+        return (
+            f"n {self.asked:6,}  right {self.right / self.asked:.2f}  Brier {self.squares / self.asked:.3f}  "
+            f"at risk: precision {precision:.2f} recall {recall:.2f} (missed {self.missed / self.asked:.2f})"
+        )
+
+
+def score(observer: Observer) -> dict[int, Score]:
+    """Hour → how well it was foreseen who is protected in his period."""
+    ledger = observer.ledger
+    _, protected = ledger.pairs()
+    found: dict[int, Score] = defaultdict(Score)
+    for each in observer.guesses:
+        period = ledger.calendars[each.number].period_at(each.at)
+        found[int(each.at % DAY // HOUR)].add(each.probability, (each.number, period) in protected)
+    return found
+
+
+def errors(observer: Observer) -> Iterator[tuple[Guess, float]]:
+    """Each guess of a start with when the source's next run began, in seconds from then."""
+    begins: dict[int, list[float]] = defaultdict(list)
+    for run in observer.ledger.runs:
+        begins[run.number].append(run.begins)
+    for each in observer.guesses:
+        came = min((at for at in begins[each.number] if at >= each.at - 1.0), default=None)
+        calendar = observer.ledger.calendars[each.number]
+        if came is not None and calendar.period_at(came) == calendar.period_at(each.at):
+            yield each, came - each.at
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the tables of a fleet for each seed."""
+    from simulation import fleets
+    from simulation.fleet_file import parse
+
+    name, *seeds = arguments
+    name, _, sources = name.partition(":")
+    how: dict[str, int] = dict(zip(("count", "units"), map(int, sources.split("/")), strict=True)) if sources else {}
+    for seed in map(int, seeds):
+        observer = Observer(parse(fleets.FLEETS[name](seed, **how)))
+        observer.run()
+        for hour, found in sorted(score(observer).items()):
+            sys.stdout.write(f"{name} {seed} {hour:02}:00  {found.row}\n")
+        pairs = [(each, came) for each, came in errors(observer) if len(each.starts) >= each.runs / 2]
+        for group in Group:
+            chosen = [pair for pair in pairs if pair[0].group == group]
+            sys.stdout.write(f"{name} {seed} starts of {group}: {_within(chosen)}\n")
+
+
+def _within(pairs: Sequence[tuple[Guess, float]]) -> str:
+    if not pairs:
+        return "none"
+    apart = [abs(interval(each.starts, each.group).median - came) for each, came in pairs]
+    inside = sum(each.is_held(came) for each, came in pairs)
+    factors = sorted(error(each.starts, each.group, came) for each, came in pairs)
+    shares = [sum(each <= limit for each in apart) / len(apart) for limit in (60, 600, 3600)]
+    within = " ".join(f"{share:.2f}" for share in shares)
+    nine_tenths = factors[min(len(factors) - 1, int(0.9 * len(factors)))]
+    covered = f"in the interval {inside / len(pairs):.2f}, nine tenths with factor {nine_tenths:.2f}"
+    return f"n {len(pairs):,}, within 1/10/60 min {within}, {covered}"

@@ -1,0 +1,27 @@
+"""The latest look ahead: which assignments will probably miss their period."""
+
+from django.db import models
+
+from jobs.instants import readable
+
+
+class Foresight(models.Model):
+    """One row, written every quarter of an hour. `at_risk`: the first ones, as they are shown."""
+
+    at = models.DateTimeField()
+    seconds = models.FloatField(help_text="How long the look took.")
+    looked_at = models.PositiveIntegerField(help_text="Assignments that were due.")
+    number = models.PositiveIntegerField(help_text="Those at risk.")
+    at_risk = models.JSONField(default=list)
+    units = models.PositiveIntegerField()
+    units_needed = models.PositiveIntegerField(null=True, help_text="Enough for 99 % of what is there; empty: unknown.")
+    because = models.TextField(blank=True, default="", help_text="Why nothing was foreseen; empty: it was.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="one_foresight"),
+            readable("every_instant_of_a_foresight_is_readable", "at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"foreseen at {self.at:%Y-%m-%d %H:%M} UTC"

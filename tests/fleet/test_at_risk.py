@@ -1,0 +1,143 @@
+"""Assignments that will probably miss their period: foreseen from what was recorded, kept, and shown."""
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.utils import timezone
+
+from fleet.foreseeing import at_risk
+from fleet.foreseeing.habits import Habit, Today
+from fleet.foreseeing.presence import DAY, Stay
+from fleet.foreseeing.runs import Contender, foresee, units_for
+from jobs.backlog import hold
+from jobs.states import Status
+from operations.backlog.starts import State, Waiter
+from operations.backlog.throttling import Head
+from sources.models import Assignment, Foresight
+from sources.planning import subject_of
+from tests.commands import command
+from tests.factories import make_record, make_worker
+from tests.simulation.histories import answered, silent
+from tests.sources.factories import MONDAY, backed_up, make_policy, make_source
+
+HOUR = 3_600.0
+WEEK = 10
+NOW = MONDAY + timedelta(days=WEEK, hours=9)
+"""Thursday."""
+
+
+def drawn(habit: Habit, today: Today) -> list[Stay | None]:
+    rng = random.Random(1)
+    return [habit.draw(today, rng) for _ in range(200)]
+
+
+class TestHabits:
+    days = Habit([[Stay(9 * HOUR, 17 * HOUR)]] * 4 + [[]], [[]] * 4)
+
+    def test_the_rest_of_today_is_as_that_of_earlier_days_of_its_sort(self):
+        found = [each for each in drawn(self.days, Today(8 * HOUR, 2)) if each]
+        assert 120 < len(found) < 170  # of five days it was there on four
+        assert 8.6 * HOUR < sorted(each.from_s for each in found)[len(found) // 2] < 9.4 * HOUR
+        assert not any(drawn(self.days, Today(8 * HOUR, 5)))  # no Saturday
+
+    def test_what_is_silent_long_after_it_used_to_come_stays_away(self):
+        assert sum(each is not None for each in drawn(self.days, Today(13 * HOUR, 2, silent=True))) < 20
+
+    def test_what_is_there_is_there_from_now_on(self):
+        found = drawn(self.days, Today(10 * HOUR, 2, seen=10 * HOUR - 60))
+        assert {each and each.from_s for each in found} == {10 * HOUR}
+
+    def test_are_the_days_of_the_stays_in_local_time(self):
+        stays = [Stay(day * DAY + 9 * HOUR, day * DAY + 17 * HOUR) for day in range(7)]
+        found = Habit.of(stays, 7, 22 * HOUR, 2)  # from Tuesday 22:00 UTC, a Wednesday there
+        assert (len(found.week), len(found.weekend)) == (4, 2)
+        assert found.week[0] == [Stay(11 * HOUR, 19 * HOUR)]
+        assert Habit.of([Stay(0.0, 7 * DAY)], 7, 0.0, 0).always
+
+
+def contender(number: int, habit: Habit, seconds: float = 3_000.0) -> Contender:
+    waiter = Waiter(Head(0, number, 0, None, None, seconds, ""), NOW)
+    return Contender(number, waiter, NOW + timedelta(hours=15), habit, Today(9 * HOUR, 3, seen=9 * HOUR), 900.0)
+
+
+class TestRuns:
+    def test_those_for_whom_no_unit_is_free_in_time_are_not_protected(self):
+        leaves_at_ten = Habit([[Stay(8 * HOUR, 12 * HOUR)]] * 5, ())
+        state = State(NOW, 1, (), (), {}, {})
+        given = [contender(number, leaves_at_ten) for number in range(1, 9)]
+
+        def draw(expected: float | None, rng: random.Random) -> float:
+            return expected or 0.0
+
+        found = foresee(state, given, draw, {}, random.Random(1))
+        assert [found.probability(number) > 0.5 for number in range(1, 9)] == [True] * 3 + [False] * 5
+        assert found.found[1].starts == [0.0] * 21
+        assert 3 <= (units_for(0.9, state, given, draw, {}, random.Random(1)) or 0) <= 8
+
+
+@pytest.fixture
+def fleet(db: None) -> list[Assignment]:
+    """Of ten days: a server that is always there; a laptop that comes at eleven; one that has not come for days."""
+    cache.clear()  # what the home page keeps; it forgets who has logged in, too
+    make_worker(queues={"availability": 9, "backups": 2}, heartbeat_at=NOW)
+    policy = make_policy(cron="0 0 * * *")
+    found = [
+        backed_up(policy, MONDAY + timedelta(days=WEEK - 1), source=make_source(name=name))
+        for name in ("server", "laptop", "gone")
+    ]
+    server, laptop, gone = found
+    for day in range(WEEK):
+        midnight = MONDAY + timedelta(days=day)
+        answered(server, midnight + timedelta(hours=1), 600.0)
+        silent(laptop, midnight, midnight + timedelta(hours=10, minutes=50))
+        answered(laptop, midnight + timedelta(hours=11), 900.0)
+        silent(laptop, midnight + timedelta(hours=16), midnight + timedelta(hours=23))
+        if day < 3:
+            answered(gone, midnight + timedelta(hours=7), 900.0)
+        silent(gone, midnight + timedelta(hours=9), midnight + timedelta(hours=23))
+    today = MONDAY + timedelta(days=WEEK)
+    for each in (laptop, gone):
+        silent(each, today, today + timedelta(hours=8, minutes=59))
+    for each in found:
+        make_record(
+            Status.READY, kind="backup", queue="availability", subject=subject_of(each.pk), inserted_at=today,
+            expected_seconds=900.0, due_day=today.date(), rank_day=today.date(),
+        )  # fmt: skip
+    return found
+
+
+class TestKept:
+    def test_is_what_is_probably_away(self, fleet):
+        assert at_risk.keep(NOW, random.Random(1)) == 1
+        row = Foresight.objects.get()
+        [found] = row.at_risk
+        assert (found["source"], found["why"]) == ("gone", "it is probably away, or leaves too early")
+        assert (row.looked_at, row.units, row.because) == (3, 2, "")
+        assert row.units_needed in (1, 2)
+        assert at_risk.keep(NOW, random.Random(1)) == 1  # again, in the same row
+
+    def test_without_units_or_while_all_is_on_hold_there_is_no_estimate(self, fleet):
+        assert at_risk.latest(NOW).because.startswith("nothing was foreseen yet")
+        hold("moving", by="ann")
+        assert at_risk.keep(NOW) == 0
+        assert "on hold" in at_risk.latest(NOW).because
+        Foresight.objects.update(because="")
+        assert "older than an hour" in at_risk.latest(NOW + timedelta(hours=2)).because
+
+    def test_is_shown_by_status_home_and_the_api(self, fleet, admin_client):
+        at_risk.keep(NOW, random.Random(1))
+        now = timezone.now()
+        Foresight.objects.update(at=now, units=2, units_needed=5)
+        status, _ = command("status")
+        with pytest.raises(SystemExit):
+            status("--json")
+        assert "1 assignment will probably miss this period: gone; 5 units in place of 2" in at_risk.latest(now).text
+        answer = admin_client.get("/")
+        assert answer.status_code == 200, answer
+        page = " ".join(answer.content.decode().split())
+        assert "1 of 3 that are due will probably miss the period; 5 units in place of 2" in page
+        facts: Any = admin_client.get("/api/sources/at-risk").json()
+        assert (facts["number"], facts["at_risk"][0]["source"], facts["units_needed"]) == (1, "gone", 5)
