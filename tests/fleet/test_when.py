@@ -32,7 +32,9 @@ def _units() -> None:
 def of(status: Status, **fields: Any) -> BacklogRecord:
     assignment = make_assignment()
     values = {"kind": "backup", "queue": "backups", "subject": subject_of(assignment.pk), "expected_seconds": 600.0}
-    return make_record(status, **values | {"rank_day": NOW.date(), "inserted_at": NOW - HOUR} | fields)
+    return make_record(
+        status, **values | {"due_day": NOW.date(), "rank_day": NOW.date(), "inserted_at": NOW - HOUR} | fields
+    )
 
 
 def learnt(ratios: list[float]) -> None:
