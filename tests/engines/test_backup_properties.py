@@ -125,6 +125,7 @@ def test_a_history_with_each_fault_leaves_every_point_whole(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600 + 120 * MANY)
 @pytest.mark.parametrize("kind", KINDS)
 @drawn
 @given(story=st.lists(steps, min_size=3, max_size=5))

@@ -140,3 +140,19 @@ def changing(file: Path, bring: Callable[..., Any], time: int = 1_700_000_000) -
             lying(file, text)
 
     return brought
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "encrypted"])
+def test_times_that_sftp_cannot_say_are_no_change_each_night(kind: str, tmp_path: Path) -> None:
+    """It has 32 bits for seconds since 1970: until 2106."""
+    files = write_files(tmp_path / "files", same="same")
+    for name, time in (("1969", -31_536_000), ("2109", 4_400_000_000), ("1970", 0)):
+        lying(files / name, name, time)
+    with location_of(kind, tmp_path / "repository") as location, sftp_host(files) as opened:
+        results = []
+        for day in range(4):
+            at = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(days=day)
+            results.append(run(task_for(opened, tmp_path, location=location, folder="nas", started_at=at)))
+    assert [(each.verdict, each.files) for each in results] == [(Verdict.SUCCEEDED, 4)] * 4
+    assert [each.read for each in results[2:]] == [0, 0], [each.read for each in results]

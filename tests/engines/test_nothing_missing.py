@@ -1,6 +1,7 @@
 """What a source lists is what a point names: with its file, with an earlier one, or with the reason why it has none."""
 
 import contextlib
+import json
 import os
 import socket
 import stat
@@ -278,9 +279,15 @@ def test_what_is_no_file_is_counted_by_its_kind_and_is_no_warning(tmp_path: Path
 
 
 def test_a_point_of_an_sftp_host_says_what_rclone_does_not_tell(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "host", a="a")
+    files, told = write_files(tmp_path / "host", a="a"), list[str]()
     (files / "link").symlink_to("a")
     with sftp_host(files) as source:
         result = back_up(source, tmp_path / "copy")
+        with way_to(source, of_directory(tmp_path)) as way:
+            RcloneRun(task_for(source, tmp_path / "copy"), Event(), way=way).ask(
+                ("lsjson", "--metadata", "src:/"), told.append
+            )
+    rows = [json.loads(each.rstrip(",\n")) for each in told if each.startswith("{")]
+    assert [(each["Path"], each.get("Metadata")) for each in rows] == [("a", None)], "else modes can be kept"
     assert (result.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, {"a": "a"})
     assert [each.partition(",")[0] for each in result.not_kept] == ["symbolic and hard links"]
