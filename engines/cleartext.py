@@ -15,6 +15,8 @@ from storage.places import providers
 ALLOWED, PLAINTEXT = providers.ALLOWED, providers.PLAINTEXT
 AUTHENTICATIONS = ("scram-sha-256", "md5")
 NO_FILE = f"{os.devnull}/none"
+WITHOUT_TICKET = {"KRB5CCNAME": f"FILE:{NO_FILE}", "KRB5_CLIENT_KTNAME": f"FILE:{NO_FILE}"}
+"""Parts of the environment of a program of PostgreSQL."""
 """Of the device itself libpq would complain."""
 IMPLICIT, STARTTLS, NONE = TLS = ("implicit", "starttls", "none")
 """How a connection with an IMAP server is encrypted: from its beginning on, by a command, or not."""
@@ -60,10 +62,12 @@ def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str
     """How libpq (16 or later; an older one refuses the parameter) may answer a server that asks who we are.
 
     With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so none else gets anything of it. Servers
-    that ask for nothing, or go by the account, are for sources without a secret: they get no password of the worker's
-    account, which libpq would look up in `~/.pgpass`.
+    that ask for nothing, or go by the account at their socket, are for sources without a secret: they get nothing else
+    of the worker's account, no password of `~/.pgpass`, no certificate of `~/.postgresql`, no Kerberos ticket
+    (`WITHOUT_TICKET` for programs).
     """
-    found = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))} if secret else {}
+    is_known = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))}
+    found = is_known if secret else {"sslcert": NO_FILE, "gssencmode": "disable"}
     found["passfile"] = NO_FILE
     return found | {name: str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
 

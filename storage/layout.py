@@ -42,8 +42,10 @@ REMOVING = ".removing"
 RENAMED = 0
 """The number of the folder of a run that holds what has another name there."""
 
-NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?")
-FOLDER = re.compile(rf"({NAME.pattern})(?:\.(\d{{1,9}}))?")
+NAME = re.compile(r"([0-9]{8}T[0-9]{6}Z)(?:-([0-9]{1,9}))?")
+FOLDER = re.compile(rf"({NAME.pattern})(?:\.([0-9]{{1,9}}))?")
+MOST_OF_A_SECOND = 100_000
+"""Runs whose names have the same second: no clock of ours made more."""
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 
@@ -90,10 +92,10 @@ def manifest_path(assignment: str, point: str) -> str:
 def by_time(names: Iterable[str]) -> list[str]:
     """Those that are names of points and runs, the first one first. Others are none of ours, and left alone, also one
     of a day that no calendar has."""
-    return sorted(filter(_is_name, names), key=order_of)
+    return sorted(filter(is_name, names), key=order_of)
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     with suppress(ValueError):
         return bool(instant_of(name))
     return False

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engines.addresses import addresses_of
 from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
-from engines.cleartext import libpq_parameters
+from engines.cleartext import WITHOUT_TICKET, libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from engines.engine import NOTHING, Run
 from engines.postgresql import properties
@@ -236,6 +236,7 @@ def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[s
         "PGDATABASE": source.path,
         "PGCONNECT_TIMEOUT": str(max(2, round(connect_timeout))),
         "PGAPPNAME": "backup",
+        **WITHOUT_TICKET,
     }
     if user := source.options.get("user"):
         environment["PGUSER"] = str(user)

@@ -20,6 +20,7 @@ from fleet.explaining.when import RNG, Expected, Snapshot, snapshot
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
+from schedules.time_limits import LONGEST_SECONDS, GoOn, within
 from sources.availability import repository_breaker
 from sources.models import Assignment, Source
 from sources.planning.names import KIND, REMOVAL, subject_of, subject_of_source
@@ -75,13 +76,15 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
     records = _records(assignments)
-    seen = snapshot(now)
-    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng)) for each in assignments]
+    seen, go_on = snapshot(now), within(LONGEST_SECONDS, "when it starts, so many wait")
+    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, go_on)) for each in assignments]
 
 
-def _expected(assignment: Assignment, record: BacklogRecord | None, seen: Snapshot, rng: random.Random) -> Expected:
+def _expected(
+    assignment: Assignment, record: BacklogRecord | None, seen: Snapshot, rng: random.Random, go_on: GoOn
+) -> Expected:
     if record is not None and record.status in UNFINISHED:
-        return seen.expect(record, rng)
+        return seen.expect(record, rng, go_on)
     due_at = assignment.next_backup_at
     text = (
         f"it is not due before {moment(due_at)} UTC"

@@ -4,6 +4,7 @@ Between two attempts a record waits for what the first one ended with, and where
 a record the assignment is not due. Above all that stand pauses and holds. What runs, runs.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -116,8 +117,11 @@ def _after(tried: Tried) -> Code:
 
 
 def _waited(stretch: Stretch, closed: Sequence[Span]) -> list[Stretch]:
+    """`closed`: in order. Those that do not meet the stretch are not looked at: a window may open each minute."""
     found = [stretch]
-    for span in closed:
+    first = bisect_right(closed, stretch.begins, key=lambda span: span.ends or stretch.ends)
+    last = bisect_left(closed, stretch.ends, lo=first, key=lambda span: span.begins)
+    for span in closed[first:last]:
         found = [part for each in found for part in _laid_over(each, span, Code.WINDOW)]
     return found
 

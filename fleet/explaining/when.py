@@ -23,6 +23,7 @@ from operations.backlog.obstacles import paused
 from operations.backlog.starts import Runner, State, Waiter, starts
 from operations.backlog.surroundings import Surroundings, title_of
 from operations.backlog.throttling import Head
+from schedules.time_limits import GoOn, for_ever
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
 RUNS = 41
@@ -100,11 +101,14 @@ class Snapshot:
     rated: Collection[int]
     stopped: str = ""
 
-    def expect(self, record: BacklogRecord, rng: random.Random) -> Expected:
-        """When `record` starts."""
-        if because := self._unqualified(record):
-            return Expected(record.pk, because=because)
-        drawn = [self._run(record.pk, rng) for _ in range(RUNS)]
+    def expect(self, record: BacklogRecord, rng: random.Random, go_on: GoOn = for_ever) -> Expected:
+        """When `record` starts. `go_on` is called at each step; where it raises, there is no estimate."""
+        try:
+            if because := self._unqualified(record, go_on):
+                return Expected(record.pk, because=because)
+            drawn = [self._run(record.pk, rng, go_on) for _ in range(RUNS)]
+        except ValueError as error:
+            return Expected(record.pk, because=str(error))
         found = sorted(instant for instant in drawn if instant is not None)
         if len(found) < 0.9 * RUNS:
             share = several(RUNS - len(found), "run")
@@ -113,7 +117,7 @@ class Snapshot:
         low, median, high = (found[round(share * (len(found) - 1))] for share in (0.05, 0.5, 0.95))
         return Expected(record.pk, median, low, high)
 
-    def _unqualified(self, record: BacklogRecord) -> str:
+    def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
         """Why there is no estimate; empty: there is one."""
         if record.status == Status.RUNNING and record.queue == BACKUPS:
             return "it runs already"
@@ -134,19 +138,19 @@ class Snapshot:
                 return f"its source answered {presence.answered} of {presence.asked} times in two weeks: it may be away"
         if all(each.head.id != record.pk for each in self.state.waiting):
             return f"more than {MOST_IN_LINE} records come before it, or it waits for longer than a day"
-        if len(self.ratios) < LEAST_KNOWN and not self._is_next(record):
+        if len(self.ratios) < LEAST_KNOWN and not self._is_next(record, go_on):
             known = several(len(self.ratios), "backup")
             return f"history is too short: {known} with an earlier one of the same source, and {LEAST_KNOWN} are needed"
         return ""
 
-    def _is_next(self, record: BacklogRecord) -> bool:
+    def _is_next(self, record: BacklogRecord, go_on: GoOn) -> bool:
         """Whether it starts at once, however long others take."""
-        return record.pk in starts(self.state, lambda each: inf, record.pk) and record.pk not in self.presence
+        return record.pk in starts(self.state, lambda each: inf, record.pk, go_on) and record.pk not in self.presence
 
-    def _run(self, wanted: int, rng: random.Random) -> datetime | None:
+    def _run(self, wanted: int, rng: random.Random, go_on: GoOn) -> datetime | None:
         there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]
         state = State(**{**vars(self.state), "waiting": there})
-        return starts(state, lambda each: self._draw(each, rng), wanted).get(wanted)
+        return starts(state, lambda each: self._draw(each, rng), wanted, go_on).get(wanted)
 
     def _is_there(self, waiter: Waiter, rng: random.Random) -> bool:
         presence = self.presence.get(waiter.head.id)

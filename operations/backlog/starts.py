@@ -57,8 +57,11 @@ Seconds = Callable[[Waiter | Runner], float]
 """How long it takes in all, from its beginning; infinite: that is not known, and its unit is never free again."""
 
 
-def starts(state: State, seconds: Seconds, wanted: int | None = None) -> dict[int, datetime]:
-    """Record → when it starts, until all have that can, or the record `wanted`. What does not start is not in it."""
+def starts(
+    state: State, seconds: Seconds, wanted: int | None = None, go_on: Callable[[], object] = lambda: None
+) -> dict[int, datetime]:
+    """Record → when it starts, until all have that can, or the record `wanted`. What does not start is not in it.
+    `go_on` is called at each step, and may raise."""
     ends = [(_end(each, seconds, state.now), each.lane) for each in state.running]
     heapify(ends)
     coming = sorted(state.waiting, key=lambda each: each.ready_at, reverse=True)
@@ -68,6 +71,7 @@ def starts(state: State, seconds: Seconds, wanted: int | None = None) -> dict[in
     found: dict[int, datetime] = {}
     now = state.now.timestamp()
     while True:
+        go_on()
         while ends and ends[0][0] <= now:
             line.take(heappop(ends)[1], -1)
         while coming and coming[-1].ready_at.timestamp() <= now:

@@ -139,6 +139,7 @@ def _connection_string(source: Source, address: str, timeout: float, secret: str
         "application_name": "backup",
         # asking for a ticket may block, and needs no answer here
         "gssencmode": "disable",
+        "require_auth": "!gss,!sspi",
     }
     parameters |= libpq_parameters(secret, source.options)
     if user := source.options.get("user"):

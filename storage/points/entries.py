@@ -161,7 +161,7 @@ def is_sound(entry: Entry) -> bool:
         and (entry.digest is None or type(entry.digest) is str)
         and entry.kind in KINDS
         and type(entry.size) is int
-        and abs(entry.size) < LARGEST
+        and 0 <= entry.size < LARGEST
         and (entry.mode is None or (type(entry.mode) is int and 0 <= entry.mode <= MODES))
         and is_nameable(entry.path)
         and len(entry.target) <= LONGEST_PATH

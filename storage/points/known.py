@@ -50,13 +50,17 @@ def compare(file: Path, point: str, known: Known | None) -> None:
 
 def taken(names: Iterable[str], known: Known | None, started_at: datetime) -> list[str]:
     """Those names of points and runs after which a run that starts then has to come: one that is foreign, and in the
-    future, would put all later ones there."""
+    future, would put all later ones there, or make their names longer and longer."""
     last = layout.order_of(layout.name_of(started_at + AHEAD))
     return [
         each
         for each in names
-        if known is None or each in known or each + OF_A_MARK in known or layout.order_of(each) <= last
+        if known is None or each in known or each + OF_A_MARK in known or _may_be_ours(layout.order_of(each), last)
     ]
+
+
+def _may_be_ours(found: tuple[str, int], last: tuple[str, int]) -> bool:
+    return found <= last and found[1] < layout.MOST_OF_A_SECOND
 
 
 def keep(known: Known | None, point: str, digest: str) -> bool:

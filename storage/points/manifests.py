@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from storage.points.bounds import OutOfBounds, lines_of
-from storage.points.entries import ENCODER, Entry, entry_of
+from storage.points.entries import ENCODER, LARGEST, Entry, entry_of
 
 __all__ = [
     "Entry",
@@ -160,6 +160,8 @@ def read(file: Path) -> Iterator[Entry]:
                 raise ManifestDamaged(f"manifest {file.name} names {entry.path!r:.200} after {before!r:.200}")
             before = entry.path
             count.add(entry)
+            if count.size >= LARGEST:
+                raise ManifestDamaged(f"manifest {file.name} names more bytes than any disk holds")
             yield entry
     raise ManifestDamaged(f"manifest {file.name} ends too early")
 

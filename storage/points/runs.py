@@ -74,7 +74,8 @@ def named_among(files: Iterable[str], ending: str) -> list[str]:
 def runs_with_files(store: Store, folder: str) -> set[str]:
     """The names of all runs that have brought files which are there."""
     names = store.names(layout.files_path(folder), folders=True)
-    return {layout.run_of(each) for each in names if layout.FOLDER.fullmatch(each)}
+    found = {layout.run_of(each) for each in names if layout.FOLDER.fullmatch(each)}
+    return set(layout.by_time(found))
 
 
 def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -> Begun:

@@ -89,15 +89,22 @@ class Tree:
         """The entry of a path, with all that lies below it: a folder before what is in it."""
         if path and (entry := self.entry(path)):
             yield entry
-        waiting = [(path, self._id(path))]
+        # one open question for each folder above: the folders of one may be a million
+        waiting = [iter([(path, self._id(path))])]
         while waiting:
-            folder, number = waiting.pop()
+            if (following := next(waiting[-1], None)) is None:
+                waiting.pop()
+                continue
+            folder, number = following
             for name, *values in self._rows.execute(
                 f"SELECT name, {VALUES} FROM entries WHERE parent = ? ORDER BY name", (number,)
             ):
                 yield _entry(folder, name, values)
-            inner = self._rows.execute("SELECT name, id FROM folders WHERE parent = ? ORDER BY name DESC", (number,))
-            waiting += [(f"{folder}/{name}" if folder else name, each) for name, each in inner]
+            waiting.append(self._folders_in(folder, number))
+
+    def _folders_in(self, folder: str, number: int) -> Iterator[tuple[str, int]]:
+        inner = self._rows.execute("SELECT name, id FROM folders WHERE parent = ? ORDER BY name", (number,))
+        return ((f"{folder}/{name}" if folder else name, each) for name, each in inner)
 
     def exceptions(self) -> Iterator[Entry]:
         """The entries with a reason: what the run could not bring."""

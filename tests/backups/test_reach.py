@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from external import guarded
+from fleet.conditions.reach import guarded_addresses
+from operations.finding import Look
 from sources.models import Repository, Source
 from tests.api.asking import Program, make_user
 from tests.people import staff
+from tests.sources.factories import make_source
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
@@ -133,6 +137,10 @@ class TestByTheApi:
         answer = program("set_secret_of_source").ask("POST", "sources", {"name": "x", **to_do[0][1]})
         assert answer.status_code == 201
         assert program().ask("PATCH", f"sources/{answer.json()['id']}", {"path": "more"}).status_code == 200
+        make_source(name="plain")
+        make_source(name="early", kind="rclone", address="", path="", options=to_do[2][1]["options"])
+        found = [each.text for each in guarded_addresses.examine(Look(timezone.now()))]
+        assert found == [f"early: {plain}", f"x: {plain}"]
 
     def test_loopback_needs_it_where_it_is_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         share = {"name": "x", "kind": "webdav", "path": ""}

@@ -1,6 +1,7 @@
 """Why the backups of a source do not run: one source, all of them, and an instant that is over."""
 
 import json
+import time
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -219,6 +220,20 @@ def test_a_timeline_has_no_gaps_and_puts_pauses_above_windows_above_waits() -> N
     ]  # fmt: skip
     assert [each.ends for each in found[:-1]] == [each.begins for each in found[1:]]
     assert (found[-2].why, found[-1].ends) == ("broken", begins + 12 * HOUR)
+
+
+def test_a_window_of_many_openings_costs_a_timeline_no_more_than_their_number() -> None:
+    """An editor chooses both: how often it opens, and, by retries, how many attempts there are."""
+    minute = timedelta(minutes=1)
+    closed = [Span(MONDAY + each * 2 * minute, MONDAY + (each * 2 + 1) * minute) for each in range(8_000)]
+    attempts = [
+        Tried(MONDAY + each * 8 * minute, MONDAY + (each * 8 + 0.5) * minute, AttemptOutcome.FAILED, copied=True)
+        for each in range(2_000)
+    ]
+    began = time.process_time()
+    found = stretches([Life(MONDAY, None, Status.WAITING, attempts)], closed, [], MONDAY, MONDAY + 16_000 * minute)
+    assert time.process_time() - began < 8
+    assert sum(each.seconds for each in found) == 16_000 * 60
 
 
 explained = command("sources")

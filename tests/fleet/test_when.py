@@ -11,6 +11,7 @@ from django.utils import timezone
 from fleet.explaining.when import LEAST_KNOWN, RUNS, Expected, snapshot
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from schedules.time_limits import within
 from sources.models import Assignment, Backup
 from sources.planning import subject_of
 from tests.commands import command
@@ -105,6 +106,15 @@ def test_no_estimate_says_why() -> None:
     assert f"in {RUNS} runs of {RUNS} no unit is free" in expected(behind_firsts).because
     PausedQueue.objects.create(name="backups", reason="moving", paused_at=NOW - HOUR)
     assert "its queue backups has been paused" in expected(behind_firsts).because
+
+
+def test_an_estimate_that_takes_too_long_is_none_and_says_so() -> None:
+    of(Status.RUNNING, started_at=NOW)
+    learnt([1.0] * LEAST_KNOWN)
+    record = of(Status.READY)
+    assert snapshot(NOW).expect(record, random.Random(1), within(600, "it")).at
+    found = snapshot(NOW).expect(record, random.Random(1), within(-1, "it"))
+    assert (found.at, found.because) == (None, "it takes more than -1 s to find it")
 
 
 def test_the_command_says_it_of_each_policy() -> None:

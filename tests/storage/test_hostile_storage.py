@@ -6,7 +6,9 @@ import os
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -167,6 +169,9 @@ def deep(number: int, parts: int = 255) -> str:
         ("parts", "an entry that is none"),
         ("target", "an entry that is none"),
         ("behind", "does not match its own digest"),
+        ("sum", "more bytes than any disk holds"),
+        ("debt", "an entry that is none"),
+        ("half", "an entry that is none"),
     ],
 )
 def test_a_manifest_has_its_bounds(tmp_path: Path, what: str, named: str) -> None:
@@ -177,6 +182,9 @@ def test_a_manifest_has_its_bounds(tmp_path: Path, what: str, named: str) -> Non
         "parts": [Entry(deep(0, 256))],
         "target": [Entry("a", "link", target="b" * 4097)],
         "behind": [Entry("a")],
+        "sum": [Entry(each, size=2**62, folder="20261121T065755Z") for each in "ab"],
+        "debt": [Entry("a", size=-1)],
+        "half": [Entry("a\ud800")],
     }[what]
     file = write(tmp_path / "manifest", entries, b'{"path":"b","kind":"file","size":1}\n' if what == "behind" else b"")
     with pytest.raises(ManifestDamaged, match=named):
@@ -200,6 +208,20 @@ def test_an_index_grows_with_the_names_in_a_manifest_and_not_with_the_square_of_
         assert tree.entry(paths[9]) == Entry(paths[9], size=1, folder="20261121T065755Z")
     [index] = cache.glob("*.sqlite3")
     assert index.stat().st_size < 25 * sum(map(len, paths))
+
+
+def test_a_folder_of_any_number_of_folders_is_walked_in_bounded_memory(built: Built) -> None:
+    """As for a download, in a process of the website."""
+    point = "20261121T065755Z"
+    paths = [f"f{number:06}{'x' * 200}/a" for number in range(5_000)]
+    built.point(point, [Entry(each, size=1, folder=point) for each in paths])
+    with opened(built.store, ASSIGNMENT, point, built.folder / "trees") as tree:
+        tracemalloc.start()
+        found = sum(1 for _ in tree.below(""))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert [each.path for each in islice(tree.below(""), 5_000, 5_002)] == paths[:2]
+    assert (found, most < 200 * len(paths)) == (10_000, True), most
 
 
 def test_an_index_is_ended_before_it_fills_the_disk(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:

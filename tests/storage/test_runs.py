@@ -88,6 +88,16 @@ def test_a_mark_that_lies_far_ahead_or_is_forged_is_nothing_to_a_run(tmp_path: P
             assert found is None, "our database does not know it"
 
 
+@pytest.mark.parametrize("name", ["20260301T090199Z", "20260301T090000Z-999999999", "２０２６０３０１T０８５９００Z"])
+def test_a_folder_that_no_run_of_ours_made_gives_its_name_to_none(tmp_path: Path, name: str) -> None:
+    """Else the next point had a name that no reader takes for one."""
+    (tmp_path / ASSIGNMENT / layout.FILES / name).mkdir(parents=True)
+    store = Store(location.of_directory(tmp_path), Event(), known={})
+    begun = runs.begin(store, ASSIGNMENT, BEGAN)
+    assert begun.name == layout.name_of(BEGAN)
+    assert layout.by_time([begun.name, f"{begun.name}-2"]) == [begun.name, f"{begun.name}-2"]
+
+
 def test_a_run_is_later_than_a_lost_point_whose_name_is_ahead_of_the_clock(tmp_path: Path) -> None:
     (tmp_path / ASSIGNMENT).mkdir(parents=True)
     store = Store(location.of_directory(tmp_path), Event())

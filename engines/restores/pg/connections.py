@@ -55,7 +55,7 @@ def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
             **hosts_of(source), "port": str(source.port or 5432), "dbname": database, "application_name": "restore",
             "connect_timeout": str(CONNECT_SECONDS), "client_encoding": "UTF8",
             "user": str(source.options.get("user", "")), "password": source.secret or "",
-            **libpq_parameters(source.secret, source.options),
+            "require_auth": "!gss,!sspi", **libpq_parameters(source.secret, source.options),
         }  # fmt: skip
         try:
             given = make_conninfo(**{name: value for name, value in parameters.items() if value})

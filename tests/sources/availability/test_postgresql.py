@@ -11,11 +11,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 
 from backups.specifications import specification_of
 from engines.postgresql.engine import connection_environment, dump_arguments
+from engines.restores.pg.connections import connected
 from external.processes.programs import find_postgresql_program
 from jobs.worker import database_threads
 from sealing import stored_secrets
@@ -164,6 +166,33 @@ class TestDatabases:
             back_up(specification_of(source), tmp_path / "copy")
         eventually(lambda: len(heard) == 2)
         assert not any(b"of-another-program" in each for each in heard)
+
+    def test_a_source_without_a_secret_is_not_reached_by_the_certificate_or_ticket_of_the_workers_account(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """A server may take either for any user that it names. libpq says so when it cannot read the first."""
+        (tmp_path / ".postgresql").mkdir()
+        (tmp_path / ".postgresql/postgresql.crt").write_text("of the account")
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        def offer_tls(client: socket.socket) -> None:
+            client.recv(8)
+            client.sendall(b"S")
+
+        with listening(offer_tls) as (address, port):
+            source = database(address=address, port=port, secret="")
+            said = [ask_now(source, PATIENCE).text, back_up(specification_of(source), tmp_path / "copy").error]
+            with pytest.raises(psycopg.OperationalError) as refused:
+                connected(specification_of(source))
+        assert not [each for each in (*said, str(refused.value)) if "postgresql.crt" in each]
+        heard: list[bytes] = []
+        with server_that_asks(7, heard) as (address, port):  # for a ticket
+            source = database(address=address, port=port, secret="")
+            answer = ask_now(source, PATIENCE)
+            with pytest.raises(psycopg.OperationalError, match="authentication method requirement"):
+                connected(specification_of(source))
+            back_up(specification_of(source), tmp_path / "copy")
+        assert not any(heard), answer
 
     @pytest.mark.parametrize("request_code", [3, 5], ids=["cleartext", "md5"])
     def test_one_that_asks_for_a_password_that_it_could_read_gets_none(
