@@ -167,6 +167,7 @@ class TestDatabases:
         eventually(lambda: len(heard) == 2)
         assert not any(b"of-another-program" in each for each in heard)
 
+    @pytest.mark.slow
     def test_a_source_without_a_secret_is_not_reached_by_the_certificate_or_ticket_of_the_workers_account(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
