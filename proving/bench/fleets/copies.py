@@ -12,12 +12,12 @@ from threading import Event
 
 from backups import repository_orders
 from engines.base import BackupTask, SourceSpec, Verdict
-from engines.rclone.remotes import is_bucket, remote_path, way_to
+from engines.rclone.remotes import is_bucket
 from engines.restic.engine import ResticProgress
 from external.processes import runner
 from external.processes.programs import find_rclone, find_restic
 from external.processes.runner import Command
-from proving.bench.fleets.served_files import source_of
+from proving.bench.fleets.served_files import alone_at, source_of
 from storage.places import remotes
 from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, of_directory
@@ -64,9 +64,9 @@ def _time_pair(
             raise RuntimeError(f"the backup ended: {result.verdict.value}, {result.error} {result.warnings}")
 
     def sync() -> None:
-        with way_to(spec, location) as way:
-            argv = (find_rclone(), "sync", "--config=", *fast, remote_path(spec), str(copies))
-            subprocess.run(argv, check=True, env={"PATH": os.environ["PATH"], **way})
+        where, environment = alone_at(spec)
+        argv = (find_rclone(), "sync", "--config=", *fast, where, str(copies))
+        subprocess.run(argv, check=True, env={"PATH": os.environ["PATH"], **environment})
 
     def snapshot() -> None:
         subprocess.run((find_restic(), *QUIET, "backup", "."), check=True, cwd=source, env=bare)

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from engines.base import SourceSpec
 from external.processes.programs import find_rclone
 from proving.bench.fleets.services import wait_until
+from storage.places.remotes import obscure
 
 USER, PASSWORD = "bench", "bench-of-copies"
 LOCAL = "local"
@@ -44,6 +45,19 @@ def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
             yield spec
         finally:
             server.kill()
+
+
+def alone_at(spec: SourceSpec) -> tuple[str, dict[str, str]]:
+    """The same as an argument of an rclone that is started by hand, and its environment: without our gate."""
+    if spec.kind == LOCAL:
+        return spec.path, {}
+    own = {"TYPE": spec.kind}
+    if spec.kind == "sftp":
+        own |= {"HOST": spec.address, "PORT": str(spec.port), "USER": USER, "PASS": obscure(PASSWORD)}
+    else:
+        own |= {"PROVIDER": "Rclone", "ENDPOINT": spec.address}
+        own |= {"ACCESS_KEY_ID": USER, "SECRET_ACCESS_KEY": PASSWORD}
+    return f"alone:{spec.path}", {f"RCLONE_CONFIG_ALONE_{name}": value for name, value in own.items()}
 
 
 def _new_key(file: Path) -> str:
