@@ -63,7 +63,7 @@ class Command:
     None: those of the worker. `readable`: the files and folders that alone it may open, for reading, beside what it
     inherits (on Linux 5.13 and later); empty: what its account may; `writable`: folders in which it may write then.
     `directory`: in which it runs. `longest_line`:
-    bytes of a line of its output.
+    bytes of a line of its output. `odd_bytes`: how `on_line` gets bytes that are no UTF-8, as `bytes.decode` calls it.
     """
 
     argv: tuple[str, ...]
@@ -79,6 +79,7 @@ class Command:
     writable: tuple[str, ...] = ()
     directory: str = "/"
     longest_line: int = LINE_LIMIT
+    odd_bytes: str = "replace"
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class _Watch:
         os.set_blocking(self._pipe.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pipe, selectors.EVENT_READ)
-        self._splitter = LineSplitter(command.longest_line)
+        self._splitter = LineSplitter(command.longest_line, command.odd_bytes)
         self._lines = 0
         self._sign_of_life = sign_of_life or (lambda: self._lines)
         self._alive_at = time.monotonic()
@@ -234,7 +235,7 @@ class _Watch:
     def _take(self, lines: Iterator[str]) -> None:
         for line in lines:
             self._lines += 1
-            self.kept.append(line[:LINE_LIMIT])
+            self.kept.append(line[:LINE_LIMIT].encode(errors="surrogateescape").decode(errors="replace"))
             self._on_line(line)
 
     def _end_if_it_must(self, now: float) -> None:
@@ -262,12 +263,12 @@ class _Watch:
 class LineSplitter:
     """Cuts a stream of bytes into lines of bounded length, without ever holding more than one such line."""
 
-    def __init__(self, limit: int = LINE_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = LINE_LIMIT, odd_bytes: str = "replace") -> None:
+        self._limit, self._odd_bytes = limit, odd_bytes
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The lines that `chunk` completes, decoded (bytes that are not UTF-8 are replaced)."""
+        """The lines that `chunk` completes, decoded."""
         *whole, tail = chunk.split(b"\n")
         for part in whole:
             yield self._line_with(part)
@@ -284,4 +285,4 @@ class LineSplitter:
     def _line_with(self, end: bytes) -> str:
         self._hold(end)
         line, self._held = self._held, bytearray()
-        return line.decode("utf-8", "replace").rstrip("\r")
+        return line.decode("utf-8", self._odd_bytes).rstrip("\r")

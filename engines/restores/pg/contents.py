@@ -1,5 +1,6 @@
 """What a dump of PostgreSQL holds, as pg_restore reads it: objects, and how many rows of which table."""
 
+import codecs
 import re
 from dataclasses import dataclass, field
 
@@ -32,6 +33,19 @@ class Contents:
     rows: dict[str, int] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
     version: int = 0
+
+    def shown(self, name: str) -> str:
+        """A name for people: of a dump it has the bytes of its encoding."""
+        return name.encode(errors="surrogateescape").decode(codec_of(self.encoding), errors="replace")
+
+
+def codec_of(encoding: str) -> str:
+    """Python's word for an encoding of PostgreSQL's; that of UTF-8 for one that it does not know."""
+    name = re.sub(r"^WIN(?=\d)", "cp", encoding).replace("KOI8", "KOI8_")
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "utf-8"
 
 
 def read(loader: Loader, dump: int) -> Contents:

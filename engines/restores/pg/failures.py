@@ -30,7 +30,8 @@ class Failure:
 
     def __str__(self) -> str:
         known = f"{self.what}: {self.state} {words_of(self.state)}".strip(" :")
-        return f"{known}: {first_words(self.statement)}" if self.statement else known
+        text = f"{known}: {first_words(self.statement)}" if self.statement else known
+        return readable(text)
 
 
 class RowErrors:
@@ -113,6 +114,11 @@ def to_be_tried(failure: Failure) -> Failure:
 
 def _as_all_know_it(statement: str) -> str:
     return playing.without_counter(statement.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+
+def readable(text: str) -> str:
+    """What was read of a dump byte by byte, for people."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def words_of(state: str) -> str:

@@ -111,7 +111,7 @@ class Filling:
         loaded = self._loaded(database, contents, login.account, **how)
         logins.close(self.server, login, database)
         with self._inside(database) as inside, loader_into(database, self.store, self.source, self.apart) as loader:
-            loaded.failures = owners.say_again(inside, loaded.failures)
+            loaded.failures = owners.say_again(inside, loaded.failures, contents.encoding)
             given = owners.hand_over(inside, loader, self.dump, contents.encoding)
         loaded.failures += given.failures
         loaded.notes += given.notes(login.role)

@@ -23,7 +23,9 @@ def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) ->
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.sql"
     file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as written:
+    with os.fdopen(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", errors="surrogateescape"
+    ) as written:
         written.write(f"{_comment(heading)}\n")
         for each in failures:
             of_rows = (

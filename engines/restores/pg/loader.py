@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from engines.restores import loading, playing
 from engines.restores.pg.failures import Failure
@@ -13,6 +13,8 @@ from external.processes.runner import Ended
 
 FORMAT = "--format=custom"
 """pg_restore reads no other: a folder as a dump names files that it would open."""
+AS_THEY_ARE = "surrogateescape"
+"""A dump is in the encoding of its database: what is read of it and given back to a server loses no byte."""
 Run = Callable[..., Ended]
 """Runs a program: its argv, what takes each line of its output, `more` file descriptors that stay open in it, and more
 of `runner.Command`."""
@@ -51,7 +53,7 @@ class Loader:
         os.lseek(dump, 0, os.SEEK_SET)
         program = self.program("pg_restore")
         apart = loading.apart_from(program, self.account)
-        return self.run((program, FORMAT, *options), on_line, more=more, reads=dump, **apart)
+        return self.run((program, FORMAT, *options), on_line, more=more, reads=dump, odd_bytes=AS_THEY_ARE, **apart)
 
     def play(self, dump: int, options: tuple[str, ...], more: tuple[int, ...], on_line: Callable[[str], None]) -> Ended:
         """Let psql run what pg_restore reads of it, in one transaction (`engines.restores.playing`)."""
@@ -69,7 +71,7 @@ class Loader:
         """Let psql run statements, or those of an open file, each by itself."""
         program = self.program("psql")
         usual = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", "--no-password", "--file=-")
-        how = loading.apart_from(program, self.account)
+        how: dict[str, Any] = {"odd_bytes": AS_THEY_ARE, **loading.apart_from(program, self.account)}
         if isinstance(statements, int):
             os.lseek(statements, 0, os.SEEK_SET)
             how["reads"] = statements

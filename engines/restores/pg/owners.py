@@ -119,9 +119,16 @@ def hand_over(inside: Any, loader: Loader, dump: int, encoding: str) -> HandedOv
     return found
 
 
-def say_again(inside: Any, failures: list[Failure]) -> list[Failure]:
-    """Run what the login had no right to. Returns what still fails."""
-    return [each for each in failures if not (_may_be_said(each) and not run_alone(inside, each.statement.encode()))]
+def say_again(inside: Any, failures: list[Failure], encoding: str) -> list[Failure]:
+    """Run what the login had no right to. Returns what still fails. `encoding`: of the dump."""
+    inside.execute(b"SET client_encoding = '" + encoding.encode() + b"'")
+    done = [_may_be_said(each) and not run_alone(inside, _bytes_of(each.statement)) for each in failures]
+    inside.execute("SET client_encoding = 'UTF8'")
+    return [each for each, is_done in zip(failures, done, strict=True) if not is_done]
+
+
+def _bytes_of(statement: str) -> bytes:
+    return statement.encode(errors="surrogateescape")
 
 
 def _may_be_said(failure: Failure) -> bool:

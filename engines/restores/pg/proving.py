@@ -17,7 +17,7 @@ from engines.limits import Space
 from engines.postgresql.engine import DATABASE, GLOBALS
 from engines.restores import loading
 from engines.restores.pg.contents import IDENTIFIER, Contents, read
-from engines.restores.pg.failures import Failure
+from engines.restores.pg.failures import Failure, readable
 from engines.restores.pg.loader import Loader
 from engines.restores.pg.roles import own_lines
 from engines.restores.pg.steps import Loaded, load
@@ -118,13 +118,13 @@ class _Scratch(Server):
         for name in sorted(lacking):
             make = ["SET allow_system_table_mods = on;", f'CREATE COLLATION {name} FROM pg_catalog."C";']
             options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--username=postgres", f"--dbname={NAME}")
-            ended = self.run((self.program("psql"), *options), given="\n".join(make).encode())
+            ended = self.run((self.program("psql"), *options), given="\n".join(make).encode(errors="surrogateescape"))
             made += [] if ended.exit_code else [MADE_AS_C.format(name)]
         return made
 
     def judged(self, loaded: Loaded, contents: Contents) -> Database:
         """Failures that a scratch server makes of a sound dump, too, are notes, and so is what needed these objects."""
-        done = Database(loaded.tables, notes=[*loaded.made_up])
+        done = Database(loaded.tables, notes=[*map(readable, loaded.made_up)])
         lacks = [each for each in loaded.failures if each.state in NOT_HERE and not each.what.startswith("COLLATION ")]
         wrong, lost = list[str](), set[str]()
         for each in loaded.failures:
@@ -136,11 +136,12 @@ class _Scratch(Server):
                 lost |= {each.what.removeprefix("TABLE ")} if each.what.startswith("TABLE ") else set()
             else:
                 wrong.append(str(each))
-        unproved = {name for name in contents.rows if name not in loaded.tables and unquoted(name) in lost}
+        lacking = {name for name in contents.rows if contents.shown(name) not in loaded.tables}
+        unproved = {contents.shown(name) for name in lacking if unquoted(name) in lost}
         done.wrong = [*wrong, *(each for each in loaded.lacking if each.split(" ")[1] not in unproved)]
         done.notes = [*done.notes[:KEPT], NOT_PROVED]
         if unproved:
-            missing = sorted({each.what for each in lacks})
+            missing = sorted({readable(each.what) for each in lacks})
             done.not_here = (
                 f"this host lacks {', '.join(missing[:KEPT])}, which {', '.join(sorted(unproved)[:KEPT])} need"
             )

@@ -13,7 +13,7 @@ from typing import IO
 
 from engines.restores import playing
 from engines.restores.pg.contents import IDENTIFIER
-from engines.restores.pg.failures import Failure, StatementErrors, is_harmless, to_be_tried
+from engines.restores.pg.failures import Failure, StatementErrors, is_harmless, readable, to_be_tried
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
@@ -51,13 +51,13 @@ def write(loader: Loader, dump: int, section: str, script: IO[bytes], *options: 
     script.seek(0)
 
 
-def play_again(loader: Loader, failures: list[Failure]) -> list[Failure]:
-    """Those that fail again, each as it does now."""
+def play_again(loader: Loader, failures: list[Failure], encoding: str) -> list[Failure]:
+    """Those that fail again, each as it does now. `encoding`: of the dump, and so of their statements."""
     known = [each for each in failures if each.what.startswith(SPACE_KIND)]
     if not (failures := [each for each in failures if each not in known]):
         return known
     with loader.file() as script:
-        head = "\n".join((rf"\restrict {playing.new_key()}", *FIRST))
+        head = "\n".join((rf"\restrict {playing.new_key()}", f"SET client_encoding = '{encoding}';", *FIRST))
         script.write(head.encode())
         ends, at = list[int](), head.count("\n") + 1
         for each in failures:
@@ -111,7 +111,7 @@ def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
     how = ("--output=/dev/null", "--echo-errors", "--set=VERBOSITY=verbose")
     ended = loader.ask(script.fileno(), read.take, *how)
     if ended.exit_code:
-        said = read.away or " ".join(ended.last_lines[-1:])
+        said = readable(read.away) or " ".join(ended.last_lines[-1:])
         raise TargetFailed(f"the server went away: {said}" if ended.exit_code == LOST else f"psql: {said}")
     return [(line, to_be_tried(each)) for line, each in read.found if not is_harmless(each)]
 
@@ -128,10 +128,10 @@ def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
         if found := HEADER.fullmatch(line):
             yield number, shown(found), space
         elif line.startswith(b"SET default_tablespace = "):
-            space = named[1] if (named := SPACE.fullmatch(line.decode(errors="replace").strip())) else ""
+            space = named[1] if (named := SPACE.fullmatch(line.decode(errors="surrogateescape").strip())) else ""
 
 
 def shown(header: re.Match[bytes]) -> str:
     """Kind and name of the object of a header."""
-    name, kind, schema = (each.decode(errors="replace") for each in header.groups())
+    name, kind, schema = (each.decode(errors="surrogateescape") for each in header.groups())
     return f"{kind} {name if schema == '-' else f'{schema}.{name}'}"

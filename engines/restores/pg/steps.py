@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from engines.restores.pg import scripts
 from engines.restores.pg.contents import Contents
-from engines.restores.pg.failures import Failure, RowErrors, is_harmless
+from engines.restores.pg.failures import Failure, RowErrors, is_harmless, readable
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
@@ -45,14 +45,14 @@ def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
     made_up = list[str]()
     while made := loader.make_up(before):
         made_up += made
-        before = scripts.play_again(loader, before)
+        before = scripts.play_again(loader, before, contents.encoding)
     rows = _load_rows(loader, dump, contents)
     after = scripts.play(loader, dump, "post-data")
-    before = scripts.play_again(loader, before)
+    before = scripts.play_again(loader, before, contents.encoding)
     for each in rows[:AGAIN]:
         each.state = _load_again(loader, dump, each)
     rows = [each for number, each in enumerate(rows) if number >= AGAIN or each.state]
-    failures = scripts.each_space_once([*before, *rows, *scripts.play_again(loader, after)])
+    failures = scripts.each_space_once([*before, *rows, *scripts.play_again(loader, after, contents.encoding)])
     done = Loaded(failures=failures, made_up=made_up)
     _count(loader, contents, done)
     return done
@@ -67,7 +67,7 @@ def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
     for each in read.found:
         first, *more = each.text.split("\n")
         if WENT_AWAY.search(first) or any(line.startswith("server closed the connection") for line in more):
-            raise TargetFailed(f"the server went away: {first}")
+            raise TargetFailed(f"the server went away: {readable(first)}")
     return [each for each in read.found if not is_harmless(each)]
 
 
@@ -93,14 +93,15 @@ def _count(loader: Loader, contents: Contents, done: Loaded) -> None:
 
     def take(line: str) -> None:
         if counted := COUNTED.fullmatch(line):
-            done.tables[tables[int(counted[1])]] = int(counted[2])
+            done.tables[contents.shown(tables[int(counted[1])])] = int(counted[2])
 
     # with row-level security a role would count what it may see
-    count = [f"SELECT {number}, count(*) FROM ONLY {table};" for number, table in enumerate(tables)]
-    loader.ask(["SET row_security = off;", *count], take)
+    first = [f"SET client_encoding = '{contents.encoding}';", "SET row_security = off;"]
+    loader.ask(
+        [*first, *(f"SELECT {number}, count(*) FROM ONLY {table};" for number, table in enumerate(tables))], take
+    )
     for name, number in contents.rows.items():
-        if "\N{REPLACEMENT CHARACTER}" in name:
-            done.lacking.append(f"table {name} was not counted: its name is none in UTF-8 in the dump")
-        elif (rows := done.tables.get(name)) != number:
+        shown = contents.shown(name)
+        if (rows := done.tables.get(shown)) != number:
             there = "is missing" if rows is None else f"has {rows:,} rows"
-            done.lacking.append(f"table {name} {there}, and the dump holds {number:,}")
+            done.lacking.append(f"table {shown} {there}, and the dump holds {number:,}")

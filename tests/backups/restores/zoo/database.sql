@@ -11,3 +11,6 @@ ALTER DATABASE zoo_database SET my.setting = 'a, "b"';
 ALTER ROLE zoo_reader IN DATABASE zoo_database SET work_mem = '5MB';
 ALTER DATABASE zoo_database SET log_min_duration_statement = 5;
 -- named: DATABASE setting log_min_duration_statement
+CREATE MATERIALIZED VIEW later AS SELECT 1 AS n;
+CREATE FUNCTION share(text) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN (SELECT n FROM public.later) + length($1); END$$;
+CREATE INDEX by_share ON words (share(word)) WHERE word <> 'Grün';
