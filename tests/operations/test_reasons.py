@@ -167,7 +167,7 @@ class TestReady:
 
     def test_no_free_unit_says_who_ends_first(self):
         for seconds in (None, 600.0, 60.0, 7200.0):
-            make_record(Status.RUNNING, expected_seconds=seconds, subject=f"for {seconds}")
+            make_record(Status.RUNNING, due_day=NOON.date(), expected_seconds=seconds, subject=f"for {seconds}")
         first, last = why(make_record(), NOON + MINUTE)
         assert first == (
             "no unit of queue default is free: all 4 units are busy; by its last duration for 60.0 ends first, "
@@ -246,7 +246,7 @@ class TestReady:
 class TestEnded:
     def test_what_runs_says_where_since_when_and_when_it_should_end(self):
         worker = make_worker(name="host:77")
-        record = make_record(Status.RUNNING, worker=worker, expected_seconds=600.0)
+        record = make_record(Status.RUNNING, worker=worker, due_day=NOON.date(), expected_seconds=600.0)
         [reason] = explain(record, NOON + MINUTE).reasons
         assert reason.text == (
             f"it runs in queue default on worker host:77 (#{worker.pk}) since 2026-03-02 12:00:00 UTC, for 1 min; "
