@@ -33,6 +33,7 @@ from storage.points.batches import OF_A_LIST, batches
 from storage.points.copies import Copied, check_is_there, later_than, remove_pieces
 from storage.points.digests import digests_of_copy
 from storage.points.manifests import Entry, ManifestDamaged
+from storage.points.moving import check_inside
 from storage.points.naming import named_by_one_alone
 from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
 from storage.points.sweeping import sweep_left
@@ -68,6 +69,7 @@ def copy(
     `damaged`: point of the copy → the places of its files that a check found damaged there: they are copied once more.
     `options`: of rclone, for what is transferred. Raises: StorageFailed, Stopped, ProgramMissing, OSError.
     """
+    check_inside(target.location, folder)
     with tempfile.TemporaryDirectory() as scratch:
         work = _Copying(source, target, folder, options, on_progress, Path(scratch))
         work.bring(newest)

@@ -9,12 +9,15 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 from external.processes import serving
 from external.processes.rows import number, row_of
+from storage import layout
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
+from storage.places.location import Location
 from storage.places.rclone import STATS, StorageFailed, TargetFailed
 from storage.points.files import relative
 
@@ -120,6 +123,21 @@ def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path 
         return real, None
     there = Path(target)
     return real, next(each for each in (there, *there.parents) if each.exists())
+
+
+def check_inside(location: Location, folder: str) -> None:
+    """Raises: StorageFailed where the folder of an assignment, in a folder of this host, is not all in the repository:
+    through a link that somebody put there, a backup would write, and a removal delete, files of this host."""
+    if not location.is_plain:
+        return
+    real = Path(os.path.realpath(location.root))
+    for name in (layout.MANIFESTS, layout.FILES):
+        path = Path(location.at(f"{folder}/{name}"))
+        inside = Path(os.path.realpath(path)).is_relative_to(real)
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
+            path = next((Path(each.path) for each in found if each.is_symlink()), path) if inside else path
+        if not inside or path.is_symlink():
+            raise StorageFailed(f"{path} is a link, and we write none there: nothing is written or deleted behind it")
 
 
 def files_of(place: Path, paths: Collection[str]) -> list[str]:

@@ -30,6 +30,7 @@ from pathlib import Path
 from storage import layout
 from storage.points import runs
 from storage.points.deleting import BATCH, Deletion, OnProgress
+from storage.points.moving import check_inside
 from storage.points.named import Named, Unreadable
 from storage.points.store import StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
@@ -66,6 +67,7 @@ def remove(
     `on_progress` gets how many files were deleted, and their bytes. Raises: StorageFailed, also before anything when no
     point would stay; Stopped; ProgramMissing; OSError.
     """
+    check_inside(store.location, assignment)
     there = runs.all_points(store, assignment)
     found = store.ours(there)
     points = points if found and set(stay) <= set(found) else ()
@@ -91,6 +93,7 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
 
     `on_progress` as in `remove`. Raises: StorageFailed; Stopped; ProgramMissing; OSError.
     """
+    check_inside(store.location, assignment)
     points = runs.points(store, assignment)
     deletion = Deletion(store, assignment, on_progress)
     store.delete(f"{assignment}/{layout.MANIFESTS}")

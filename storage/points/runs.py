@@ -20,6 +20,7 @@ from typing import Any
 from storage import layout
 from storage.points import known, manifests
 from storage.points.manifests import Entry, Header, Line, Totals
+from storage.points.moving import check_inside
 from storage.points.store import MANIFEST, StorageFailed, Store
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -82,6 +83,7 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
     """Name a run: later than all before it, whatever the clock says. `recorded`: the newest point by our rows. Where
     that is lost, the run takes over nothing: the points that name a file follow one another, also once it is put
     back."""
+    check_inside(store.location, folder)
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there, marks = points_among(files), named_among(files, layout.UNFINISHED)
     before = known.taken({*there, *marks, *runs_with_files(store, folder)}, store.known, started_at)

@@ -263,6 +263,8 @@ class Store(Rclone):
         watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
         how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
         if paths is not None:
+            if (here := self._here(path)) is not None:
+                paths = files_of(here, paths)
             self.with_paths(paths, *how, **watched)
         # a purge of a folder that is not there is an error like any other
         elif self.run("lsf", at, missing_ok=True):

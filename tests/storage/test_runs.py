@@ -24,7 +24,7 @@ from storage.points import manifests, runs
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
-from tests.engines.peers import local_folder, run, small_disk, task_for, write_files
+from tests.engines.peers import back_up, local_folder, run, small_disk, task_for, write_files
 from tests.programs import needed
 from tests.storage.repositories import KEY, encrypted
 from tests.waiting import PATIENCE
@@ -86,6 +86,31 @@ def test_a_mark_that_lies_far_ahead_or_is_forged_is_nothing_to_a_run(tmp_path: P
     for each in begun.left:
         with runs.marked(store, ASSIGNMENT, each) as found:
             assert found is None, "our database does not know it"
+
+
+@pytest.mark.parametrize("at", ["files/20261121T065755Z", "files", "manifests", "files/20261121T065755Z.0"])
+def test_no_backup_writes_through_a_link_that_lies_in_its_repository(tmp_path: Path, at: str) -> None:
+    """Who can write to a repository's folder, and to a source, would write any file of the worker's host."""
+    victim, link = tmp_path / "victim", tmp_path / "copy" / at
+    victim.mkdir()
+    write_files(tmp_path / "in", job="* * * * * root touch /tmp/x")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    result = back_up(local_folder(tmp_path / "in"), tmp_path / "copy")
+    assert [*victim.iterdir()] == []
+    assert (result.verdict, f"{link} is a link" in result.error) == (Verdict.REPOSITORY_FAILED, True), result.error
+
+
+def test_nothing_is_deleted_through_a_link_that_lies_in_a_repository(tmp_path: Path) -> None:
+    """It would have been put in the place of a folder, for the day on which retention deletes what that holds."""
+    write_files(tmp_path / "etc", passwd="root")
+    run = tmp_path / "vault" / ASSIGNMENT / layout.FILES / "20260301T090000Z"
+    write_files(run, **{"own/file": "x"})
+    (run / "etc").symlink_to(tmp_path / "etc")
+    store = Store(location.of_directory(tmp_path / "vault"), Event())
+    names = [f"{run.name}/etc/passwd", f"{run.name}/own/file"]
+    store.delete(layout.files_path(ASSIGNMENT), names)
+    assert ((tmp_path / "etc/passwd").exists(), (run / "own/file").exists()) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["20260301T090199Z", "20260301T090000Z-999999999", "２０２６０３０１T０８５９００Z"])
