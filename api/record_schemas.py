@@ -21,6 +21,10 @@ MOST_IDS = 1000
 StatusName = Literal["waiting", "ready", "running", "succeeded", "failed", "cancelled"]
 GroupId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
 
+A_PART_OF_AN_ERROR = (
+    "A part of the last error, in any case; looked for among the latest 100,000 records and all that have not succeeded"
+)
+
 
 class RecordChoice(Schema):
     """A choice of records; every given field must match."""
@@ -31,7 +35,7 @@ class RecordChoice(Schema):
     kind: Name | None = None
     queue: Name | None = None
     subject: Name | None = Field(None, description="Of an event: its id, as its receiver knows it")
-    error: Name | None = Field(None, description="A part of the last error, in any case")
+    error: Name | None = Field(None, description=A_PART_OF_AN_ERROR)
     group: GroupId | None = Field(None, description="Failed, and says the same, as `GET /api/dead-letters` tells")
     events: bool | None = Field(None, description="Whether it is delivered to an endpoint")
     schedule: RowId | None = Field(None, description="Emitted by the schedule with this id")

@@ -139,7 +139,10 @@ WHICH: dict[str, dict[str, Any]] = {
         "help": f"in this status; may be given again: {', '.join(STATUSES)}",
     },
     "subject": {"metavar": "SUBJECT", "help": "of this subject, as assignment:7, or the id of an event"},
-    "error": {"metavar": "TEXT", "help": "whose last error contains this"},
+    "error": {
+        "metavar": "TEXT",
+        "help": "whose last error contains this, among the latest 100,000 and all that have not succeeded",
+    },
     "like": {"dest": "group", "type": _group, "metavar": "GROUP", "help": "failed, and says the same, see `errors`"},
     "since": {
         "type": _since, "metavar": "WHEN",

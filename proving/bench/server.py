@@ -45,7 +45,8 @@ class BenchServer:
 
     def exists(self, database: str) -> bool:
         with self.connect() as connection:
-            return bool(connection.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchone())
+            found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchone()
+        return found is not None  # a row without columns is an empty tuple
 
     def names(self, start: str) -> list[str]:
         """Of the databases whose names begin so."""

@@ -1,6 +1,10 @@
 """The parts of the bench that decide something, and that its fleets are what its parts take them for."""
 
+from types import SimpleNamespace
+
+import psycopg
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
@@ -11,6 +15,7 @@ from proving.bench.parts import pages
 from proving.bench.processes import ContestantFailed
 from proving.bench.race import check_exactly_once
 from proving.bench.results import Key, Results
+from proving.bench.server import BenchServer
 from proving.bench.stage import Options, Stage
 from proving.bench.tally import Tally
 from tests.factories import make_record, make_schedule
@@ -88,3 +93,11 @@ class TestPages:
             names.append([name for name, _ in asked()])
         assert names[0] == names[1]
         assert len(set(names[0])) == len(names[0])
+
+    @pytest.mark.django_db
+    def test_a_kept_fleet_is_found_again(self):
+        known = connection.get_connection_params()
+        to = {name: known[name] for name in ("host", "port", "user", "password", "dbname") if known.get(name)}
+        server = BenchServer(SimpleNamespace(connect=lambda database: psycopg.connect(**to)))
+        assert server.exists(to["dbname"])
+        assert not server.exists("aged-7")
