@@ -18,9 +18,12 @@ from api.idempotency import once
 from api.models import Scope
 from api.pages import patiently
 from api.pausing import PauseRequest
+from api.record_schemas import ExplanationAnswer
 from api.triggers import TriggerAnswer
 from api.triggers import resource as triggers
 from declarations.problems import lines_of
+from jobs.clock import database_clock
+from operations.trigger_reasons import explain_schedule
 from schedules import declarations, verbs
 from schedules.capacity import check
 from schedules.capacity_report import Plan, plan_of
@@ -64,6 +67,12 @@ class PreviewAnswer(Schema):
     """The next triggers of a schedule, as if it were enabled."""
 
     triggers: list[PreviewedTrigger]
+
+
+class ExplainScheduleQuery(Schema):
+    """`at`: an instant that is over, or to come."""
+
+    at: Instant | None = None
 
 
 class SchedulesOfTheApi(Declared[Schedule]):
@@ -142,6 +151,15 @@ def preview(request: HttpRequest, schedule: Schedule, query: Query[PreviewQuery]
             for each in batches
         ]
     }
+
+
+@resource.verb(
+    "explain", viewing("schedules.schedule"), "Why it did not fire, or when it fires next", answer=ExplanationAnswer,
+    method="get",
+)  # fmt: skip
+def explain(request: HttpRequest, schedule: Schedule, query: Query[ExplainScheduleQuery]) -> dict[str, Any]:
+    """Each reason for which it did not fire at the instant `at`; without it: when it fires next, and what keeps it."""
+    return explain_schedule(schedule, database_clock(), query.at).as_facts
 
 
 @resource.verb("plan", viewing("schedules.schedule"), "The load of the next seven days", answer=Plan, method="get")

@@ -17,6 +17,7 @@ from api.errors import ApiError, not_valid
 from api.explanations import AtRiskAnswer, ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
 from api.fields import MovedAnswer, Name, Stored
 from api.models import Scope
+from api.pages import patiently
 from api.pausing import PauseRequest
 from fleet.edits import Sources, policies_of
 from fleet.explaining import expected_starts, explain_source
@@ -156,7 +157,8 @@ def explain(request: HttpRequest, source: Source, query: Query[ExplainQuery]) ->
 )  # fmt: skip
 def when(request: HttpRequest, source: Source) -> dict[str, Any]:
     """The expected start, found by running the present claims forward; or why there is no estimate."""
-    found = expected_starts(source, database_clock())
+    with patiently("ask again later"):
+        found = expected_starts(source, database_clock())
     return {"name": source.name, "under": [{"policy": policy} | asdict(each) for policy, each in found]}
 
 
@@ -167,7 +169,8 @@ def when(request: HttpRequest, source: Source) -> dict[str, Any]:
 def explain_sources(request: HttpRequest) -> dict[str, Any]:
     """Each source under each policy counts once, by its first reason; the most frequent reason first."""
     now = database_clock()
-    return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
+    with patiently("ask again later"):
+        return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
 
 
 @router.get(

@@ -2,8 +2,8 @@
 
 In each run durations are drawn: what a backup last took, times a ratio of two backups of one source that followed each
 other lately; of a first one, what first ones took. Whether a source that has to be asked is there is drawn by how often
-it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, which is not
-calibrated on past errors. What does not qualify has no estimate, and says why.
+it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened as
+`fleet/foreseeing/intervals.py` says. What does not qualify has no estimate, and says why.
 """
 
 import random
@@ -17,6 +17,7 @@ from django.db import connection
 
 from external.formatting import moment, several
 from fleet.foreseeing.durations import known_durations
+from fleet.foreseeing.intervals import Group, interval
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.obstacles import paused
@@ -70,7 +71,7 @@ class Expected:
         if self.at is None:
             return f"no estimate, because {self.because}"
         return (
-            f"{moment(self.at)} UTC, between {moment(self.earliest)} and {moment(self.latest)} UTC in nine of ten runs"
+            f"{moment(self.at)} UTC, between {moment(self.earliest)} and {moment(self.latest)} UTC in nine cases of ten"
         )
 
 
@@ -114,8 +115,16 @@ class Snapshot:
             share = several(RUNS - len(found), "run")
             text = f"in {share} of {RUNS} no unit is free for it while it waits, as far as durations are known"
             return Expected(record.pk, because=text)
-        low, median, high = (found[round(share * (len(found) - 1))] for share in (0.05, 0.5, 0.95))
+        now = self.state.now
+        seconds = interval([(each - now).total_seconds() for each in found], self._group(record))
+        median, low, high = (now + timedelta(seconds=each) for each in (seconds.median, seconds.low, seconds.high))
         return Expected(record.pk, median, low, high)
+
+    def _group(self, record: BacklogRecord) -> Group:
+        presence = self.presence.get(record.pk)
+        if presence is None:
+            return Group.READY
+        return Group.ALWAYS if presence.answered == presence.asked else Group.THERE
 
     def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
         """Why there is no estimate; empty: there is one."""

@@ -53,6 +53,8 @@ def interval(starts: Sequence[float], group: Group, wider: float | None = None) 
     """The median of some starts, and the interval about it, not before now. `wider`: in place of the group's factor."""
     ordered = sorted(starts)
     low, median, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
+    if ordered[0] == ordered[-1]:
+        return Interval(low, median, high)  # nothing was drawn on which it depends
     factor = WIDER[group] if wider is None else wider
     return Interval(
         max(0.0, median - factor * (median - low + MARGIN)), median, median + factor * (high - median + MARGIN)

@@ -91,7 +91,11 @@ class AttemptInline(ReadOnlyRows, TabularInline):
 
 
 def _why(record: BacklogRecord) -> str:
-    return format_html_join("", "<p>{}</p>", ((each,) for each in explain(record, database_clock()).reasons)) or "-"
+    reasons = format_html_join("", "<p>{}</p>", ((each,) for each in explain(record, database_clock()).reasons))
+    if record.status not in (Status.READY, Status.WAITING):
+        return reasons or "-"
+    later = '{}<div hx-get="{}" hx-trigger="load"></div>'  # when it is expected to start, for backups
+    return format_html(later, reasons, reverse("expected-of-record", args=[record.pk]))
 
 
 def _came_from(record: BacklogRecord) -> str:

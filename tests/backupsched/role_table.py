@@ -77,7 +77,7 @@ PAGES = {
     "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_act_on_this", "sources_source_enrol", "sources_source_revoke_tokens",
          "sources_source_retire_this", "sources_source_unretire_this"), "edits"),
-    **dict.fromkeys(("matrix", "matrix-day", "what-if"), "looks"),
+    **dict.fromkeys(("matrix", "matrix-day", "what-if", "expected-of-source", "expected-of-record"), "looks"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
@@ -155,6 +155,7 @@ OPERATIONS = {
     "POST schedules/plan": "read edits",
     **{f"GET sources/{what}": "read looks" for what in ("explain", "{source_id}/explain", "{source_id}/when")},
     "GET sources/at-risk": "read looks",
+    "GET schedules/{schedule_id}/explain": "read looks",
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},

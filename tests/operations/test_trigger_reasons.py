@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from audit.models import AuditEntry, Verb
 from jobs.clock import database_clock
@@ -103,3 +104,13 @@ def test_the_command_suggests_near_names_and_says_what_an_instant_looks_like() -
     assert "before" in ask("explain", "nightly", "--at", f"{database_clock() - 200 * 24 * HOUR:%Y-%m-%dT%H:%M}")
     assert "did you mean 'nightly'?" in refused("explain", "nightli")
     assert "--at 'noon' is not an instant" in refused("explain", "nightly", "--at", "noon")
+
+
+def test_the_api_says_the_same(admin_client: Client) -> None:
+    schedule = nightly()
+    Trigger.objects.create(schedule=schedule, trigger_at=AT_TWO, seen_at=AT_TWO, emitted_at=AT_TWO, events=3)
+    address = f"/api/schedules/{schedule.pk}/explain"
+    found = admin_client.get(address, {"at": AT_TWO.isoformat()}).json()
+    assert (found["runnable"], found["reasons"][0]["code"]) == (False, "fired")
+    assert admin_client.get(address).json()["reasons"]
+    assert admin_client.get(address, {"at": "soon"}).status_code == 422
