@@ -34,7 +34,7 @@ FIRST_DAY, DAYS = 7, 12
 
 @dataclass(frozen=True)
 class Guess:
-    """What was foreseen of one source at an instant. `starts`: in seconds from then, one a run in which it did."""
+    """A forecast of one source at an instant. `starts`: in seconds from then, one a run in which it did."""
 
     number: int
     at: float

@@ -115,7 +115,7 @@ class AtRisk:
 
 
 def latest(now: datetime) -> AtRisk:
-    """What was foreseen last."""
+    """The latest look."""
     row = Foresight.objects.filter(pk=1).first()
     if row is None:
         return AtRisk(None, 0, 0, [], 0, None, "nothing was foreseen yet: a periodic task does it every 15 minutes")

@@ -54,7 +54,7 @@ def queue_state(now: datetime) -> State | None:
 
 
 def due_assignments(now: datetime) -> list[Due]:
-    """Those on the backlog whose period ends soon."""
+    """Assignments on the backlog whose period ends soon."""
     related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
     assignments = {subject_of(each.pk): each for each in related if not each.policy.problem}
     records = BacklogRecord.objects.filter(kind=KIND).unfinished().defer("payload", "last_error")

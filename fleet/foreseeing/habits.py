@@ -69,7 +69,7 @@ class Habit:
         return cls(week, weekend)
 
     def days(self, weekday: int) -> Past:
-        """Those of the same sort as this weekday (0: Monday)."""
+        """Days of the same sort as this weekday (0: Monday)."""
         return self.weekend if weekday > 4 else self.week
 
     def draw(self, today: Today, rng: random.Random, others: Past = ()) -> Stay | None:

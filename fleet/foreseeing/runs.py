@@ -44,13 +44,13 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class Runs:
-    """What so many runs foresee, by the ids of contenders."""
+    """The outcome of so many runs, by the ids of contenders."""
 
     number: int
     found: Mapping[int, Foreseen]
 
     def probability(self, contender: int) -> float:
-        """Of being protected. With runs and two more, so that nothing is certain."""
+        """The probability of being protected. With runs and two more, so that nothing is certain."""
         return (self.found[contender].protected + 0.5) / (self.number + 1)
 
 
