@@ -1,4 +1,4 @@
-"""What `/metrics?sources=1` says of each source: three series, for each policy that it is under.
+"""Metrics of each source, as `/metrics?sources=1` has them: three series, for each policy that it is under.
 
 prometheus_client makes an object of each sample and writes some 60,000 of them a second: with 100,000 sources that is
 longer than half of the time that Prometheus waits by default. These lines are written here, in its form; a test holds
