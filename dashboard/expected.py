@@ -28,7 +28,7 @@ def of_record(request: HttpRequest, record: int) -> HttpResponse:
     row = BacklogRecord.objects.filter(pk=record, kind=KIND).first()
     number = row.subject.removeprefix(subject_of(0)[:-1]) if row else ""
     assignment = Assignment.objects.filter(pk=int(number)).first() if number.isdecimal() else None
-    return _shown(request, assignment and assignment.source, record)
+    return _shown(request, assignment.source if assignment else None, record)
 
 
 def _shown(request: HttpRequest, source: Source | None, record: int | None = None) -> HttpResponse:
