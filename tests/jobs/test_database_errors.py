@@ -3,10 +3,12 @@
 import psycopg
 import pytest
 from django.db import connection
+from django.db.migrations.exceptions import MigrationSchemaMissing
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import Error, IntegrityError, InterfaceError, InternalError, OperationalError
 from psycopg import errors
 
-from jobs.database_errors import Trouble, code_of, trouble_of
+from jobs.database_errors import Trouble, code_of, describe, trouble_of
 
 AWAY = ["08006", "08001", "25006", "25P03", "53100", "53300", "57P01", "57P02", "57P03", "57P05", "58000", "58030"]
 BUSY = ["40001", "40P01", "55P03", "57014", "53200"]
@@ -61,3 +63,17 @@ def test_any_error_on_a_connection_that_was_cut_means_away() -> None:
         assert trouble_of(InternalError("what it was doing just then")) is Trouble.AWAY
     finally:
         connection.close()
+
+
+@pytest.mark.django_db
+def test_a_role_that_may_make_no_tables_is_named_with_the_grant() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE maker; CREATE SCHEMA bare; GRANT USAGE ON SCHEMA bare TO maker")
+        cursor.execute("SET LOCAL search_path = bare; SET LOCAL ROLE maker")
+    with pytest.raises(MigrationSchemaMissing) as missing:
+        MigrationRecorder(connection).ensure_schema()
+    connection.set_rollback(True)
+    said = describe(missing.value)
+    assert "lacks a right in the database" in said
+    assert "permission denied for schema bare" in said
+    assert "GRANT USAGE, CREATE ON schema bare TO" in said
